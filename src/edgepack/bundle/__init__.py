@@ -1,0 +1,1 @@
+"""The bundle: assembled, listed, packed and verified."""

@@ -1,0 +1,55 @@
+"""What a step may ask of the host while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from edgepack.store import Store
+
+
+class Progress(Protocol):
+    """A bar on a terminal, plain lines elsewhere."""
+
+    def advance(self, amount: int = 1) -> None:
+        """That much more is done, in the unit of ``total``."""
+
+
+class BuildContext(Protocol):
+    """All that a builder gets of the host."""
+
+    @property
+    def work_dir(self) -> Path:
+        """A folder for this build alone, removed afterwards."""
+
+    @property
+    def offline(self) -> bool:
+        """Whether nothing may be fetched."""
+
+    @property
+    def store(self) -> Store:
+        """The cache; ``store.cached(kind, inputs, make)`` for what is slow to make."""
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | None = None,
+        log_file: Path | None = None,
+    ) -> str:
+        """Run a program and return its standard output; raises ``ToolError`` or ``MissingToolError``."""
+
+    def download(self, url: str, *, sha256: str) -> Path:
+        """A file, fetched once and kept in the store; raises ``DownloadError`` or ``HashMismatchError``."""
+
+    def progress(
+        self, label: str, total: int | None = None, *, unit: str = ""
+    ) -> AbstractContextManager[Progress]:
+        """Show long work: ``with context.progress("compile", 207, unit="files") as bar: bar.advance()``."""
+
+    def note(self, message: str) -> None:
+        """Say in a few words what the running step did; shown on its line."""

@@ -1,0 +1,1 @@
+"""The foundry: reduced ONNX Runtimes, linked from a kernel archive."""

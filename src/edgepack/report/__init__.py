@@ -1,0 +1,1 @@
+"""The report: what a bundle weighs and what its downloads cost."""

@@ -1,0 +1,1 @@
+"""For plugin authors: what a builder must keep to, as tests."""

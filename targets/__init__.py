@@ -1,0 +1,1 @@
+"""The built-in targets, one TOML file each."""
