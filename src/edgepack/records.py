@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 PoolingMode = Literal["mean", "cls"]
 RuntimeKind = Literal["minimal", "minimal-extended", "full"]
-
-EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +29,7 @@ class Pass:
     """One step of a recipe: a registered pass with its parameters."""
 
     name: str
-    parameters: Mapping[str, Any] = EMPTY
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,7 @@ class Target:
     model: ModelOptions
     download_budget: int | None = None
     """Bytes that the archive may have at most."""
-    options: Mapping[str, Any] = EMPTY
+    options: Mapping[str, Any] = field(default_factory=dict)
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
     origin: str = ""
     """The file or plugin that the target came from."""
@@ -177,7 +174,7 @@ class RunnerArtifact:
     """Path of the program relative to ``directory``, e.g. ``embed``."""
     kind: str
     """e.g. ``pyinstaller``."""
-    versions: Mapping[str, str] = EMPTY
+    versions: Mapping[str, str] = field(default_factory=dict)
     """Component → version of what is frozen in, e.g. ``{"python": "3.11.7"}``."""
     licenses: tuple[Path, ...] = ()
 
