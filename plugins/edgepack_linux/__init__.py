@@ -1,1 +1,33 @@
 """Bundles for Linux on x86-64: a reduced ONNX Runtime, an ORT-format model and a frozen runner."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+
+from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl, is_installed
+
+
+def create(target: Target, context: BuildContext) -> TargetBuilder:
+    from edgepack_linux.builder import create_builder
+
+    return create_builder(target, context)
+
+
+def missing(target: Target) -> Iterable[str]:
+    """Tools that compiling a runtime and freezing the runner need."""
+    yield from (tool for tool in ("cmake", "ninja", "objcopy") if not is_installed(tool))
+    if importlib.util.find_spec("ziglang") is None:
+        yield "zig"
+
+
+@hookimpl
+def edgepack_builders() -> Iterable[BuilderSpec]:
+    return [
+        BuilderSpec(
+            name="linux",
+            summary="a folder for Linux: reduced ONNX Runtime, small model, frozen runner",
+            create=create,
+            missing=missing,
+        )
+    ]

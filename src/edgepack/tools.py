@@ -78,10 +78,18 @@ def _failure(
 
 def find(name: str) -> Path:
     """Where a program is: beside this Python first (pip installs there), then on PATH; or ``MissingToolError``."""
-    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
-    if found is None:
-        raise MissingToolError(f"{name} is not installed", hint=install_hint(name))
-    return Path(found)
+    if found := _which(name):
+        return Path(found)
+    raise MissingToolError(f"{name} is not installed", hint=install_hint(name))
+
+
+def is_installed(name: str) -> bool:
+    """Whether ``find`` would find it."""
+    return _which(name) is not None
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
 
 
 def install_hint(name: str) -> str:

@@ -1,0 +1,87 @@
+"""The builder of Linux bundles, one method a step."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.api import (
+    BuildContext,
+    Bundle,
+    CannotRunHere,
+    ModelSource,
+    OptionTable,
+    PreparedModel,
+    RunnerArtifact,
+    RuntimeArtifact,
+    RuntimeKind,
+    Target,
+    TargetBuilder,
+    TargetError,
+    embed_with_program,
+    freeze_runner,
+    prepare_model,
+    prove,
+    read_options,
+    reduce_runtime,
+)
+
+OPTIONS: OptionTable = {
+    "runtime": ("minimal", "minimal-extended", "full"),
+    "runtime_glibc": None,
+    "sources": None,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinuxBuilder:
+    """Makes bundles that need a kernel and a libc of their device, and nothing else."""
+
+    target: Target
+    context: BuildContext
+    runtime: RuntimeKind
+    runtime_glibc: str | None
+    sources: Path | None
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        return prepare_model(source, options=self.target.model, context=self.context)
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
+        artifact = reduce_runtime(
+            model.needs,
+            platform=self.target.platform,
+            kind=self.runtime,
+            glibc=self.runtime_glibc,
+            sources=self.sources,
+            context=self.context,
+        )
+        prove(model, artifact, context=self.context)
+        return artifact
+
+    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+        return freeze_runner(context=self.context)
+
+    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if (here := f"{sys.platform}-{platform.machine()}") != "linux-x86_64":
+            raise CannotRunHere(f"a linux-x86_64 bundle does not run on {here}")
+        return embed_with_program(bundle, texts, context=self.context)
+
+
+def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
+    """Check the target's options and platform."""
+    if (target.platform.os, target.platform.arch) != ("linux", "x86_64"):
+        raise TargetError(
+            f"target {target.name}: builder linux makes bundles for linux x86_64, "
+            f"not {target.platform.os} {target.platform.arch}"
+        )
+    options = read_options(target, OPTIONS)
+    return LinuxBuilder(
+        target=target,
+        context=context,
+        runtime=options["runtime"],
+        runtime_glibc=options["runtime_glibc"],
+        sources=Path(options["sources"]) if options["sources"] else None,
+    )

@@ -1,0 +1,131 @@
+"""What plugins may import; everything else is edgepack's own business and may change.
+
+The records and errors; ``BuilderSpec`` and ``TargetBuilder`` to write a builder; ``BuildContext``, which a builder is
+given; ``hookimpl`` to register; and, as functions, what builders share: preparing a model, making a reduced runtime,
+freezing the runner. Importing this module is light: the functions import what they need when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgepack.context import BuildContext, Progress
+from edgepack.errors import (
+    CannotRunHere,
+    EdgepackError,
+    FloorError,
+    MismatchError,
+    MissingToolError,
+    ModelError,
+    ProofError,
+    TargetError,
+    ToolError,
+    UnsupportedModelError,
+)
+from edgepack.options import OptionTable, read_options
+from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
+from edgepack.plugins.hookspecs import hookimpl
+from edgepack.records import (
+    Bundle,
+    ModelOptions,
+    ModelSource,
+    Operator,
+    Operators,
+    Platform,
+    PreparedModel,
+    Report,
+    RunnerArtifact,
+    RuntimeArtifact,
+    RuntimeKind,
+    Target,
+)
+from edgepack.tools import find, is_installed
+
+__all__ = [
+    "API_VERSION",
+    "BuildContext",
+    "BuilderSpec",
+    "Bundle",
+    "CannotRunHere",
+    "EdgepackError",
+    "FloorError",
+    "MismatchError",
+    "MissingToolError",
+    "ModelError",
+    "ModelOptions",
+    "ModelSource",
+    "Operator",
+    "Operators",
+    "OptionTable",
+    "Platform",
+    "PreparedModel",
+    "Progress",
+    "ProofError",
+    "Report",
+    "RunnerArtifact",
+    "RuntimeArtifact",
+    "RuntimeKind",
+    "Target",
+    "TargetBuilder",
+    "TargetError",
+    "ToolError",
+    "UnsupportedModelError",
+    "embed_with_program",
+    "find",
+    "freeze_runner",
+    "hookimpl",
+    "is_installed",
+    "prepare_model",
+    "prove",
+    "read_options",
+    "reduce_runtime",
+]
+
+
+def prepare_model(source: ModelSource, *, options: ModelOptions, context: BuildContext) -> PreparedModel:
+    """Make a model small by a recipe and convert it; the result's ``needs`` are those of the finished file."""
+    from edgepack.recipes.prepare import prepare_model
+
+    return prepare_model(source, options=options, context=context)
+
+
+def reduce_runtime(
+    needs: Operators,
+    *,
+    platform: Platform,
+    kind: RuntimeKind = "minimal",
+    sources: Path | None = None,
+    glibc: str | None = None,
+    context: BuildContext,
+) -> RuntimeArtifact:
+    """An ONNX Runtime library that holds just the operator kernels and types that are needed.
+
+    ``glibc`` is the oldest C library that the library itself must run on; by default the platform's.
+    """
+    from edgepack.foundry.reduce import reduce_runtime
+
+    return reduce_runtime(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
+
+
+def prove(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> None:
+    """Load and run the shipped model on the shipped library in a clean process; raises ``ProofError``."""
+    from edgepack.foundry.prove import prove
+
+    prove(model, runtime, context=context)
+
+
+def freeze_runner(*, context: BuildContext) -> RunnerArtifact:
+    """The ``embed`` program for this machine's kind, frozen with PyInstaller; it reads the bundle's manifest."""
+    from edgepack.runner.freeze import freeze_runner
+
+    return freeze_runner(context=context)
+
+
+def embed_with_program(
+    bundle: Bundle, texts: Sequence[str], *, context: BuildContext
+) -> Sequence[Sequence[float]]:
+    """Vectors of the texts as the bundle's own program makes them, run with an empty environment."""
+    from edgepack.runner.embed_program import embed_with_program
+
+    return embed_with_program(bundle, texts, context=context)

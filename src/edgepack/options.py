@@ -1,0 +1,42 @@
+"""A builder's own ``[options]``: checked against what it knows, with a suggestion for what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgepack.errors import TargetError
+from edgepack.records import Target
+from edgepack.targets import nearest
+
+OptionTable = Mapping[str, Any]
+"""Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""
+
+
+def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
+    """The target's options over the defaults; a tuple in ``known`` lists the choices, the first is the default.
+
+    Raises ``TargetError`` for an unknown option or a value of the wrong kind.
+    """
+    for name, value in target.options.items():
+        if name not in known:
+            raise TargetError(
+                f"target {target.name}: unknown option {name}{nearest(name, known)}",
+                hint=f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
+            )
+        _check(target, name, value, known[name])
+    defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
+    return {**defaults, **target.options}
+
+
+def _check(target: Target, name: str, value: object, known: object) -> None:
+    if isinstance(known, tuple):
+        if value not in known:
+            raise TargetError(
+                f"target {target.name}: option {name} is {value!r}{nearest(str(value), map(str, known))}",
+                hint=f"one of: {', '.join(map(str, known))}",
+            )
+        return
+    kind = str if known is None else type(known)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TargetError(f"target {target.name}: option {name} is {value!r}, expected a {kind.__name__}")

@@ -1,0 +1,59 @@
+"""The host's side of ``BuildContext``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack import tools
+from edgepack.console import Story
+from edgepack.context import Progress
+from edgepack.store import Store, default_root, disk_errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostContext:
+    """All that a builder gets of the host (see ``edgepack.context.BuildContext``)."""
+
+    work_dir: Path
+    offline: bool
+    store: Store
+    story: Story
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | None = None,
+        log_file: Path | None = None,
+    ) -> str:
+        return tools.run(command, cwd=cwd, env=env, input=input, log_file=log_file)
+
+    def download(self, url: str, *, sha256: str) -> Path:
+        from edgepack.fetch import fetch_file
+
+        return fetch_file(url, sha256=sha256, context=self)
+
+    def progress(
+        self, label: str, total: int | None = None, *, unit: str = ""
+    ) -> AbstractContextManager[Progress]:
+        return self.story.progress(label, total, unit)
+
+    def note(self, message: str) -> None:
+        self.story.note(message)
+
+
+@contextmanager
+def host_context(*, story: Story, offline: bool = False, store: Store | None = None) -> Iterator[HostContext]:
+    """A context whose work folder is removed when the block ends, however it ends."""
+    with disk_errors(Path(tempfile.gettempdir())):
+        work = tempfile.TemporaryDirectory(prefix="edgepack-", ignore_cleanup_errors=True)
+    with work as folder:
+        yield HostContext(
+            work_dir=Path(folder), offline=offline, store=store or Store(root=default_root()), story=story
+        )

@@ -1,0 +1,56 @@
+"""The hooks that a plugin may implement. Hooks register; the objects that they return act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from edgepack.plugins.builder import BuilderSpec
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from edgepack.records import Bundle, Report
+
+hookspec = pluggy.HookspecMarker("edgepack")
+hookimpl = pluggy.HookimplMarker("edgepack")
+
+
+class EdgepackSpecs:
+    """Implement any of these as functions of a module named in the ``edgepack`` entry-point group."""
+
+    @hookspec
+    def edgepack_builders(self) -> Iterable[BuilderSpec]:  # type: ignore[empty-body]
+        """The kinds of bundle that this plugin can make.
+
+        For example::
+
+            @hookimpl
+            def edgepack_builders():
+                return [BuilderSpec(name="raspberry", summary="Raspberry Pi OS images", create=create)]
+        """
+
+    @hookspec
+    def edgepack_targets(self) -> Iterable[Traversable]:  # type: ignore[empty-body]
+        """TOML files, one a target, named ``TARGET.toml``.
+
+        For example::
+
+            @hookimpl
+            def edgepack_targets():
+                folder = importlib.resources.files("edgepack_raspberry")
+                return [folder / "raspberry-pi-5.toml"]
+        """
+
+    @hookspec
+    def edgepack_bundle_written(self, bundle: Bundle, report: Report) -> None:
+        """A bundle was verified and is in its place: upload it, sign it, tell someone.
+
+        For example::
+
+            @hookimpl
+            def edgepack_bundle_written(bundle, report):
+                shutil.copy(bundle.archive, "/srv/releases")
+        """

@@ -1,0 +1,200 @@
+"""Finds plugins, targets and builders. One broken plugin is listed as broken and stops nobody else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from edgepack import targets
+from edgepack.errors import EdgepackError, PluginError, TargetError
+from edgepack.plugins import hookspecs
+from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
+from edgepack.records import Bundle, Report, Target
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from edgepack.context import BuildContext
+
+GROUP = "edgepack"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginInfo:
+    """A plugin that was found, and what became of it."""
+
+    name: str
+    distribution: str
+    version: str
+    error: str = ""
+    """Why it is broken; empty when it is not."""
+    builders: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetFile:
+    """A target that could be read, if its file is right."""
+
+    name: str
+    file: Traversable
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginHost:
+    """Everything that plugins registered."""
+
+    plugins: tuple[PluginInfo, ...]
+    builders: dict[str, BuilderSpec]
+    target_files: dict[str, TargetFile]
+    _manager: pluggy.PluginManager = field(repr=False)
+
+    def target(self, name: str, overrides: Iterable[str] = ()) -> Target:
+        """The target of that name, or of that ``.toml`` file; raises ``TargetError`` with the nearest name."""
+        if name.endswith(".toml") or "/" in name:
+            return targets.read_target(Path(name), origin=name, overrides=overrides)
+        if name not in self.target_files:
+            raise TargetError(
+                f"there is no target {name}{targets.nearest(name, self.target_files)}",
+                hint="`edgepack targets` lists them; a path to a .toml file works too",
+            )
+        found = self.target_files[name]
+        return targets.read_target(found.file, origin=found.origin, overrides=overrides)
+
+    def builder_spec(self, target: Target) -> BuilderSpec:
+        """The builder that a target names; raises ``PluginError`` when its plugin is broken or not there."""
+        if spec := self.builders.get(target.builder):
+            return spec
+        broken = [plugin for plugin in self.plugins if plugin.error]
+        for plugin in broken:
+            if plugin.name == target.builder or target.origin.startswith(plugin.name):
+                raise PluginError(
+                    f"target {target.name} needs plugin {plugin.name}, which is broken: {plugin.error}",
+                    hint=f"reinstall or update {plugin.distribution}",
+                )
+        raise PluginError(
+            f"target {target.name} names builder {target.builder}, which no plugin registers"
+            + targets.nearest(target.builder, self.builders),
+            hint="`edgepack plugins` lists what is installed"
+            + (f"; broken: {', '.join(plugin.name for plugin in broken)}" if broken else ""),
+        )
+
+    def create(self, target: Target, context: BuildContext) -> TargetBuilder:
+        """The object that makes the target's bundle."""
+        return self.builder_spec(target).create(target, context)
+
+    def bundle_written(self, bundle: Bundle, report: Report) -> None:
+        """Tell every plugin that wants to know; a failure is that plugin's, the bundle stays."""
+        for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
+            with _blamed_on(name, "edgepack_bundle_written"):
+                implementation(bundle=bundle, report=report)
+
+
+def load_plugins() -> PluginHost:
+    """Discover the plugins of the ``edgepack`` entry-point group, in the order of their names."""
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs.EdgepackSpecs)
+    builders: dict[str, BuilderSpec] = {}
+    target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
+    plugins = []
+    for entry_point in _entry_points():
+        info = PluginInfo(
+            name=entry_point.name,
+            distribution=entry_point.dist.name if entry_point.dist else "?",
+            version=entry_point.dist.version if entry_point.dist else "?",
+        )
+        plugins.append(_load(manager, entry_point, info, builders, target_files))
+    return PluginHost(plugins=tuple(plugins), builders=builders, target_files=target_files, _manager=manager)
+
+
+def _entry_points() -> list[importlib.metadata.EntryPoint]:
+    # The same distribution can be found twice (an editable install beside its source folder).
+    unique = {(point.name, point.value): point for point in importlib.metadata.entry_points(group=GROUP)}
+    return sorted(unique.values(), key=lambda point: point.name)
+
+
+def _load(
+    manager: pluggy.PluginManager,
+    entry_point: importlib.metadata.EntryPoint,
+    info: PluginInfo,
+    builders: dict[str, BuilderSpec],
+    target_files: dict[str, TargetFile],
+) -> PluginInfo:
+    try:
+        manager.register(entry_point.load(), name=info.name)
+        manager.check_pending()  # a misspelt hook would otherwise pass in silence
+        own_builders = {
+            spec.name: spec for spec in map(_checked, _results(manager, info.name, "edgepack_builders"))
+        }
+        found = _results(manager, info.name, "edgepack_targets")
+        own_targets = {file.name: file for file in _as_target_files(found, info.name)}
+        _refuse_duplicates("builder", own_builders, builders)
+        _refuse_duplicates("target", own_targets, target_files)
+    except Exception as error:  # a plugin can fail in any way, and must not take the others with it
+        if manager.has_plugin(info.name):
+            manager.unregister(name=info.name)
+        return replace(info, error=_in_words(error))
+    builders.update(own_builders)
+    target_files.update(own_targets)
+    return replace(info, builders=tuple(own_builders), targets=tuple(own_targets))
+
+
+def _in_words(error: Exception) -> str:
+    return str(error) if isinstance(error, EdgepackError) else f"{type(error).__name__}: {error}"
+
+
+def _implementations(
+    manager: pluggy.PluginManager, hook: str, plugin: str | None = None
+) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for implementation in getattr(manager.hook, hook).get_hookimpls():
+        if plugin in (None, implementation.plugin_name):
+            yield implementation.plugin_name, _call(implementation)
+
+
+def _call(implementation: pluggy.HookImpl) -> Callable[..., Any]:
+    """A hook implementation takes only the arguments that it names."""
+    return lambda **arguments: implementation.function(*(arguments[name] for name in implementation.argnames))
+
+
+def _results(manager: pluggy.PluginManager, plugin: str, hook: str) -> list[Any]:
+    return [result for _, call in _implementations(manager, hook, plugin) for result in call() or ()]
+
+
+@contextmanager
+def _blamed_on(plugin: str, hook: str) -> Iterator[None]:
+    """Turn whatever a plugin raises into an error that names the plugin."""
+    try:
+        yield
+    except EdgepackError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"plugin {plugin} failed in {hook}: {_in_words(error)}",
+            hint="the bundle itself is written and verified; --debug shows where the plugin failed",
+        ) from error
+
+
+def _as_target_files(found: Iterable[Traversable], origin: str) -> list[TargetFile]:
+    return [TargetFile(name=file.name.removesuffix(".toml"), file=file, origin=origin) for file in found]
+
+
+def _checked(spec: object) -> BuilderSpec:
+    if not isinstance(spec, BuilderSpec):
+        raise PluginError(f"edgepack_builders returned {spec!r}, expected BuilderSpec objects")
+    if spec.api != API_VERSION:
+        raise PluginError(
+            f"builder {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {API_VERSION}"
+        )
+    return spec
+
+
+def _refuse_duplicates(what: str, own: Iterable[str], known: Iterable[str]) -> None:
+    if taken := sorted(set(own) & set(known)):
+        raise PluginError(f"{what} {', '.join(taken)} is registered already")

@@ -1,0 +1,102 @@
+"""Checking and measuring a bundle that was made earlier, perhaps elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from edgepack.errors import BundleError, ModelError
+from edgepack.pipeline import archive_of, report_file_of
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import PluginHost
+from edgepack.records import Bundle, ModelOptions, ModelSource, Platform, Report, Target, Verification
+
+
+def verify_again(path: Path, *, model: str | None, host: PluginHost, context: HostContext) -> Verification:
+    """Check every file of a bundle (or archive), run it, and compare it with the full-precision model."""
+    from edgepack.bundle.verify import verify
+    from edgepack.models.source import ingest
+
+    story = context.story
+    with story.step("bundle"), _opened(path, context.work_dir) as bundle:
+        context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
+        with story.step("model"):
+            source = ingest(model or bundle.manifest["model"]["origin"], context=context)
+            _require_same_model(source, bundle.manifest)
+        target = target_of(bundle.manifest)
+        with story.step("verify"):
+            builder = host.create(target, context)
+            return verify(bundle, source, builder.embed, options=target.model, context=context)
+
+
+def report_again(path: Path, *, prices: Path | None) -> Report:
+    """Measure a bundle; its verification is the one that the build wrote beside it, when it is of this very bundle."""
+    from edgepack.bundle.manifest import open_bundle
+    from edgepack.report.measure import measure
+
+    bundle = open_bundle(path)
+    archive = archive_of(path)
+    if archive.is_file():
+        bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
+    return measure(bundle, _recorded_verification(bundle), prices=prices)
+
+
+def target_of(manifest: Mapping[str, Any]) -> Target:
+    """The target that a bundle was made for, as its manifest remembers it."""
+    target, gate = manifest["target"], manifest["gate"]
+    return Target(
+        name=target["name"],
+        summary=target["summary"],
+        builder=target["builder"],
+        platform=Platform(
+            os=target["platform"]["os"],
+            arch=target["platform"]["arch"],
+            glibc=target["platform"].get("glibc"),
+        ),
+        model=ModelOptions(min_cosine=gate["min_cosine"], min_agreement=gate["min_agreement"]),
+        options=target.get("options", {}),
+        origin="manifest.json",
+    )
+
+
+@contextmanager
+def _opened(path: Path, work_dir: Path) -> Iterator[Bundle]:
+    from edgepack.bundle.archive import unpack
+    from edgepack.bundle.manifest import open_bundle
+
+    if path.is_file():
+        unpacked = unpack(path, work_dir / "unpacked")
+        yield open_bundle(unpacked)
+    else:
+        yield open_bundle(path)
+
+
+def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> None:
+    here = {file.path: file.sha256 for file in source.files}
+    made_from = {file["path"]: file["sha256"] for file in manifest["model"]["source_files"]}
+    for path, sha256 in made_from.items():
+        if here.get(path) != sha256:
+            raise ModelError(
+                f"the bundle was made from another model: {path} has sha256 {here.get(path)}, "
+                f"the manifest says {sha256}",
+                hint="name the model that the bundle was made from with --model",
+            )
+
+
+def _recorded_verification(bundle: Bundle) -> Verification:
+    unknown = Verification(status="not verified", reason="not run now; `edgepack verify` does")
+    try:
+        recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return unknown
+    from edgepack.bundle.manifest import digest
+
+    if recorded.get("digest") != digest(bundle):
+        return unknown
+    try:
+        return Verification(**recorded["verification"])
+    except TypeError as error:
+        raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error
