@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import signal
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from edgepack import __version__
-from edgepack.errors import EdgepackError, UsageError
+from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -386,21 +387,33 @@ def main() -> NoReturn:
             code = 0
     except click.exceptions.Exit as leave:
         code = leave.exit_code
-    except click.UsageError as error:
-        error.show()
-        code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing half-made was left behind", err=True)
         code = INTERRUPTED
-    except EdgepackError as error:
+    except Exception as exception:
         if meta.get("edgepack.debug"):
             logging.getLogger("edgepack").exception("failed")
+        error = _in_two_lines(exception)
         _show_error(error)
         code = error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()
-        code = 1
     sys.exit(code)
+
+
+def _in_two_lines(exception: Exception) -> EdgepackError:
+    """Any failure as an error for people; what nobody foresaw is said to be our fault."""
+    if isinstance(exception, EdgepackError):
+        return exception
+    if isinstance(exception, click.UsageError):
+        command = exception.ctx.command_path if exception.ctx else "edgepack"
+        return UsageError(exception.format_message(), hint=f"`{command} --help` shows what is understood")
+    if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(
+            "no space left on the disk", hint="free some space, or set EDGEPACK_CACHE and TMPDIR"
+        )
+    return EdgepackError(
+        f"unexpected {type(exception).__name__}: {exception}",
+        hint="this is a fault of edgepack's or of a plugin's; --debug shows where it happened",
+    )
 
 
 def _show_error(error: EdgepackError) -> None:
@@ -411,6 +424,3 @@ def _show_error(error: EdgepackError) -> None:
 
 def _terminate(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
-
-
-__all__ = ["UsageError", "cli", "main"]

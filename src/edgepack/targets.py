@@ -35,7 +35,7 @@ SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib"
 def built_in_targets() -> list[Traversable]:
     """The target files that edgepack brings."""
     return sorted(
-        (file for file in files("edgepack.targets").iterdir() if file.name.endswith(".toml")),
+        (file for file in files("edgepack.builtin_targets").iterdir() if file.name.endswith(".toml")),
         key=lambda file: file.name,
     )
 
