@@ -1,0 +1,130 @@
+"""What ELF files ask of the system that loads them: shared libraries, and how new a C library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.errors import BundleError
+
+SYSTEM_LIBRARIES = frozenset(
+    {
+        "ld-linux-x86-64.so.2",
+        "ld-linux-aarch64.so.1",
+        "ld-linux-armhf.so.3",
+        "libc.so.6",
+        "libdl.so.2",
+        "libm.so.6",
+        "libpthread.so.0",
+        "librt.so.1",
+    }
+)
+"""What a bundle may take from a device: the C library and its parts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What one ELF file asks for."""
+
+    libraries: tuple[str, ...] = ()
+    """``DT_NEEDED`` in file order, e.g. ``("libm.so.6", "libc.so.6")``."""
+    versions: frozenset[str] = frozenset()
+    """Symbol versions it asks of them, e.g. ``{"GLIBC_2.17", "CXXABI_1.3"}``."""
+    search_path: str | None = None
+    """``DT_RUNPATH``, or ``DT_RPATH`` when there is none."""
+
+
+def is_elf(path: Path) -> bool:
+    """Whether a file is an ELF file."""
+    with path.open("rb") as stream:
+        return stream.read(4) == b"\x7fELF"
+
+
+def elf_files(folder: Path) -> Iterator[Path]:
+    """All ELF files below a folder, sorted; symbolic links are left out."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink() and is_elf(path):
+            yield path
+
+
+def read_needs(path: Path) -> Needs:
+    """What an ELF file asks of its system; a static one asks nothing. Raises ``BundleError`` for a damaged file."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            return _needs_of(ELFFile(stream))
+    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+
+
+def _needs_of(file: object) -> Needs:
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.gnuversions import GNUVerNeedSection
+
+    libraries: list[str] = []
+    versions: set[str] = set()
+    paths: dict[str, str] = {}
+    for section in file.iter_sections():  # type: ignore[attr-defined]
+        if isinstance(section, DynamicSection):
+            for tag in section.iter_tags():
+                if tag.entry.d_tag == "DT_NEEDED":
+                    libraries.append(tag.needed)
+                elif tag.entry.d_tag in ("DT_RUNPATH", "DT_RPATH"):
+                    paths[tag.entry.d_tag] = tag.runpath if tag.entry.d_tag == "DT_RUNPATH" else tag.rpath
+        elif isinstance(section, GNUVerNeedSection):
+            for _, wanted in section.iter_versions():
+                versions.update(version.name for version in wanted)
+    return Needs(
+        libraries=tuple(libraries),
+        versions=frozenset(versions),
+        search_path=paths.get("DT_RUNPATH", paths.get("DT_RPATH")),
+    )
+
+
+def needed_libraries(path: Path) -> tuple[str, ...]:
+    """The shared libraries that a file names (``DT_NEEDED``), in file order."""
+    return read_needs(path).libraries
+
+
+def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:
+    """For each ELF file below a folder, what it needs that is neither the C library's nor in the folder."""
+    files = list(elf_files(folder))
+    inside = {path.name for path in files}
+    foreign = {
+        path: tuple(
+            name for name in needed_libraries(path) if name not in SYSTEM_LIBRARIES and name not in inside
+        )
+        for path in files
+    }
+    return {path: names for path, names in foreign.items() if names}
+
+
+def glibc_floor(path: Path) -> str | None:
+    """The oldest glibc that a file loads on, e.g. ``"2.28"``: its highest ``GLIBC_`` symbol version; or None.
+
+    ``GLIBC_ABI_DT_RELR`` (packed relocations, which glibc before 2.36 cannot load) counts as 2.36.
+    """
+    floors = [floor for name in read_needs(path).versions if (floor := _floor_of_version(name))]
+    return max(floors, key=version_key, default=None)
+
+
+def _floor_of_version(name: str) -> str | None:
+    if name == "GLIBC_ABI_DT_RELR":
+        return "2.36"
+    found = re.fullmatch(r"GLIBC_(\d+(?:\.\d+)+)", name)
+    return found[1] if found else None
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """A dotted version as something that sorts: ``2.9`` before ``2.17``."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def floor_of(folder: Path) -> str | None:
+    """The oldest glibc that every ELF file below a folder loads on, or None when none asks for a versioned symbol."""
+    floors = [floor for path in elf_files(folder) if (floor := glibc_floor(path))]
+    return max(floors, key=version_key, default=None)
