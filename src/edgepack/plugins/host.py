@@ -117,7 +117,10 @@ def load_plugins() -> PluginHost:
 def _entry_points() -> list[importlib.metadata.EntryPoint]:
     # The same distribution can be found twice (an editable install beside its source folder).
     unique = {(point.name, point.value): point for point in importlib.metadata.entry_points(group=GROUP)}
-    return sorted(unique.values(), key=lambda point: point.name)
+    # edgepack's own come first, so that a name clash is the newcomer's to mend.
+    return sorted(
+        unique.values(), key=lambda point: (point.dist is None or point.dist.name != GROUP, point.name)
+    )
 
 
 def _load(

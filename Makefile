@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine: `make bundle` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
+
+.PHONY: bundle test lint clean
+
+bundle: $(VENV)/.installed
+	$(BIN)/edgepack bundle --target linux-x86-min --force
+	$(BUNDLE)/embed --similarity "A man is eating food." "Someone is having a meal."
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/edgepack fetch --target linux-x86-min
+	$(BIN)/pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/mypy
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
+	$(PIP) install --editable '.[foundry]'
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/pip
+	$(PIP) install --editable '.[foundry,dev]'
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist

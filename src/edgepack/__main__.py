@@ -1,0 +1,5 @@
+"""``python -m edgepack``."""
+
+from edgepack.cli import main
+
+main()

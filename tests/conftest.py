@@ -1,0 +1,69 @@
+"""Fixtures for all tests: a context of its own for unit tests; the real model and the real bundle for e2e tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from edgepack.models.source import ingest
+
+from edgepack.bundle.manifest import open_bundle
+from edgepack.console import Story
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.records import Bundle, ModelSource
+from edgepack.store import Store
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Iterator[HostContext]:
+    """A host context whose store is empty and its own."""
+    with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path / "store")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shared_context() -> Iterator[HostContext]:
+    """A context on the user's cache, where `edgepack fetch` put the model and the sources; fetches nothing itself."""
+    with host_context(story=Story(quiet=True), offline=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def minilm(shared_context: HostContext) -> ModelSource:
+    """all-MiniLM-L6-v2 with its real weights."""
+    return ingest(None, context=shared_context)
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The real bundle, made by the real command from what is in the cache."""
+    output = tmp_path_factory.mktemp("dist")
+    done = edgepack("bundle", "--target", "linux-x86-min", "--output", str(output), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    made = open_bundle(Path(json.loads(done.stdout)["bundle"]))
+    return Bundle(
+        directory=made.directory,
+        manifest=made.manifest,
+        archive=made.directory.with_name(made.directory.name + ".tar.zst"),
+    )
+
+
+def edgepack(
+    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgepack", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        check=False,
+    )

@@ -1,0 +1,157 @@
+"""Discovery of plugins: real entry points on sys.path, without pip."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgepack import listing
+from edgepack.errors import PluginError, TargetError
+from edgepack.plugins.host import load_plugins
+from edgepack.records import Bundle, Report, Verification
+
+InstallPlugin = Callable[[str, str], None]
+
+GOOD = """
+from importlib.resources import files
+from edgepack.api import BuilderSpec, hookimpl
+
+SEEN = []
+
+def create(target, context):
+    raise NotImplementedError
+
+@hookimpl
+def edgepack_builders():
+    return [BuilderSpec(name="kiosk", summary="kiosks", create=create, missing=lambda target: ["kiosktool"])]
+
+@hookimpl
+def edgepack_targets():
+    return [files(__name__) / "kiosk-one.toml"]
+
+@hookimpl
+def edgepack_bundle_written(bundle):
+    SEEN.append(bundle)
+"""
+TARGET = """
+schema = 1
+summary = "a kiosk"
+builder = "kiosk"
+[platform]
+os = "linux"
+arch = "x86_64"
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallPlugin:
+    """Installs a plugin package by writing it and its .dist-info into a folder on sys.path."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name: str, code: str) -> None:
+        package = tmp_path / f"edgepack_{name}"
+        package.mkdir()
+        (package / "__init__.py").write_text(code)
+        (package / f"{name}-one.toml").write_text(TARGET)
+        info = tmp_path / f"edgepack_{name}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: edgepack-{name}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[edgepack]\n{name} = edgepack_{name}\n")
+        monkeypatch.delitem(sys.modules, f"edgepack_{name}", raising=False)
+
+    return write
+
+
+def test_the_in_tree_plugin_is_found() -> None:
+    host = load_plugins()
+    assert "linux" in host.builders
+    assert host.target("linux-x86-min").builder == "linux"
+
+
+def test_a_strangers_plugin_adds_a_builder_and_a_target(install: InstallPlugin) -> None:
+    install("kiosk", GOOD)
+    host = load_plugins()
+    info = next(plugin for plugin in host.plugins if plugin.name == "kiosk")
+    assert (info.distribution, info.version, info.error) == ("edgepack-kiosk", "1.2", "")
+    assert (info.builders, info.targets) == (("kiosk",), ("kiosk-one",))
+    assert host.target("kiosk-one").summary == "a kiosk"
+    rows = {row["target"]: row["state"] for row in listing.target_rows(host)}
+    assert rows["kiosk-one"] == "missing kiosktool"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'"),
+        ("raise SystemError('bad day')", "SystemError: bad day"),
+        (GOOD.replace("edgepack_targets", "edgepack_target"), "edgepack_target"),
+        (GOOD.replace("create=create,", "create=create, api=99,"), "written for plugin interface 99"),
+        (GOOD.replace("[BuilderSpec(", "[str("), "TypeError"),
+        (GOOD.replace('name="kiosk"', 'name="linux"'), "builder linux is registered already"),
+    ],
+)
+def test_a_broken_plugin_is_listed_and_stops_nobody_else(
+    install: InstallPlugin, code: str, words: str
+) -> None:
+    install("kiosk", code)
+    host = load_plugins()
+    info = next(plugin for plugin in host.plugins if plugin.name == "kiosk")
+    assert words in info.error
+    assert host.builder_spec(host.target("linux-x86-min")).name == "linux"
+
+
+def test_a_broken_plugin_is_the_error_once_its_target_is_chosen(
+    install: InstallPlugin, tmp_path: Path
+) -> None:
+    install("kiosk", "raise RuntimeError('no licence')")
+    file = tmp_path / "mine.toml"
+    file.write_text(TARGET)
+    host = load_plugins()
+    with pytest.raises(PluginError) as caught:
+        host.builder_spec(host.target(str(file)))
+    assert "needs plugin kiosk, which is broken: RuntimeError: no licence" in caught.value.message
+    assert "edgepack-kiosk" in (caught.value.hint or "")
+
+
+def test_an_unknown_builder_suggests_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(TARGET.replace('"kiosk"', '"linus"'))
+    host = load_plugins()
+    with pytest.raises(PluginError, match=r"names builder linus.*did you mean linux\?"):
+        host.builder_spec(host.target(str(file)))
+
+
+def test_an_unknown_target_suggests_the_nearest() -> None:
+    with pytest.raises(TargetError, match=r"no target linux-x68-min \(did you mean linux-x86-min\?\)"):
+        load_plugins().target("linux-x68-min")
+
+
+def test_bundle_written_reaches_plugins_and_failures_name_them(
+    install: InstallPlugin, tmp_path: Path
+) -> None:
+    install("kiosk", GOOD)
+    install("mailer", "from edgepack.api import hookimpl\n")
+    bundle = Bundle(directory=tmp_path, manifest={"name": "x"})
+    report = Report(
+        bundle="x",
+        target="t",
+        parts=(),
+        archive_bytes=None,
+        costs=(),
+        verification=Verification(status="not verified"),
+    )
+    host = load_plugins()
+    host.bundle_written(bundle, report)
+    assert [bundle] == sys.modules["edgepack_kiosk"].SEEN
+
+    failing = (
+        "from edgepack.api import hookimpl\n@hookimpl\ndef edgepack_bundle_written(report):\n    1 / 0\n"
+    )
+    install("uploader", failing)
+    with pytest.raises(
+        PluginError, match="plugin uploader failed in edgepack_bundle_written: ZeroDivisionError"
+    ):
+        load_plugins().bundle_written(bundle, report)

@@ -1,0 +1,134 @@
+"""Target files: what is read, and what is refused with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgepack import targets
+from edgepack.errors import TargetError, UsageError
+from edgepack.options import read_options
+from edgepack.records import Pass, Target
+
+MINIMAL = """
+schema = 1
+summary = "a test"
+builder = "linux"
+[platform]
+os = "linux"
+arch = "x86_64"
+glibc = "2.28"
+"""
+
+
+def read(tmp_path: Path, text: str, *overrides: str) -> Target:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    return targets.read_target(file, origin="mine.toml", overrides=overrides)
+
+
+def test_a_whole_file_is_read(tmp_path: Path) -> None:
+    target = read(
+        tmp_path,
+        MINIMAL
+        + """
+        [model]
+        recipe = [{ pass = "fuse" }, { pass = "int8-dynamic", per_channel = true }]
+        format = "ort"
+        min_cosine = 0.99
+        [budget]
+        download = "30 MB"
+        [options]
+        runtime = "minimal"
+        """,
+    )
+    assert target.name == "mine"
+    assert target.platform.glibc == "2.28"
+    assert target.model.recipe == (
+        Pass(name="fuse"),
+        Pass(name="int8-dynamic", parameters={"per_channel": True}),
+    )
+    assert target.download_budget == 30_000_000
+    assert target.options == {"runtime": "minimal"}
+
+
+def test_every_built_in_target_is_valid() -> None:
+    files = targets.built_in_targets()
+    assert "linux-x86-min.toml" in [file.name for file in files]
+    for file in files:
+        assert targets.read_target(file, origin="edgepack").summary
+
+
+@pytest.mark.parametrize(
+    ("overrides", "recipe", "cosine", "options"),
+    [
+        (("model.recipe=fp32",), "fp32", 0.0, {}),
+        (('model.recipe="fp32"', "model.min_cosine = 0.5"), "fp32", 0.5, {}),
+        (("runtime=full", "threads=2"), "int8", 0.0, {"runtime": "full", "threads": 2}),
+    ],
+)
+def test_overrides_change_the_target(
+    tmp_path: Path, overrides: tuple[str, ...], recipe: str, cosine: float, options: dict[str, object]
+) -> None:
+    target = read(tmp_path, MINIMAL, *overrides)
+    assert (target.model.recipe, target.model.min_cosine, target.options) == (recipe, cosine, options)
+
+
+@pytest.mark.parametrize("override", ["recipe", "=fp32", "model.=fp32", "schema.x=1"])
+def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, override: str) -> None:
+    with pytest.raises(UsageError):
+        read(tmp_path, MINIMAL, override)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MINIMAL + "glibcc = '2.1'", "unknown key [platform] glibcc (did you mean glibc?)"),
+        (MINIMAL + "[modell]", "unknown key modell (did you mean model?)"),
+        (MINIMAL.replace("schema = 1", "schema = 7"), "schema 7"),
+        (MINIMAL.replace('builder = "linux"', ""), "builder is missing"),
+        (MINIMAL.replace('"2.28"', "2.28"), "glibc is 2.28, expected a str"),
+        (MINIMAL.replace('"2.28"', '"new"'), "platform.glibc is 'new'"),
+        (MINIMAL + "[model]\nformat = 'orf'", "did you mean ort?"),
+        (MINIMAL + "[model]\nmin_cosine = 2", "expected a number from 0 to 1"),
+        (MINIMAL + "[model]\nrecipe = 8", "neither a recipe's name nor a list"),
+        (MINIMAL + "[budget]\ndownload = 'small'", "is not a size"),
+        ("schema = ", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        read(tmp_path, text)
+    assert words in caught.value.message
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="cannot be read"):
+        targets.read_target(tmp_path / "none.toml", origin="none.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("30 MB", 30_000_000), ("1.5MiB", 1_572_864), ("12 kb", 12_000), ("7 B", 7)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert targets.parse_size(text) == size
+
+
+def test_builder_options_are_checked(tmp_path: Path) -> None:
+    known = {"runtime": ("minimal", "full"), "threads": 1, "sources": None}
+    assert read_options(read(tmp_path, MINIMAL, "threads=4"), known) == {
+        "runtime": "minimal",
+        "threads": 4,
+        "sources": None,
+    }
+    for override, words in [
+        ("runtimes=full", "unknown option runtimes (did you mean runtime?)"),
+        ("runtime=ful", "did you mean full?"),
+        ("threads=many", "expected a int"),
+        ("threads=true", "expected a int"),
+    ]:
+        with pytest.raises(TargetError) as caught:
+            read_options(read(tmp_path, MINIMAL, override), known)
+        assert words in caught.value.message

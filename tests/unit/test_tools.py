@@ -1,0 +1,58 @@
+"""The one door to external programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgepack import tools
+from edgepack.errors import DiskFullError, MissingToolError, ToolError
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_output_environment_and_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    code = "import os, sys; print(os.environ['WORD'] + sys.stdin.read()); print('aside', file=sys.stderr)"
+    assert tools.run(python(code), env={"WORD": "über"}, input="all", log_file=log) == "überall\n"
+    assert "aside" in log.read_text()
+
+
+def test_a_failure_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
+    code = "import sys; [print('line', i, file=sys.stderr) for i in range(100)]; sys.exit(3)"
+    with pytest.raises(ToolError) as caught:
+        tools.run(python(code), log_file=tmp_path / "log")
+    assert "failed with exit code 3" in caught.value.message
+    assert "line 99" in caught.value.message
+    assert "line 80" in caught.value.message
+    assert "line 79" not in caught.value.message
+    assert str(tmp_path / "log") in (caught.value.hint or "")
+    assert "line 0" in (tmp_path / "log").read_text()
+
+
+def test_a_signal_is_named() -> None:
+    with pytest.raises(ToolError, match="was ended by signal 9"):
+        tools.run(python("import os; os.kill(os.getpid(), 9)"))
+
+
+def test_a_full_disk_inside_a_tool_is_told_apart() -> None:
+    with pytest.raises(DiskFullError):
+        tools.run(python("import sys; sys.exit('fatal error: x.o: No space left on device')"))
+
+
+def test_a_missing_tool_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingToolError) as caught:
+        tools.run(["objcopy", "--version"])
+    assert caught.value.hint == "apt-get install binutils"
+    with pytest.raises(MissingToolError, match="objcopy is not installed"):
+        tools.find("objcopy")
+
+
+def test_a_tool_that_hangs_is_ended() -> None:
+    with pytest.raises(ToolError, match=r"did not finish within 0\.2 s"):
+        tools.run(python("import time; time.sleep(60)"), timeout=0.2)
