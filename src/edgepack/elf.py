@@ -71,10 +71,12 @@ def _needs_of(file: object) -> Needs:
     for section in file.iter_sections():  # type: ignore[attr-defined]
         if isinstance(section, DynamicSection):
             for tag in section.iter_tags():
-                if tag.entry.d_tag == "DT_NEEDED":
-                    libraries.append(tag.needed)
-                elif tag.entry.d_tag in ("DT_RUNPATH", "DT_RPATH"):
-                    paths[tag.entry.d_tag] = tag.runpath if tag.entry.d_tag == "DT_RUNPATH" else tag.rpath
+                # pyelftools gives a tag its text under a name of the tag's own: needed, runpath, rpath.
+                kind = tag.entry.d_tag
+                if kind == "DT_NEEDED":
+                    libraries.append(str(vars(tag)["needed"]))
+                elif kind in ("DT_RUNPATH", "DT_RPATH"):
+                    paths[kind] = str(vars(tag)[kind.removeprefix("DT_").lower()])
         elif isinstance(section, GNUVerNeedSection):
             for _, wanted in section.iter_versions():
                 versions.update(version.name for version in wanted)
