@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +14,7 @@ from edgepack.console import Story
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import Bundle, ModelSource
 from edgepack.store import Store
-
-ROOT = Path(__file__).parents[1]
+from tests.command import edgepack
 
 
 @pytest.fixture
@@ -52,18 +48,4 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
         directory=made.directory,
         manifest=made.manifest,
         archive=made.directory.with_name(made.directory.name + ".tar.zst"),
-    )
-
-
-def edgepack(
-    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command as a user runs it, in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "edgepack", *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, **(env or {})},
-        cwd=cwd,
-        check=False,
     )

@@ -9,11 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from edgepack.errors import BudgetError, OutputError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.records import Bundle, ModelSource, Report, Target
 from edgepack.store import disk_errors
+
+STAGING_PREFIX = ".edgepack-"
+STAGING_LOCK = ".lock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +122,23 @@ def _staging(output: Path) -> Iterator[Path]:
     """A folder on the output's own disk, so that publishing is a rename; gone afterwards."""
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".edgepack-", dir=output))
+        _sweep(output)
+        staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=output))
     try:
-        yield staging
+        with FileLock(staging / STAGING_LOCK):
+            yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _sweep(output: Path) -> None:
+    """Remove what killed builds left: a running build holds its folder's lock."""
+    for folder in output.glob(f"{STAGING_PREFIX}*"):
+        try:
+            with FileLock(folder / STAGING_LOCK, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
+        except Timeout:
+            continue
 
 
 def _publish(bundle: Bundle, report: Report, destination: Path, *, force: bool) -> Outcome:

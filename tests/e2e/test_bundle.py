@@ -1,0 +1,103 @@
+"""The straight line: the real model, the real compiler, the real runner."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.command import edgepack
+
+from edgepack.records import Bundle
+from edgepack.store import sha256_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+
+
+def embed(bundle: Bundle, *arguments: str, stdin: str = "") -> str:
+    done = subprocess.run(
+        [bundle.program, *arguments], capture_output=True, encoding="utf-8", input=stdin, env={}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_is_as_small_and_as_right_as_promised(bundle: Bundle) -> None:
+    report = json.loads(Path(f"{bundle.directory}.report.json").read_text())
+    assert report["verification"]["status"] == "passed"
+    assert report["verification"]["texts"] == 200
+    assert report["verification"]["mean_cosine"] >= 0.985
+    assert report["verification"]["neighbour_agreement"] >= 0.9
+    assert bundle.archive is not None
+    assert bundle.archive.stat().st_size < 40_000_000
+    library = bundle.directory / bundle.manifest["runtime"]["library"]
+    assert library.stat().st_size < 2_500_000
+
+
+def test_meaning_survives(bundle: Bundle) -> None:
+    near = float(embed(bundle, "--similarity", "A man is eating food.", "Someone is having a meal."))
+    far = float(embed(bundle, "--similarity", "A man is eating food.", "The stock market fell today."))
+    assert near > 0.5 > far + 0.2
+
+
+def test_json_lines_keep_their_fields(bundle: Bundle) -> None:
+    lines = "".join(json.dumps({"id": number, "text": f"text {number}"}) + "\n" for number in range(20))
+    out = [
+        json.loads(line)
+        for line in embed(bundle, "--in", "jsonl", "--out", "jsonl", stdin=lines).splitlines()
+    ]
+    assert [line["id"] for line in out] == list(range(20))
+    assert {len(line["embedding"]) for line in out} == {384}
+
+
+def test_the_bundle_tests_itself(bundle: Bundle) -> None:
+    embed(bundle, "--self-test")
+    assert "all-MiniLM-L6-v2" in embed(bundle, "--info")
+
+
+def test_it_is_verified_again_from_its_archive(bundle: Bundle) -> None:
+    done = edgepack("verify", str(bundle.archive), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "passed"
+
+
+def test_a_damaged_file_is_named(bundle: Bundle, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", bundle.directory, copy], check=True)
+    model = copy / bundle.manifest["model"]["file"]
+    content = bytearray(model.read_bytes())
+    content[len(content) // 2] ^= 1
+    model.chmod(0o644)
+    model.write_bytes(content)
+    done = edgepack("verify", str(copy), "--offline")
+    assert done.returncode == 17, done.stderr
+    assert "model/model.ort" in done.stderr
+
+
+def test_the_report_is_repeated_with_other_prices(bundle: Bundle, tmp_path: Path) -> None:
+    done = edgepack("report", str(bundle.directory), "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["verification"]["status"] == "passed"
+    assert {part["name"] for part in report["parts"]} >= {"model", "runtime", "runner", "tokenizer"}
+
+
+def test_the_same_inputs_give_the_same_bytes(bundle: Bundle, tmp_path: Path) -> None:
+    done = edgepack("bundle", "-t", "linux-x86-min", "-o", str(tmp_path), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    again = tmp_path / "all-MiniLM-L6-v2-linux-x86-min.tar.zst"
+    assert bundle.archive is not None
+    assert sha256_of(again) == sha256_of(bundle.archive)
+
+
+def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_path: Path) -> None:
+    done = edgepack(
+        *("bundle", "-t", "linux-x86-min", "-m", str(tiny_model), "-o", str(tmp_path), "--offline"),
+        *("--set", "model.min_cosine=0", "--set", "model.min_agreement=0"),
+    )
+    assert done.returncode == 0, done.stderr
+    for step in ("model", "prepare", "runtime", "runner", "bundle", "verify"):
+        assert f"\n{step} " in f"\n{done.stderr}"
+    assert "zstd" in done.stdout
+    assert "tiny-bert-linux-x86-min/embed" in done.stdout
