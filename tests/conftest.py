@@ -7,14 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from edgepack.models.source import ingest
 
-from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import Bundle, ModelSource
 from edgepack.store import Store
 from tests.command import edgepack
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether the golden files are to be written anew; look at the difference before you commit it."""
+    return bool(request.config.getoption("--update-golden"))
 
 
 @pytest.fixture
@@ -34,12 +42,16 @@ def shared_context() -> Iterator[HostContext]:
 @pytest.fixture(scope="session")
 def minilm(shared_context: HostContext) -> ModelSource:
     """all-MiniLM-L6-v2 with its real weights."""
+    from edgepack.models.source import ingest
+
     return ingest(None, context=shared_context)
 
 
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The real bundle, made by the real command from what is in the cache."""
+    from edgepack.bundle.manifest import open_bundle
+
     output = tmp_path_factory.mktemp("dist")
     done = edgepack("bundle", "--target", "linux-x86-min", "--output", str(output), "--offline", "--json")
     assert done.returncode == 0, done.stderr

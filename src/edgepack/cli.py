@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 INTERRUPTED = 130
+COMPLETE_VARIABLE = "_EDGEPACK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -134,7 +136,6 @@ def bundle(
     from edgepack.console import Story
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.report import text
 
     host = load_plugins()
     if recipe:
@@ -144,6 +145,8 @@ def bundle(
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
         )
+    from edgepack.report import text
+
     if as_json:
         _print_json({"bundle": str(outcome.bundle.directory), **text.as_json(outcome.report)})
     else:
@@ -332,7 +335,7 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None, "click knows these shells"
-    click.echo(found(cli, {}, "edgepack", "_EDGEPACK_COMPLETE").source())
+    click.echo(found(cli, {}, "edgepack", COMPLETE_VARIABLE).source())
 
 
 def _show_cache(*, as_json: bool) -> None:
@@ -378,6 +381,10 @@ def _print_rows(rows: list[dict[str, str]], *, as_json: bool, columns: tuple[str
 
 def main() -> NoReturn:
     """Run the command line; every failure is two lines and an exit code of its own."""
+    if instruction := os.environ.get(COMPLETE_VARIABLE):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "edgepack", COMPLETE_VARIABLE, instruction))
     signal.signal(signal.SIGTERM, _terminate)
     meta: dict[str, Any] = {}
     try:
@@ -387,6 +394,9 @@ def main() -> NoReturn:
             code = 0
     except click.exceptions.Exit as leave:
         code = leave.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        asked.show()
+        code = asked.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing half-made was left behind", err=True)
         code = INTERRUPTED

@@ -9,6 +9,8 @@ from edgepack.errors import TargetError
 from edgepack.records import Target
 from edgepack.targets import nearest
 
+KIND_NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false", list: "a list"}
+
 OptionTable = Mapping[str, Any]
 """Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""
 
@@ -39,4 +41,7 @@ def _check(target: Target, name: str, value: object, known: object) -> None:
         return
     kind = str if known is None else type(known)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise TargetError(f"target {target.name}: option {name} is {value!r}, expected a {kind.__name__}")
+        raise TargetError(
+            f"target {target.name}: option {name} is {value!r}, expected {KIND_NAMES[kind]}",
+            hint=f"by default it is {known!r}",
+        )

@@ -132,8 +132,10 @@ def _staging(output: Path) -> Iterator[Path]:
 
 
 def _sweep(output: Path) -> None:
-    """Remove what killed builds left: a running build holds its folder's lock."""
+    """Remove what killed builds left: a running build holds its folder's lock (a build that just starts has none yet)."""
     for folder in output.glob(f"{STAGING_PREFIX}*"):
+        if not (folder / STAGING_LOCK).exists():
+            continue
         try:
             with FileLock(folder / STAGING_LOCK, timeout=0):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -46,7 +46,10 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise TargetError(f"target {name} cannot be read: {error}") from error
+        raise TargetError(
+            f"target {name} cannot be read: {error}",
+            hint="a target is a TOML file in UTF-8; see README, targets",
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise TargetError(f"target {name} is not valid TOML: {error}", hint=f"see {origin}") from error
     for override in overrides:
@@ -92,7 +95,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def _platform(name: str, section: Mapping[str, Any]) -> Platform:
     glibc = _value(name, section, "glibc", str, None, where="platform.")
     if glibc is not None and not re.fullmatch(r"\d+\.\d+", glibc):
-        raise TargetError(f'target {name}: platform.glibc is {glibc!r}, expected a version such as "2.28"')
+        raise TargetError(
+            f"target {name}: platform.glibc is {glibc!r}, expected a version",
+            hint='e.g. glibc = "2.28", the oldest C library of the device',
+        )
     return Platform(
         os=_value(name, section, "os", str, where="platform."),
         arch=_value(name, section, "arch", str, where="platform."),
@@ -137,7 +143,10 @@ def _recipe(name: str, value: object) -> str | tuple[Pass, ...]:
 def _share(name: str, section: Mapping[str, Any], key: str) -> float:
     value = section.get(key, 0.0)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise TargetError(f"target {name}: model.{key} is {value!r}, expected a number from 0 to 1")
+        raise TargetError(
+            f"target {name}: model.{key} is {value!r}, expected a number from 0 to 1",
+            hint="it is a share: 1 asks for vectors equal to the full-precision model's, 0 asks for nothing",
+        )
     return float(value)
 
 
@@ -148,7 +157,9 @@ def _budget(name: str, section: Mapping[str, Any]) -> int | None:
     try:
         return value if isinstance(value, int) and not isinstance(value, bool) else parse_size(str(value))
     except ValueError as error:
-        raise TargetError(f"target {name}: budget.download: {error}") from error
+        raise TargetError(
+            f"target {name}: budget.download: {error}", hint='e.g. download = "30 MB"'
+        ) from error
 
 
 def _section(name: str, table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -169,6 +180,7 @@ def _check_keys(name: str, section: str, table: Mapping[str, Any]) -> None:
 
 
 _REQUIRED = object()
+KIND_NAMES = {str: "a string", list: "a list", dict: "a table"}
 
 
 def _value(
@@ -176,10 +188,15 @@ def _value(
 ) -> Any:
     if key not in table:
         if default is _REQUIRED:
-            raise TargetError(f"target {name}: {where}{key} is missing")
+            raise TargetError(
+                f"target {name}: {where}{key} is missing", hint="README, targets, shows a whole target file"
+            )
         return default
     if not isinstance(table[key], kind):
-        raise TargetError(f"target {name}: {where}{key} is {table[key]!r}, expected a {kind.__name__}")
+        raise TargetError(
+            f"target {name}: {where}{key} is {table[key]!r}, expected {KIND_NAMES[kind]}",
+            hint="README, targets, shows a whole target file",
+        )
     return table[key]
 
 
@@ -195,7 +212,9 @@ def _override(table: dict[str, Any], override: str) -> None:
     for section in sections:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
-            raise UsageError(f"--set {override}: {section} is not a section")
+            raise UsageError(
+                f"--set {override}: {section} is not a section", hint="e.g. --set model.recipe=fp32"
+            )
     table[key] = _toml_value(text.strip())
 
 

@@ -88,7 +88,7 @@ def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, overri
         (MINIMAL + "[modell]", "unknown key modell (did you mean model?)"),
         (MINIMAL.replace("schema = 1", "schema = 7"), "schema 7"),
         (MINIMAL.replace('builder = "linux"', ""), "builder is missing"),
-        (MINIMAL.replace('"2.28"', "2.28"), "glibc is 2.28, expected a str"),
+        (MINIMAL.replace('"2.28"', "2.28"), "glibc is 2.28, expected a string"),
         (MINIMAL.replace('"2.28"', '"new"'), "platform.glibc is 'new'"),
         (MINIMAL + "[model]\nformat = 'orf'", "did you mean ort?"),
         (MINIMAL + "[model]\nmin_cosine = 2", "expected a number from 0 to 1"),
@@ -126,8 +126,8 @@ def test_builder_options_are_checked(tmp_path: Path) -> None:
     for override, words in [
         ("runtimes=full", "unknown option runtimes (did you mean runtime?)"),
         ("runtime=ful", "did you mean full?"),
-        ("threads=many", "expected a int"),
-        ("threads=true", "expected a int"),
+        ("threads=many", "expected an integer"),
+        ("threads=true", "expected an integer"),
     ]:
         with pytest.raises(TargetError) as caught:
             read_options(read(tmp_path, MINIMAL, override), known)

@@ -1,0 +1,100 @@
+"""What the command line says, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.command import edgepack
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+COMMANDS = ["", "bundle", "cache", "completion", "fetch", "inspect", "plugins", "report", "targets", "verify"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str, update_golden: bool) -> None:
+    done = edgepack(*filter(None, [command]), "--help", env={"COLUMNS": "80", "NO_COLOR": "1"})
+    assert done.returncode == 0
+    file = GOLDEN / f"help-{command or 'edgepack'}.txt"
+    if update_golden:
+        file.write_text(done.stdout)
+    assert done.stdout == file.read_text()
+
+
+def test_version() -> None:
+    from edgepack import __version__
+
+    assert edgepack("--version").stdout == f"edgepack {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["bundel"], 2, "error: No such command 'bundel'. Did you mean 'bundle'?"),
+        (["bundle"], 2, "error: Missing option '-t' / '--target'."),
+        (["targets", "--jsn"], 2, "error: No such option '--jsn'. Did you mean '--json'?"),
+        (["bundle", "-t", "linux-x86-mini"], 3, "error: there is no target linux-x86-mini (did you mean"),
+        (["bundle", "-t", "./none.toml"], 3, "error: target none cannot be read"),
+        (["bundle", "-t", "linux-x86-min", "--set", "model"], 2, "error: --set model: expected KEY=VALUE"),
+        (["cache", "clean", "cookies"], 2, "error: the cache holds no cookies"),
+    ],
+)
+def test_a_mistake_is_two_lines_and_an_exit_code(
+    arguments: list[str], code: int, error: str, tmp_path: Path
+) -> None:
+    done = edgepack(*arguments, env={"EDGEPACK_CACHE": str(tmp_path)})
+    assert done.returncode == code
+    first, second = done.stderr.splitlines()
+    assert first.startswith(error)
+    assert second.startswith("hint: ")
+    assert done.stdout == ""
+
+
+def test_every_error_has_an_exit_code_of_its_own() -> None:
+    from edgepack import errors
+
+    codes = [kind.exit_code for kind in errors.EdgepackError.__subclasses__()]
+    assert len(codes) == len(set(codes)) >= 17
+    assert 0 not in codes
+
+
+def test_an_unforeseen_failure_is_no_traceback_without_debug(tmp_path: Path) -> None:
+    target = tmp_path / "mine.toml"
+    target.write_bytes(b"schema = 1\nbuilder = '\xff'")
+    done = edgepack("bundle", "-t", str(target))
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+def test_targets_as_json() -> None:
+    rows = {row["target"]: row for row in json.loads(edgepack("targets", "--json").stdout)}
+    assert rows["linux-x86-min"]["origin"] == "edgepack"
+
+
+def test_the_cache_is_shown_and_cleaned(tmp_path: Path) -> None:
+    env = {"EDGEPACK_CACHE": str(tmp_path)}
+    for kind, size in [("models", 1000), ("runners", 24)]:
+        (tmp_path / kind / "key").mkdir(parents=True)
+        (tmp_path / kind / "key" / "file").write_bytes(bytes(size))
+    assert edgepack("cache", "where", env=env).stdout == f"{tmp_path}\n"
+    shown = json.loads(edgepack("cache", "--json", env=env).stdout)
+    assert shown == {"path": str(tmp_path), "bytes": 1024, "kinds": {"models": 1000, "runners": 24}}
+    assert json.loads(edgepack("cache", "clean", "models", "--json", env=env).stdout) == {"freed_bytes": 1000}
+    assert json.loads(edgepack("cache", "size", "--json", env=env).stdout)["kinds"] == {"runners": 24}
+    edgepack("cache", "clean", env=env)
+    assert json.loads(edgepack("cache", "--json", env=env).stdout)["bytes"] == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    assert "_EDGEPACK_COMPLETE" in edgepack("completion", shell).stdout
+
+
+def test_completion_completes_targets() -> None:
+    env = {
+        "_EDGEPACK_COMPLETE": "bash_complete",
+        "COMP_WORDS": "edgepack bundle --target linux",
+        "COMP_CWORD": "3",
+    }
+    assert "linux-x86-min" in edgepack(env=env).stdout
