@@ -1,0 +1,115 @@
+"""Lay a bundle's folder out: program, model, library, golden vectors, licences, manifest."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+
+from edgepack.bundle import golden
+from edgepack.bundle.floor import require_platform
+from edgepack.bundle.manifest import (
+    GOLDEN,
+    LICENSES,
+    MANIFEST,
+    TOKENIZER,
+    Part,
+    build_manifest,
+    file_entry,
+    model_path,
+    write_manifest,
+)
+from edgepack.bundle.notices import write_notices
+from edgepack.bundle.place import placed_folder
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError
+from edgepack.records import Bundle, PreparedModel, RunnerArtifact, RuntimeArtifact, Target
+from edgepack.store import ENTRY_FILE
+
+
+def assemble(
+    *,
+    target: Target,
+    model: PreparedModel,
+    runtime: RuntimeArtifact,
+    runner: RunnerArtifact,
+    destination: Path,
+    force: bool,
+    context: BuildContext,
+) -> Bundle:
+    """Make the bundle's folder at ``destination``; it appears there when it is whole, or not at all.
+
+    Same inputs, same bytes: modes are 0755 and 0644, nothing in it tells the time or the host.
+    Raises ``OutputError`` when the destination exists (unless ``force``) or cannot be written, ``DiskFullError``,
+    ``FloorError`` when a file does not run on the target's platform, ``BundleError`` when a library is missing.
+    """
+    with placed_folder(destination, force=force) as folder:
+        _lay_runner(runner, folder)
+        _lay_model(model, folder)
+        for library in (runtime.library, *runtime.companions):
+            _copy(library, folder / "lib" / library.name)
+        write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
+        _settle_modes(folder)
+        require_platform(folder, target.platform)
+        files = [
+            file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model))
+            for path in sorted(folder.rglob("*"))
+            if path.is_symlink() or path.is_file()
+        ]
+        manifest = build_manifest(target=target, model=model, runtime=runtime, runner=runner, files=files)
+        write_manifest(folder, manifest)
+        (folder / MANIFEST).chmod(0o644)
+    context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
+    return Bundle(directory=destination, manifest=manifest)
+
+
+def _lay_model(model: PreparedModel, folder: Path) -> None:
+    """The model, its tokenizer, and golden vectors: those of the shipped file, by the stock onnxruntime package."""
+    from edgepack.models.reference import embed_with_onnxruntime
+    from edgepack.models.tokenizer import minimal_json
+
+    _copy(model.file, folder / model_path(model))
+    (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
+    vectors = embed_with_onnxruntime(model.file, model.source, golden.TEXTS)
+    (folder / GOLDEN).write_bytes(golden.golden_json(vectors.tolist()))
+
+
+def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
+    """The runner's files, into the top folder. A link within the runner stays one; another becomes what it names."""
+    inside = runner.directory.resolve()
+    for path in sorted(runner.directory.rglob("*")):
+        place = folder / path.relative_to(runner.directory)
+        if path.name == ENTRY_FILE or (path.is_dir() and not path.is_symlink()):
+            continue
+        if path.is_symlink() and not path.readlink().is_absolute() and path.resolve().is_relative_to(inside):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(path.readlink())
+        elif path.is_file():
+            _copy(path, place)
+        else:
+            raise BundleError(
+                f"the runner's {path.relative_to(runner.directory)} is neither a file nor a folder"
+            )
+
+
+def _copy(file: Path, place: Path) -> None:
+    """Copy, never link: an edit in the bundle must not reach the cache."""
+    if place.exists():
+        raise BundleError(f"two parts of the bundle want to be {place.name}: {file} is one of them")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, place)
+    if file.stat().st_mode & stat.S_IXUSR:
+        place.chmod(0o755)
+
+
+def _settle_modes(folder: Path) -> None:
+    """0755 for folders and programs, 0644 for the rest, whatever umask and file system made of them."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+
+
+def _part_of(path: str, model: PreparedModel) -> Part:
+    named: dict[str, Part] = {model_path(model): "model", TOKENIZER: "tokenizer", GOLDEN: "golden"}
+    folders: dict[str, Part] = {"lib": "runtime", LICENSES: "licenses"}
+    return named.get(path) or folders.get(path.partition("/")[0]) or "runner"

@@ -1,0 +1,38 @@
+"""Golden texts: what a bundle's ``--self-test`` embeds, and what must come out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+TOLERANCE = 0.99
+"""Cosine that a device's vector must have with the golden one: processors round int8 products differently."""
+DECIMALS = 5
+"""Changes a 384-dimensional unit vector's cosine by less than 1e-7 and makes the file a third as long."""
+
+TEXTS: tuple[str, ...] = (
+    "The quick brown fox jumps over the lazy dog.",
+    "How do I reset the device to its factory settings?",
+    "Wie setze ich das Gerät auf die Werkseinstellungen zurück?",
+    "¿Dónde está la biblioteca más cercana?",
+    "この文章は埋め込みベクトルに変換されます。",
+    "Сколько стоит доставка в Новосибирск?",
+    "🚀🔥 shipped on Friday 🎉",
+    ".",
+    "  two\tkinds of white space,\nand a line break  ",
+    "def area(radius: float) -> float: return 3.14159 * radius ** 2",
+    "https://example.com/search?q=vector+database&page=2#results",
+    " ".join(
+        f"Step {step}: loosen screw number {step}, lift the cover, clean the filter and note the reading."
+        for step in range(1, 31)
+    ),
+)
+"""The last is longer than the 256 or 512 tokens that models take: truncation is tested, too."""
+
+
+def golden_json(vectors: Sequence[Sequence[float]]) -> bytes:
+    """The content of ``golden.json`` for the vectors of ``TEXTS``, float [len(TEXTS), dimension]."""
+    rows = [[round(float(value), DECIMALS) for value in vector] for vector in vectors]
+    document: dict[str, Any] = {"texts": TEXTS, "vectors": rows, "tolerance": TOLERANCE}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,262 @@
+"""The manifest: what a bundle holds, file by file, and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+import edgepack
+from edgepack.errors import BundleError
+from edgepack.records import (
+    Bundle,
+    Operators,
+    PreparedModel,
+    RunnerArtifact,
+    RuntimeArtifact,
+    Target,
+)
+from edgepack.store import sha256_of
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+GOLDEN = "golden.json"
+LICENSES = "LICENSES"
+TOKENIZER = "model/tokenizer.json"
+LINK = "link"
+"""The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
+
+Part = Literal["model", "tokenizer", "runtime", "runner", "licenses", "golden"]
+PARTS: tuple[Part, ...] = ("model", "tokenizer", "runtime", "runner", "licenses", "golden")
+
+_SECTIONS = {
+    "name": str,
+    "edgepack": str,
+    "target": dict,
+    "model": dict,
+    "runtime": dict,
+    "runner": dict,
+    "golden": str,
+    "gate": dict,
+    "files": list,
+}
+_FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
+
+
+def model_path(model: PreparedModel) -> str:
+    """Where the model lies in a bundle."""
+    return f"model/model{model.file.suffix}"
+
+
+def build_manifest(
+    *,
+    target: Target,
+    model: PreparedModel,
+    runtime: RuntimeArtifact,
+    runner: RunnerArtifact,
+    files: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
+    return {
+        "schema": SCHEMA,
+        "name": f"{model.source.name.rpartition('/')[2]}-{target.name}",
+        "edgepack": edgepack.__version__,
+        "target": _target_section(target),
+        "model": _model_section(model),
+        "runtime": {
+            "library": f"lib/{runtime.library.name}",
+            "version": runtime.version,
+            "kind": runtime.kind,
+            "toolchain": runtime.toolchain,
+            "operators": operator_lines(runtime.provides),
+        },
+        "runner": {
+            "program": runner.program,
+            "kind": runner.kind,
+            "versions": dict(sorted(runner.versions.items())),
+        },
+        "golden": GOLDEN,
+        "gate": {"min_cosine": target.model.min_cosine, "min_agreement": target.model.min_agreement},
+        "files": sorted((dict(file) for file in files), key=lambda file: str(file["path"])),
+    }
+
+
+def _target_section(target: Target) -> dict[str, Any]:
+    platform = target.platform
+    return {
+        "name": target.name,
+        "summary": target.summary,
+        "builder": target.builder,
+        "platform": {"os": platform.os, "arch": platform.arch, "glibc": platform.glibc},
+    }
+
+
+def _model_section(model: PreparedModel) -> dict[str, Any]:
+    source = model.source
+    return {
+        "name": source.name,
+        "origin": source.origin,
+        "license": source.license,
+        "recipe": model.recipe,
+        "precision": model.precision,
+        "format": model.format,
+        "file": model_path(model),
+        "tokenizer": TOKENIZER,
+        "inputs": list(model.inputs),
+        "output": model.output,
+        "dimension": source.dimension,
+        "max_length": source.max_length,
+        "pooling": source.pooling.mode,
+        "normalize": source.pooling.normalize,
+        "batch_dependent": model.batch_dependent,
+        "source_files": [
+            {"path": file.path, "size": file.size, "sha256": file.sha256}
+            for file in sorted(source.files, key=lambda file: file.path)
+        ],
+    }
+
+
+def operator_lines(operators: Operators) -> list[str]:
+    """``DOMAIN;SINCE;NAME`` and the types, in the manner of ONNX Runtime's reduced-build config; sorted."""
+    return sorted(f"{op.domain};{op.since};{op.name}{op.types}" for op in operators.kernels)
+
+
+def file_entry(path: Path, *, root: Path, part: Part) -> dict[str, Any]:
+    """A file's line in the manifest."""
+    relative = path.relative_to(root).as_posix()
+    size, sha256 = content_of(path)
+    return {"path": relative, "size": size, "sha256": sha256, "mode": mode_of(path), "part": part}
+
+
+def content_of(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file's bytes, or of what a symbolic link says."""
+    if path.is_symlink():
+        words = os.fsencode(path.readlink())
+        return len(words), hashlib.sha256(words).hexdigest()
+    return path.stat().st_size, sha256_of(path)
+
+
+def mode_of(path: Path) -> str:
+    """``0755``, ``0644`` or ``link``."""
+    if path.is_symlink():
+        return LINK
+    return "0755" if path.stat().st_mode & stat.S_IXUSR else "0644"
+
+
+def canonical(manifest: Mapping[str, Any]) -> bytes:
+    """The one form of a manifest that digests are taken of: sorted keys, no spaces, UTF-8."""
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(bundle: Bundle) -> str:
+    """One SHA-256 for the whole bundle: of its manifest's canonical form, which holds every file's."""
+    return hashlib.sha256(canonical(bundle.manifest)).hexdigest()
+
+
+def write_manifest(directory: Path, manifest: Mapping[str, Any]) -> None:
+    """Write ``manifest.json``, for people to read too."""
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    (directory / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
+
+
+def open_bundle(directory: Path) -> Bundle:
+    """The bundle in a folder, when it is whole.
+
+    Raises ``BundleError``, naming the file, when the folder is no bundle, the manifest says something wrong, a file is
+    missing or is not what the manifest says, or something lies in the folder that the manifest does not know.
+    """
+    manifest = read_manifest(directory)
+    listed = {str(file["path"]): file for file in manifest["files"]}
+    for name, file in listed.items():
+        _check_file(directory, name, file)
+    for name in _present(directory):
+        if name not in listed and name != MANIFEST:
+            raise BundleError(
+                f"{directory}: {name} is not in the manifest",
+                hint="remove the file, or make the bundle again with edgepack bundle",
+            )
+    return Bundle(directory=directory, manifest=manifest)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a bundle's folder, its form checked but not its files; raises ``BundleError``."""
+    path = directory / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
+        raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from error
+    _check_form(path, manifest)
+    return dict(manifest)
+
+
+def _check_form(path: Path, manifest: Any) -> None:
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("schema"), int):
+        raise BundleError(f"{path} is not a bundle's manifest")
+    if manifest["schema"] != SCHEMA:
+        raise BundleError(
+            f"{path} has schema {manifest['schema']}, this edgepack reads schema {SCHEMA}",
+            hint="use the edgepack that made the bundle, or make it again",
+        )
+    for key, kind in _SECTIONS.items():
+        if not isinstance(manifest.get(key), kind):
+            raise BundleError(f"{path}: {key} is missing or not a {kind.__name__}")
+    for file in manifest["files"]:
+        _check_entry(path, file)
+    listed = {file["path"] for file in manifest["files"]}
+    named = {
+        manifest["golden"],
+        manifest["model"].get("file"),
+        manifest["model"].get("tokenizer"),
+        manifest["runtime"].get("library"),
+        manifest["runner"].get("program"),
+    }
+    if not named <= listed or len(listed) != len(manifest["files"]):
+        raise BundleError(f"{path} names files that it does not list, or lists one twice")
+
+
+def _check_entry(path: Path, file: Any) -> None:
+    if not isinstance(file, dict) or not all(isinstance(file.get(k), kind) for k, kind in _FILE_KEYS.items()):
+        raise BundleError(f"{path}: an entry under files is not complete")
+    parts = PurePosixPath(file["path"]).parts
+    if not parts or file["path"].startswith("/") or ".." in parts or file["path"] == MANIFEST:
+        raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
+    if file["part"] not in PARTS or file["mode"] not in ("0755", "0644", LINK):
+        raise BundleError(f"{path}: {file['path']} has an unknown part or mode")
+
+
+def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
+    path = directory / name
+    hint = "make the bundle again, or unpack its archive again"
+    try:
+        if (mode := mode_of(path)) != file["mode"] and LINK in (mode, file["mode"]):
+            raise BundleError(
+                f"{directory}: {name} is damaged: a link stands for a file, or a file for a link", hint=hint
+            )
+        size, sha256 = content_of(path)
+    except FileNotFoundError as error:
+        raise BundleError(f"{directory}: {name} is missing", hint=hint) from error
+    except OSError as error:
+        raise BundleError(f"{directory}: {name} cannot be read: {error.strerror}", hint=hint) from error
+    if size != file["size"]:
+        raise BundleError(
+            f"{directory}: {name} is damaged: {size} bytes instead of {file['size']}", hint=hint
+        )
+    if sha256 != file["sha256"]:
+        raise BundleError(
+            f"{directory}: {name} is damaged: sha256 {sha256} instead of {file['sha256']}", hint=hint
+        )
+    if file["mode"] == "0755" and mode != "0755":
+        raise BundleError(f"{directory}: {name} is no longer executable", hint=f"chmod 755 {path}")
+
+
+def _present(directory: Path) -> Iterator[str]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_symlink() or not path.is_dir():
+            yield path.relative_to(directory).as_posix()

@@ -1,0 +1,133 @@
+"""The report in the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from edgepack.records import DownloadCost, PartSize, Report, Verification
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+SCHEMA = 1
+
+
+def render(report: Report) -> Group:
+    """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
+    from rich.console import Group
+    from rich.text import Text
+
+    lines: list[Text | Table] = [_size_table(report), Text(archive_line(report)), _cost_table(report)]
+    lines.append(Text(verification_line(report.verification), style=_STYLES[report.verification.status]))
+    lines += [Text(note, style="dim") for note in report.notes]
+    return Group(*lines)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain data (schema 1): bytes are whole numbers, money is in the currency named."""
+    total = total_of(report)
+    return {
+        "schema": SCHEMA,
+        "bundle": report.bundle,
+        "target": report.target,
+        "parts": [asdict(part) for part in report.parts],
+        "total": {key: value for key, value in asdict(total).items() if key != "name"},
+        "archive_bytes": report.archive_bytes,
+        "costs": [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in report.costs],
+        "verification": asdict(report.verification),
+        "notes": list(report.notes),
+    }
+
+
+def total_of(report: Report) -> PartSize:
+    """All parts together."""
+    return PartSize(
+        name="total",
+        files=sum(part.files for part in report.parts),
+        raw=report.raw_bytes,
+        gzip=sum(part.gzip for part in report.parts),
+        brotli=sum(part.brotli for part in report.parts),
+        zstd=sum(part.zstd for part in report.parts),
+    )
+
+
+def verification_line(verification: Verification) -> str:
+    """How near the bundle's vectors are to the full-precision model's, in a line."""
+    if verification.status == "not verified":
+        return f"not verified: {verification.reason}"
+    mark = "✓" if verification.status == "passed" else f"✗ {verification.reason}"
+    return (
+        f"cosine to fp32: mean {verification.mean_cosine:.4f}, first percentile {verification.p1_cosine:.4f}, "
+        f"min {verification.min_cosine:.4f} over {verification.texts} texts; "
+        f"nearest neighbour kept for {verification.neighbour_agreement:.1%}  {mark}"
+    )
+
+
+def archive_line(report: Report) -> str:
+    """The archive's size, which is what a device downloads."""
+    if report.archive_bytes is None:
+        return "no archive"
+    return f"archive (.tar.zst): {megabytes(report.archive_bytes)} MB ({report.archive_bytes:,} bytes)"
+
+
+def megabytes(size: int) -> str:
+    """10^6 bytes, with as many digits as say something."""
+    return f"{size / 1e6:,.2f}" if size >= 100_000 else f"{size / 1e6:,.4f}"
+
+
+def share(part: PartSize, report: Report) -> str:
+    """Of the raw bytes."""
+    return f"{part.raw / report.raw_bytes:.1%}" if report.raw_bytes else ""
+
+
+def costs_by_provider(costs: Iterable[DownloadCost]) -> dict[tuple[str, str, str], dict[int, float]]:
+    """(provider, date, currency) → number of devices → amount, in the order of the table."""
+    rows: dict[tuple[str, str, str], dict[int, float]] = {}
+    for cost in costs:
+        rows.setdefault((cost.provider, cost.dated, cost.currency), {})[cost.devices] = cost.amount
+    return rows
+
+
+def _size_table(report: Report) -> Table:
+    table = _table(f"{report.bundle}: size in MB", "part")
+    for column in ("files", "raw", "gzip", "brotli", "zstd", "share"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for part in report.parts:
+        table.add_row(*_size_row(part), share(part, report))
+    table.add_section()
+    table.add_row(*_size_row(total_of(report)), "", style="bold")
+    return table
+
+
+def _size_row(part: PartSize) -> tuple[str, ...]:
+    encodings = (part.raw, part.gzip, part.brotli, part.zstd)
+    return (part.name, str(part.files), *(megabytes(size) for size in encodings))
+
+
+def _cost_table(report: Report) -> Table:
+    table = _table("cost of one download a device", "list price")
+    table.add_column("of")
+    counts = sorted({cost.devices for cost in report.costs})
+    for count in counts:
+        table.add_column(f"{count:,} devices", justify="right", no_wrap=True)
+    for (provider, dated, currency), amounts in costs_by_provider(report.costs).items():
+        table.add_row(provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
+    return table
+
+
+def _table(title: str, first: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=SIMPLE_HEAD, title=Text(title), title_justify="left", title_style="bold", pad_edge=False
+    )
+    table.add_column(first)
+    return table
+
+
+_STYLES = {"passed": "green", "failed": "red", "not verified": "yellow"}
