@@ -1,0 +1,75 @@
+"""The JSON files of a model folder, read and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgepack.errors import ModelError
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file says. Raises ``ModelError`` that names the file."""
+    content = read_bytes(path)
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise ModelError(
+            f"{path.name} is not valid JSON: {error}", hint="the file is damaged; fetch the model again"
+        ) from error
+    except RecursionError as error:
+        raise ModelError(f"{path.name} is nested too deeply") from error
+
+
+def read_object(path: Path) -> Mapping[str, Any]:
+    """The same, for a file that must hold a JSON object."""
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise ModelError(f"{path.name} holds a {type(document).__name__}, not a JSON object")
+    return document
+
+
+def read_optional(path: Path) -> Mapping[str, Any]:
+    """The same; empty when there is no such file."""
+    return read_object(path) if path.is_file() else {}
+
+
+def read_bytes(path: Path) -> bytes:
+    """A small file's content."""
+    require_content(path)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def require_content(path: Path) -> None:
+    """Raise ``ModelError`` when a file is empty, unreadable, or only git-lfs's pointer to what it should be."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(LFS_POINTER))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not start:
+        raise ModelError(f"{path.name} is empty", hint="fetch the model again")
+    if start == LFS_POINTER:
+        raise ModelError(
+            f"{path.name} is a git-lfs pointer, not the file itself",
+            hint="run `git lfs install && git lfs pull` in the model's folder",
+        )
+
+
+def positive(config: Mapping[str, Any], key: str, where: str) -> int:
+    """A field that must be a positive whole number."""
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ModelError(f"{where} says {key} = {value!r}, expected a positive whole number")
+    return value
+
+
+def _unreadable(path: Path, error: OSError) -> ModelError:
+    return ModelError(f"cannot read {path.name}: {error.strerror}")

@@ -1,0 +1,238 @@
+"""How edgepack talks HTTP: which connections are allowed, what is tried again, and what a refusal means to people."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from edgepack.errors import DownloadError, EdgepackError, UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+LONGEST_PAUSE = 120.0
+"""Seconds; a server that asks for more is asked again by the user, not by us."""
+
+UNREACHABLE_HINT = (
+    "check the connection (HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured); without a network, --offline works "
+    "with what is cached and --model FOLDER with a model on this disk"
+)
+DENIED_HINT = "check the name; a private or gated model of the hub needs a token in HF_TOKEN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """How hard to try."""
+
+    attempts: int = 5
+    """Failures in a row that end it."""
+    connect_timeout: float = 15.0
+    """Seconds."""
+    read_timeout: float = 60.0
+    """Seconds without a single byte."""
+
+
+PATIENT = Policy()
+HASTY = Policy(attempts=2, connect_timeout=5.0, read_timeout=20.0)
+"""For a place that has another one behind it."""
+
+
+class TryAgain(Exception):  # noqa: N818 - a request, caught in here
+    """An attempt that failed in a way that may pass."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        hint: str = UNREACHABLE_HINT,
+        after: float | None = None,
+        at_most: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+        self.after = after
+        """Seconds that the server asked for."""
+        self.at_most = at_most
+        """Attempts that make sense at all for this reason."""
+
+
+def pause(seconds: float) -> None:
+    """Wait between two attempts."""
+    time.sleep(seconds)
+
+
+def back_off(failures: int) -> float:
+    """Seconds to wait after that many failures in a row: 0.5, 1, 2, 4, … at most 30."""
+    return float(min(0.5 * 2 ** (failures - 1), 30.0))
+
+
+def retrying(
+    url: str, attempt: Callable[[], T], *, policy: Policy, gained: Callable[[], bool] = lambda: False
+) -> T:
+    """What ``attempt()`` returns, called again with growing pauses while it fails in ways that may pass.
+
+    ``gained()`` tells whether the last attempt came further than all before it: then the count starts anew.
+    Raises ``DownloadError``.
+    """
+    failures = 0
+    while True:
+        try:
+            with _transport_errors(url):
+                return attempt()
+        except TryAgain as failure:
+            failures = 1 if gained() else failures + 1
+            if failures >= min(policy.attempts, failure.at_most or policy.attempts):
+                raise DownloadError(
+                    f"cannot fetch {shown(url)}: {failure.reason}", hint=failure.hint
+                ) from failure
+            seconds = back_off(failures) if failure.after is None else failure.after
+            log.debug("%s: %s; again in %.1f s", shown(url), failure.reason, seconds)
+            pause(seconds)
+
+
+@contextmanager
+def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client]:
+    """A client that follows redirects, honours the system's proxies and certificates, and refuses plain HTTP.
+
+    ``Authorization`` does not follow a redirect to another host (httpx drops it).
+    """
+    import httpx
+
+    from edgepack import __version__
+
+    def check(request: httpx.Request) -> None:
+        if not allow_http:
+            require_safe(str(request.url))
+
+    timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
+    try:
+        opened = httpx.Client(
+            timeout=timeout,
+            follow_redirects=True,
+            headers={"User-Agent": f"edgepack/{__version__}"},
+            event_hooks={"request": [check]},
+        )
+    except (OSError, ValueError, ImportError) as error:  # a bad SSL_CERT_FILE, a bad or SOCKS proxy
+        raise DownloadError(
+            f"the network settings of this system cannot be used: {error}",
+            hint="look at HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
+        ) from error
+    with opened:
+        yield opened
+
+
+def require_safe(url: str) -> None:
+    """Raise ``UsageError`` unless the address is https, or http on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+        return
+    raise UsageError(
+        f"{shown(url)} is not an https address", hint="only https is fetched (http from this machine)"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def shown(url: str) -> str:
+    """The address as it may be shown and recorded: without user, password, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def check_status(response: httpx.Response) -> None:
+    """Raise ``TryAgain`` or ``DownloadError`` for a response that is not a success."""
+    status = response.status_code
+    if response.is_success:
+        return
+    said = f"{status} {response.reason_phrase}".strip()
+    if status in TRANSIENT_STATUSES:
+        seconds = _retry_after(response.headers.get("retry-after"))
+        if seconds is None or seconds <= LONGEST_PAUSE:
+            raise TryAgain(f"the server says {said}", after=seconds, hint="try again later")
+        raise _refused(response, f"{said}, and to come back in {seconds:.0f} s", "try again later")
+    hints = {401: DENIED_HINT, 403: DENIED_HINT, 404: "check the name", 407: "the proxy wants a password"}
+    raise _refused(response, said, hints.get(status))
+
+
+def _refused(response: httpx.Response, said: str, hint: str | None) -> DownloadError:
+    first = response.history[0] if response.history else response
+    return DownloadError(f"cannot fetch {shown(str(first.url))}: the server says {said}", hint=hint)
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds that a Retry-After header asks for: a number, or a date."""
+    if not value:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _transport_errors(url: str) -> Iterator[None]:
+    """Turn httpx's exceptions into ``TryAgain`` or ``DownloadError``."""
+    import httpx
+
+    try:
+        yield
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
+        raise DownloadError(f"cannot fetch {shown(url)}: {error}", hint="check the address") from error
+    except httpx.TransportError as error:
+        _raise_transport(url, error)
+
+
+def _raise_transport(url: str, error: httpx.TransportError) -> NoReturn:
+    import httpx
+
+    causes = list(_causes(error))
+    text = str(error) or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        raise DownloadError(
+            f"cannot fetch {shown(url)}: the server's certificate is not trusted",
+            hint="set SSL_CERT_FILE to a file with your organisation's certificates",
+        ) from error
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        host = urlsplit(url).hostname
+        # A name that is not known now is rarely known a moment later: most likely there is no network.
+        raise TryAgain(f"no address is known for {host}", at_most=2) from error
+    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+        raise TryAgain("no connection within the time limit") from error
+    if isinstance(error, httpx.TimeoutException):
+        raise TryAgain("the server stopped sending") from error
+    raise TryAgain(text) from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def is_unreachable(error: EdgepackError) -> bool:
+    """Whether the failure was one of reaching the server, not of what it said."""
+    return isinstance(error, DownloadError) and error.hint == UNREACHABLE_HINT
