@@ -1,0 +1,77 @@
+"""Any source as one kind of ONNX model: tokens in, one normalised text vector out.
+
+What comes out has the inputs ``input_ids``, ``attention_mask`` and ``token_type_ids`` (int64 [batch, sequence], those
+that the model uses), the one output ``sentence_embedding`` (float32 [batch, dimension]) and no other opset than 17
+when it was written from weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import onnx
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.bert import write_bert
+from edgepack.models.tensors import TensorFile, open_tensors
+from edgepack.records import ModelSource, Pooling
+from edgepack.store import written_beside
+
+
+class Architecture(Protocol):
+    """Writes the graph of one kind of model from its configuration and weights."""
+
+    def __call__(
+        self, config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling, dimension: int
+    ) -> onnx.ModelProto: ...
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {"bert": write_bert}
+"""``model_type`` of config.json → who writes its graph."""
+
+
+def export_onnx(source: ModelSource, destination: Path) -> Path:
+    """Write the full-precision model, unfused, pooling and normalisation included, to ``destination``.
+
+    Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
+    architecture or an operator that cannot be run.
+    """
+    model = _from_graph(source) if source.onnx is not None else _from_weights(source)
+    with written_beside(destination) as temporary:
+        temporary.write_bytes(model.SerializeToString(deterministic=True))
+    return destination
+
+
+def _from_weights(source: ModelSource) -> onnx.ModelProto:
+    if source.weights is None:
+        raise ModelError(
+            f"{source.name} has neither weights (model.safetensors) nor an ONNX graph",
+            hint="the folder needs model.safetensors or a .onnx file",
+        )
+    write = architecture_of(source.config)
+    weights = open_tensors(source.weights)
+    return write(source.config, weights, name=source.name, pooling=source.pooling, dimension=source.dimension)
+
+
+def architecture_of(config: Mapping[str, Any]) -> Callable[..., onnx.ModelProto]:
+    """Who writes the graph of a model with this config.json; or ``UnsupportedModelError``."""
+    kind = config.get("model_type")
+    if kind is None:
+        raise ModelError(
+            "config.json names no model_type", hint=f"supported are {', '.join(sorted(ARCHITECTURES))}"
+        )
+    if kind not in ARCHITECTURES:
+        raise UnsupportedModelError(
+            f"models of type {kind!r} are not supported",
+            hint=f"supported are {', '.join(sorted(ARCHITECTURES))}; or export the model to ONNX yourself "
+            "and give edgepack the .onnx file",
+        )
+    return ARCHITECTURES[kind]
+
+
+def _from_graph(source: ModelSource) -> onnx.ModelProto:
+    from edgepack.models.graph_adapt import adapt_graph
+
+    return adapt_graph(source)

@@ -1,0 +1,97 @@
+"""Rewriting an ONNX graph: nodes are taken one after the other and kept or replaced, weights come and go by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphEditor:
+    """A copy of a model that is being rewritten; the model itself stays as it is."""
+
+    model: onnx.ModelProto
+    weights: dict[str, onnx.TensorProto]
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    """Names of the values that the new nodes make."""
+
+    def take_nodes(self) -> list[onnx.NodeProto]:
+        """The nodes as they were, in the graph's order; each is to be kept or replaced."""
+        return list(self.model.graph.node)
+
+    def keep(self, node: onnx.NodeProto) -> None:
+        """Leave a node as it was."""
+        self.nodes.append(node)
+        self.made.update(node.output)
+
+    def add(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        name: str,
+        domain: str = "",
+        attributes: Sequence[onnx.AttributeProto] = (),
+        **more: Any,
+    ) -> str:
+        """Append a node; returns the name of its first output."""
+        node = helper.make_node(operator, inputs, outputs, name=name, domain=domain, **more)
+        node.attribute.extend(attributes)
+        self.keep(node)
+        return outputs[0]
+
+    def is_made(self, value: str) -> bool:
+        """Whether a node that was kept or added makes this value."""
+        return value in self.made
+
+    def is_matrix(self, name: str) -> bool:
+        """Whether a name is a float32 weight of two dimensions."""
+        tensor = self.weights.get(name)
+        return tensor is not None and tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """A weight's values."""
+        array: npt.NDArray[Any] = numpy_helper.to_array(self.weights[name])
+        return array
+
+    def weight(self, name: str, array: npt.NDArray[Any]) -> str:
+        """Add a weight; one that is there already under this name is taken as it is."""
+        if name not in self.weights:
+            self.weights[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
+        return name
+
+    def finish(self) -> onnx.ModelProto:
+        """The rewritten model; weights that nothing uses any more are left out."""
+        graph = self.model.graph
+        used = {name for node in self.nodes for name in node.input} | {each.name for each in graph.output}
+        finished = onnx.ModelProto()
+        for descriptor, value in self.model.ListFields():
+            if descriptor.name != "graph":
+                _assign(finished, descriptor.name, value)
+        finished.graph.name = graph.name
+        finished.graph.input.extend(graph.input)
+        finished.graph.output.extend(graph.output)
+        finished.graph.node.extend(self.nodes)
+        finished.graph.initializer.extend(tensor for name, tensor in self.weights.items() if name in used)
+        return finished
+
+
+def edit(model: onnx.ModelProto) -> GraphEditor:
+    """Begin to rewrite a model."""
+    return GraphEditor(model=model, weights={tensor.name: tensor for tensor in model.graph.initializer})
+
+
+def _assign(model: onnx.ModelProto, field_name: str, value: Any) -> None:
+    target = getattr(model, field_name)
+    if hasattr(target, "extend"):
+        target.extend(value)
+    else:
+        setattr(model, field_name, value)

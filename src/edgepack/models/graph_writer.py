@@ -1,0 +1,78 @@
+"""Writing ONNX graphs by hand: nodes and initializers with names that say what they are, the same at every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 17
+IR_VERSION = 10
+OUTPUT = "sentence_embedding"
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphWriter:
+    """Collects nodes and initializers; a node's output has the node's name, so that errors can be traced."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
+    prefix: str = ""
+    """Put before every name; keeps names apart from those of a graph that is added to."""
+
+    def add(self, operator: str, name: str, *inputs: str, **attributes: Any) -> str:
+        """Append a node with one output; returns that output's name."""
+        name = self.prefix + name
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def weight(self, name: str, array: npt.NDArray[Any]) -> str:
+        """Add an initializer; one that is there already under this name is taken as it is."""
+        name = self.prefix + name
+        if name not in self.initializers:
+            self.initializers[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
+        return name
+
+    def ints(self, *values: int) -> str:
+        """An int64 vector."""
+        return self.weight(f"int64_{'_'.join(str(value) for value in values)}", np.array(values, np.int64))
+
+    def index(self, value: int) -> str:
+        """An int64 scalar."""
+        return self.weight(f"index_{value}", np.array(value, np.int64))
+
+    def scalar(self, name: str, value: float) -> str:
+        """A float32 scalar."""
+        return self.weight(name, np.array(value, np.float32))
+
+
+def token_input(name: str) -> onnx.ValueInfoProto:
+    """A graph input, int64 [batch, sequence]."""
+    return helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"])
+
+
+def embedding_output(dimension: int) -> onnx.ValueInfoProto:
+    """The graph's output, float32 [batch, dimension]."""
+    return helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["batch", dimension])
+
+
+def finish(writer: GraphWriter, *, name: str, dimension: int) -> onnx.ModelProto:
+    """The model of what was written, with the inputs and the output of every edgepack model."""
+    graph = helper.make_graph(
+        writer.nodes,
+        name,
+        [token_input(each) for each in INPUTS],
+        [embedding_output(dimension)],
+        list(writer.initializers.values()),
+    )
+    return helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="edgepack",
+    )

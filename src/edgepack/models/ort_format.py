@@ -1,0 +1,45 @@
+"""Converting ONNX to ORT format, the only format that a minimal build of ONNX Runtime reads.
+
+The converter is the runtime itself (https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html):
+a session optimizes the graph and writes it down. A minimal build cannot optimize, so what is not done here is never done.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from edgepack.models.session import open_session, session_options
+from edgepack.store import written_beside
+
+Level = Literal["basic", "extended", "all"]
+
+
+def convert_to_ort(
+    model: onnx.ModelProto,
+    destination: Path,
+    *,
+    level: Level = "all",
+    runtime_optimizations: bool = False,
+) -> Path:
+    """Write ``model`` to ``destination`` in ORT format.
+
+    With ``runtime_optimizations`` only basic optimizations are applied, and the others are saved for the device to
+    apply (minimal-extended builds, for compiling execution providers); otherwise all of ``level`` is baked in.
+    Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model.
+    """
+    import onnxruntime
+
+    options = session_options()
+    options.graph_optimization_level = getattr(
+        onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}"
+    )
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    if runtime_optimizations:
+        options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
+    with written_beside(destination) as temporary:
+        options.optimized_model_filepath = str(temporary)
+        open_session(model.SerializeToString(deterministic=True), options)
+    return destination

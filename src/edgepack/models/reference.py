@@ -1,0 +1,78 @@
+"""The full-precision model on the stock ONNX Runtime package: what every bundle is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgepack.models.export import export_onnx
+from edgepack.models.graph_writer import OUTPUT
+from edgepack.models.session import open_session
+from edgepack.models.source_key import source_key
+from edgepack.models.tokenizer import load
+
+if TYPE_CHECKING:
+    from edgepack.context import BuildContext
+    from edgepack.records import ModelSource
+
+Vectors = npt.NDArray[np.float32]
+
+
+def reference_vectors(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
+    """The full-precision model's vectors, float32 [len(texts), dimension], every text in a batch of its own."""
+    return embed_with_onnxruntime(exported_model(source, context=context), source, texts)
+
+
+def exported_model(source: ModelSource, *, context: BuildContext) -> Path:
+    """The full-precision ONNX file of a source, exported once and kept in the store."""
+
+    def make(folder: Path) -> None:
+        export_onnx(source, folder / "model.onnx")
+
+    return context.store.cached("onnx", source_key(source), make) / "model.onnx"
+
+
+def embed_with_onnxruntime(
+    model_file: Path, source: ModelSource, texts: Sequence[str], *, batch_size: int = 1
+) -> Vectors:
+    """Vectors of texts by the stock onnxruntime package, float32 [len(texts), dimension].
+
+    ``model_file`` is an .onnx or .ort file whose output is ``sentence_embedding``. Texts are truncated to
+    ``source.max_length`` tokens; within a batch they are padded on the right to the longest.
+    """
+    session = open_session(model_file)
+    names = [each.name for each in session.get_inputs()]
+    rows = [
+        session.run([OUTPUT], {name: feed[name] for name in names})[0]
+        for feed in _batches(source, texts, batch_size)
+    ]
+    if not rows:
+        return np.zeros((0, source.dimension), np.float32)
+    return np.concatenate(rows).astype(np.float32, copy=False)
+
+
+def _batches(
+    source: ModelSource, texts: Sequence[str], batch_size: int
+) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
+    """Inputs of one run each, int64 [batch, sequence], in the texts' order."""
+    tokenizer = load(source)
+    padding = int(source.config.get("pad_token_id") or 0)
+    for start in range(0, len(texts), batch_size):
+        encoded = tokenizer.encode_batch(list(texts[start : start + batch_size]))
+        yield {
+            "input_ids": _padded([each.ids for each in encoded], padding),
+            "attention_mask": _padded([each.attention_mask for each in encoded], 0),
+            "token_type_ids": _padded([each.type_ids for each in encoded], 0),
+        }
+
+
+def _padded(rows: Sequence[Sequence[int]], padding: int) -> npt.NDArray[np.int64]:
+    """Rows of different lengths as one int64 array, filled up on the right."""
+    filled = np.full((len(rows), max(map(len, rows))), padding, np.int64)
+    for row, values in zip(filled, rows, strict=True):
+        row[: len(values)] = values
+    return filled

@@ -1,0 +1,79 @@
+"""Opening sessions of the stock ONNX Runtime, with its refusals as errors for people."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgepack.errors import ModelError, UnsupportedModelError
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+# Of the device-dependent rewrites only this one changes the graph's layout; a file made with it runs on amd64 alone.
+DISABLED_OPTIMIZERS = ("NchwcTransformer",)
+SILENT = 4
+
+
+def session_options() -> onnxruntime.SessionOptions:
+    """Options of every session here: nothing on stderr but what becomes an error of ours."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = SILENT
+    return options
+
+
+def open_session(
+    model: Path | bytes, options: onnxruntime.SessionOptions | None = None
+) -> onnxruntime.InferenceSession:
+    """A session on the CPU provider.
+
+    Raises ``UnsupportedModelError`` when no kernel implements one of the model's operators, ``ModelError`` when the
+    file is no model or is damaged.
+    """
+    import onnxruntime
+
+    try:
+        return onnxruntime.InferenceSession(
+            model if isinstance(model, bytes) else str(model),
+            options or session_options(),
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=list(DISABLED_OPTIMIZERS),
+        )
+    except Exception as error:  # the binding raises a class of its own for each status
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        raise _refusal(model, error) from error
+
+
+def _refusal(model: Path | bytes, error: Exception) -> ModelError | UnsupportedModelError:
+    name = "the model" if isinstance(model, bytes) else model.name
+    text = str(error)
+    if (operator := _missing_operator(text)) is not None:
+        return UnsupportedModelError(
+            f"{name} uses operator {operator}, which no kernel of ONNX Runtime implements",
+            hint="export the model without it, or with another opset",
+        )
+    last = text.strip().splitlines()[-1]
+    return ModelError(
+        f"{name} is not a model that ONNX Runtime can load: {last}",
+        hint="the file is damaged, or was made by a newer exporter",
+    )
+
+
+def _missing_operator(text: str) -> str | None:
+    for pattern in (
+        r"Could not find an implementation for ([\w.:]+\(\d+\))",
+        r"No Op registered for (\w+) with domain_version of",
+        r"([\w.:]+\(-?\d+\)) is not a registered function/op",
+    ):
+        if found := re.search(pattern, text):
+            return found[1]
+    return None
+
+
+def input_names(session: Any) -> tuple[str, ...]:
+    """Names of a session's inputs, in the graph's order."""
+    return tuple(each.name for each in session.get_inputs())
