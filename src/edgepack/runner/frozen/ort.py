@@ -172,7 +172,7 @@ class Session:
 
     def _map_file(self, path: str) -> ctypes.Array[ctypes.c_char]:
         try:
-            with open(path, "rb") as stream:  # noqa: PTH123 - pathlib would cost start-up time
+            with open(path, "rb") as stream:
                 # A private copy-on-write mapping: ctypes takes only writable memory; nobody writes.
                 mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
         except (OSError, ValueError) as error:

@@ -1,0 +1,106 @@
+"""The bundle that the program belongs to, read from its manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .errors import BundleError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SCHEMA = 1
+COPY_AGAIN = "copy the whole bundle folder again, or unpack its archive again"
+
+
+class Bundle:
+    """What the manifest says. Raises ``BundleError`` for what is missing, of another size, or of a newer schema."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.manifest = read_manifest(directory)
+        self.model = self.file("model", "file")
+        self.tokenizer = self.file("model", "tokenizer")
+        self.library = self.file("runtime", "library")
+        self.dimension = int(self.value("model", "dimension"))
+        self.max_length = int(self.value("model", "max_length"))
+        self.batch_dependent = bool(self.value("model", "batch_dependent"))
+
+    def value(self, *keys: str) -> Any:
+        """A value of the manifest, e.g. ``value("model", "dimension")``."""
+        found: Any = self.manifest
+        for key in keys:
+            if not isinstance(found, dict) or key not in found:
+                raise BundleError(f"manifest.json does not say {'.'.join(keys)}", COPY_AGAIN)
+            found = found[key]
+        return found
+
+    def file(self, *keys: str) -> str:
+        """The absolute path of a file that the manifest names, found to be there and of the right size."""
+        path = str(self.value(*keys))
+        for entry in self.value("files"):
+            if entry.get("path") == path:
+                return self.check_size(entry)
+        raise BundleError(f"manifest.json names {path} as {'.'.join(keys)} but does not list it", COPY_AGAIN)
+
+    def check_size(self, entry: dict[str, Any]) -> str:
+        """The absolute path of a listed file; raises ``BundleError`` when it is missing or cut short."""
+        path = os.path.join(self.directory, entry["path"])
+        try:
+            size = os.stat(path).st_size
+        except OSError as error:
+            raise BundleError(
+                f"{entry['path']} is missing from the bundle: {error.strerror}", COPY_AGAIN
+            ) from error
+        if size != entry["size"]:
+            raise BundleError(
+                f"{entry['path']} is damaged: {size} bytes instead of {entry['size']}", COPY_AGAIN
+            )
+        return path
+
+    def check_contents(self) -> int:
+        """Read every listed file and compare its SHA-256; the number of files."""
+        files = self.value("files")
+        for entry in files:
+            if sha256_of(self.check_size(entry)) != entry["sha256"]:
+                raise BundleError(
+                    f"{entry['path']} is damaged: its content is not what was packed", COPY_AGAIN
+                )
+        return len(files)
+
+
+def read_manifest(directory: str) -> dict[str, Any]:
+    """manifest.json of a bundle folder."""
+    path = os.path.join(directory, "manifest.json")
+    try:
+        with open(path, "rb") as stream:
+            manifest = json.loads(stream.read())
+    except OSError as error:
+        raise BundleError(
+            f"cannot read {path}: {error.strerror}", "the program must stay in the folder of its bundle"
+        ) from error
+    except ValueError as error:
+        raise BundleError(f"{path} is damaged: {error}", COPY_AGAIN) from error
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        schema = manifest.get("schema") if isinstance(manifest, dict) else None
+        raise BundleError(
+            f"{path} has schema {schema}; this program reads schema {SCHEMA}",
+            "use the program that came with the bundle",
+        )
+    return manifest
+
+
+def sha256_of(path: str) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    from hashlib import sha256
+
+    digest = sha256()
+    try:
+        with open(path, "rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise BundleError(f"cannot read {path}: {error.strerror}", COPY_AGAIN) from error
+    return digest.hexdigest()

@@ -1,0 +1,92 @@
+"""Texts to vectors: tokenizer, batches, model."""
+
+from __future__ import annotations
+
+import math
+import os
+from array import array
+
+from .bundle import Bundle
+from .errors import RuntimeFailure
+from .ort import OrtError, Session
+from .tokens import Tokens
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+BATCH_SIZE = 4
+MAX_THREADS = 4
+TRY_SELF_TEST = "run the program with --self-test: it says which file of the bundle is damaged"
+
+
+class Embedder:
+    """A bundle's model, loaded. Raises ``BundleError`` or ``RuntimeFailure``."""
+
+    def __init__(self, bundle: Bundle, *, batch_size: int | None = None, threads: int | None = None) -> None:
+        threads = threads or min(MAX_THREADS, available_cpus())
+        # Where a text's vector depends on its neighbours in the batch, a text goes alone.
+        self.batch_size = batch_size or (1 if bundle.batch_dependent else BATCH_SIZE)
+        self._tokens = Tokens(bundle.tokenizer, max_length=bundle.max_length, threads=threads)
+        try:
+            self._session = Session(bundle.library, bundle.model, threads)
+        except OrtError as error:
+            raise RuntimeFailure(f"the model does not load: {error}", TRY_SELF_TEST) from error
+        if self._session.output_dimension not in (None, bundle.dimension):
+            raise RuntimeFailure(
+                f"the model has {self._session.output_dimension} dimensions, the manifest says {bundle.dimension}",
+                TRY_SELF_TEST,
+            )
+
+    def embed(self, texts: Sequence[str]) -> list[array[float]]:
+        """Vectors, float32 [dimension] each, in the order of the texts."""
+        encoded = self._tokens.encode(texts)
+        vectors: list[array[float]] = [array("f")] * len(encoded)
+        for batch in batches([len(ids) for ids, _ in encoded], self.batch_size):
+            for index, vector in zip(batch, self._run([encoded[index] for index in batch]), strict=True):
+                vectors[index] = vector
+        return vectors
+
+    def _run(self, batch: list[tuple[list[int], list[int]]]) -> list[array[float]]:
+        ids, mask, types = pad(batch, self._tokens.pad_id)
+        try:
+            vectors = self._session.run(ids, mask, types)
+        except OrtError as error:
+            raise RuntimeFailure(f"the model does not run: {error}", TRY_SELF_TEST) from error
+        if not all(math.isfinite(math.fsum(vector)) for vector in vectors):
+            raise RuntimeFailure("the model gave a vector with numbers that are not finite", TRY_SELF_TEST)
+        return vectors
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Indices of texts of like length, ``size`` at most: what is padded is computed for nothing."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__) if size > 1 else list(range(len(lengths)))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def pad(
+    batch: Sequence[tuple[list[int], list[int]]], pad_id: int
+) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+    """Ids, mask and types of a batch, each row as long as the longest."""
+    longest = max(len(ids) for ids, _ in batch)
+    gaps = [longest - len(ids) for ids, _ in batch]
+    return (
+        [ids + [pad_id] * gap for (ids, _), gap in zip(batch, gaps, strict=True)],
+        [[1] * (longest - gap) + [0] * gap for gap in gaps],
+        [types + [0] * gap for (_, types), gap in zip(batch, gaps, strict=True)],
+    )
+
+
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    """Cosine of the angle between two vectors; 0 when one of them is all zeros."""
+    product = math.fsum(a * b for a, b in zip(first, second, strict=True))
+    norms = math.sqrt(math.fsum(a * a for a in first) * math.fsum(b * b for b in second))
+    return product / norms if norms else 0.0
+
+
+def available_cpus() -> int:
+    return len(os.sched_getaffinity(0))

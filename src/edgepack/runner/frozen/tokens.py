@@ -1,0 +1,48 @@
+"""Texts to token ids, with Hugging Face's tokenizers."""
+
+from __future__ import annotations
+
+import os
+
+from .errors import BundleError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenizers import Tokenizer
+
+PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
+
+
+class Tokens:
+    """A tokenizer.json at work: special tokens added, truncated to ``max_length``, never padded."""
+
+    def __init__(self, path: str, *, max_length: int, threads: int) -> None:
+        # The library reads these when it first works on more than one text.
+        os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_file(path)
+        except Exception as error:
+            raise BundleError(f"{path} is damaged: {error}", "copy the whole bundle folder again") from error
+        self.pad_id = pad_id_of(self._tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_length=max_length)
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Token ids and token type ids of each text; at least one token each."""
+        encodings = self._tokenizer.encode_batch_fast(list(texts))
+        # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
+        return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
+
+
+def pad_id_of(tokenizer: Tokenizer) -> int:
+    """The id to fill batches with. It is masked, so any id of the vocabulary would do."""
+    padding = tokenizer.padding
+    if padding is not None:
+        return int(padding["pad_id"])
+    ids = (tokenizer.token_to_id(name) for name in PAD_NAMES)
+    return next((found for found in ids if found is not None), 0)
