@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
@@ -20,11 +19,8 @@ from edgepack.store import disk_errors, sha256_of
 if TYPE_CHECKING:
     import httpx
 
-CHUNK = 1 << 18
 MIN_GAIN = 1 << 20
 """Bytes that count as getting further, so that a long file outlives any number of short connections."""
-MAX_ANSWER = 64 << 20
-"""Bytes that ``fetch_bytes`` takes at most."""
 
 
 class OpenProgress(Protocol):
@@ -33,15 +29,6 @@ class OpenProgress(Protocol):
     def __call__(
         self, label: str, total: int | None = None, *, unit: str = ""
     ) -> AbstractContextManager[Progress]: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    """What a server says of a file without sending it."""
-
-    size: int | None
-    validator: str
-    """Changes when the file changes (ETag, else date and size); empty when the server does not tell."""
 
 
 @dataclass(kw_only=True)
@@ -97,7 +84,7 @@ def download(
     The bytes gather in ``DESTINATION.part`` beside it, which a broken connection is continued from, and so is an
     interrupted program if ``sha256`` is given to tell that both halves belong together. ``size`` is bytes. The caller
     sees to it that no other process downloads to the same place (``Store.lock``). ``progress`` is called once the
-    size is known, with unit ``bytes``. Raises ``DownloadError``, ``HashMismatchError`` (naming both digests; the
+    size is known, with unit ``B``. Raises ``DownloadError``, ``HashMismatchError`` (naming both digests; the
     file is gone then), ``DiskFullError`` or ``OutputError``.
     """
     part = destination.with_name(f"{destination.name}.part")
@@ -208,11 +195,12 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
     etag = response.headers.get("etag")
     transfer.etag = etag if etag and not etag.startswith("W/") else None
     if transfer.bar is None and transfer.progress is not None:
-        opened = transfer.progress(f"download {file_name(transfer.url)}", transfer.total, unit="bytes")
+        opened = transfer.progress(f"download {file_name(transfer.url)}", transfer.total, unit="B")
         transfer.bar = transfer.stack.enter_context(opened)
     transfer.reached(offset)
     with disk_errors(transfer.part), transfer.part.open("ab" if offset else "wb") as stream:
-        for chunk in response.iter_raw(CHUNK):
+        # In the pieces that come: with a chunk size, httpx loses what it has gathered when the connection breaks.
+        for chunk in response.iter_raw():
             stream.write(chunk)
             offset += len(chunk)
             transfer.reached(offset)
@@ -260,57 +248,6 @@ def require_online(context: BuildContext, what: str) -> None:
             f"offline, and not in the cache: {what}",
             hint="run once without --offline to fill the cache, or give a model on this disk with --model FOLDER",
         )
-
-
-def fetch_bytes(
-    url: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    policy: Policy = PATIENT,
-    allow_http: bool = False,
-) -> bytes:
-    """A short answer, e.g. of an API, in memory (at most ``MAX_ANSWER`` bytes). Raises ``DownloadError``."""
-
-    def attempt() -> bytes:
-        with client.stream("GET", url, headers=headers) as response:
-            network.check_status(response)
-            answer = bytearray()
-            for chunk in response.iter_bytes():
-                answer += chunk
-                if len(answer) > MAX_ANSWER:
-                    raise DownloadError(f"the answer of {shown(url)} is larger than {MAX_ANSWER} bytes")
-            return bytes(answer)
-
-    with network.client(policy, allow_http=allow_http) as client:
-        return network.retrying(url, attempt, policy=policy)
-
-
-def probe(
-    urls: Iterable[str], *, policy: Policy = PATIENT, headers: Mapping[str, str] | None = None
-) -> dict[str, Probe]:
-    """What is known of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``."""
-    with network.client(policy) as client:
-        found = {
-            url: network.retrying(url, partial(_probe_one, client, url, headers or {}), policy=policy)
-            for url in urls
-        }
-    return {url: seen for url, seen in found.items() if seen is not None}
-
-
-def _probe_one(client: httpx.Client, url: str, headers: Mapping[str, str]) -> Probe | None:
-    for method in ("HEAD", "GET"):
-        with client.stream(method, url, headers={**headers, "Accept-Encoding": "identity"}) as response:
-            if method == "HEAD" and response.status_code in (405, 501):
-                continue
-            # Object stores answer 403 for a missing file to those who may not list the folder.
-            if response.status_code in (403, 404, 410):
-                return None
-            network.check_status(response)
-            given = response.headers
-            length = given.get("content-length", "")
-            dated = f"{given['last-modified']} {length}" if "last-modified" in given else ""
-            return Probe(size=int(length) if length.isdigit() else None, validator=given.get("etag") or dated)
-    return None
 
 
 def file_name(url: str) -> str:

@@ -6,10 +6,11 @@ import ipaddress
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+MAX_ANSWER = 64 << 20
+"""Bytes that ``ask`` takes at most."""
 LONGEST_PAUSE = 120.0
 """Seconds; a server that asks for more is asked again by the user, not by us."""
 
@@ -31,6 +34,15 @@ UNREACHABLE_HINT = (
     "with what is cached and --model FOLDER with a model on this disk"
 )
 DENIED_HINT = "check the name; a private or gated model of the hub needs a token in HF_TOKEN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What a server says of a file without sending it."""
+
+    size: int | None
+    validator: str
+    """Changes when the file changes (ETag, else date and size); empty when the server does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +127,11 @@ def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client
     from edgepack import __version__
 
     def check(request: httpx.Request) -> None:
-        if not allow_http:
-            require_safe(str(request.url))
+        url = str(request.url)
+        if not (allow_http or is_safe(url)):
+            raise DownloadError(
+                f"{shown(url)} is not an https address", hint="a redirect to plain http is not followed"
+            )
 
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:
@@ -135,14 +150,68 @@ def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client
         yield opened
 
 
+def ask(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    policy: Policy = PATIENT,
+    allow_http: bool = False,
+) -> bytes:
+    """A short answer, e.g. of an API, in memory (at most ``MAX_ANSWER`` bytes). Raises ``DownloadError``."""
+
+    def attempt() -> bytes:
+        with http.stream("GET", url, headers=headers) as response:
+            check_status(response)
+            answer = bytearray()
+            for chunk in response.iter_bytes():
+                answer += chunk
+                if len(answer) > MAX_ANSWER:
+                    raise DownloadError(f"the answer of {shown(url)} is larger than {MAX_ANSWER} bytes")
+            return bytes(answer)
+
+    with client(policy, allow_http=allow_http) as http:
+        return retrying(url, attempt, policy=policy)
+
+
+def probe(
+    urls: Iterable[str], *, policy: Policy = PATIENT, headers: Mapping[str, str] | None = None
+) -> dict[str, Probe]:
+    """What is known of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``."""
+    with client(policy) as http:
+        found = {
+            url: retrying(url, partial(_probe_one, http, url, headers or {}), policy=policy) for url in urls
+        }
+    return {url: seen for url, seen in found.items() if seen is not None}
+
+
+def _probe_one(http: httpx.Client, url: str, headers: Mapping[str, str]) -> Probe | None:
+    for method in ("HEAD", "GET"):
+        with http.stream(method, url, headers={**headers, "Accept-Encoding": "identity"}) as response:
+            if method == "HEAD" and response.status_code in (405, 501):
+                continue
+            # Object stores answer 403 for a missing file to those who may not list the folder.
+            if response.status_code in (403, 404, 410):
+                return None
+            check_status(response)
+            given = response.headers
+            length = given.get("content-length", "")
+            dated = f"{given['last-modified']} {length}" if "last-modified" in given else ""
+            return Probe(size=int(length) if length.isdigit() else None, validator=given.get("etag") or dated)
+    return None
+
+
 def require_safe(url: str) -> None:
     """Raise ``UsageError`` unless the address is https, or http on this machine."""
+    if not is_safe(url):
+        raise UsageError(
+            f"{shown(url)} is not an https address", hint="only https is fetched (http from this machine)"
+        )
+
+
+def is_safe(url: str) -> bool:
+    """Whether an address is https, or http on this machine."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-        return
-    raise UsageError(
-        f"{shown(url)} is not an https address", hint="only https is fetched (http from this machine)"
-    )
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def is_loopback(host: str) -> bool:
@@ -233,6 +302,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def is_unreachable(error: EdgepackError) -> bool:
-    """Whether the failure was one of reaching the server, not of what it said."""
-    return isinstance(error, DownloadError) and error.hint == UNREACHABLE_HINT
+def is_passing(error: EdgepackError) -> bool:
+    """Whether the failure was of a kind that may pass: no network, a server that is down or busy."""
+    return isinstance(error.__cause__, TryAgain)

@@ -12,7 +12,7 @@ from urllib.parse import quote, urldefrag, urlsplit, urlunsplit
 from edgepack import network
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
-from edgepack.fetch import download, fetch_file, file_name, probe, require_online
+from edgepack.fetch import download, fetch_file, file_name, require_online
 from edgepack.models import layout
 from edgepack.models.collect import collect, collect_from_tree
 from edgepack.models.folder import read_folder
@@ -87,7 +87,7 @@ def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> Mode
 
     def make(folder: Path) -> None:
         require_online(context, shown(url))
-        with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder.parent) as temporary:
+        with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder) as temporary:
             if sha256:
                 archive = fetch_file(url, sha256=sha256, context=context)
             else:
@@ -97,7 +97,9 @@ def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> Mode
             collect_from_tree(Path(temporary, "content"), folder, model=name)
 
     directory = context.store.cached("models", {"address": url, **seen}, make)
-    return read_folder(directory, name=_stem(name), origin=shown(url), note=context.note)
+    origin = shown(url) + (f"#sha256={sha256}" if sha256 else "")
+    context.note(origin)
+    return read_folder(directory, name=_stem(name), origin=origin, note=context.note)
 
 
 def _stem(name: str) -> str:
@@ -141,6 +143,7 @@ def _ingest_files(
 
     directory = context.store.cached("models", {"address": base, "onnx": onnx or "", **seen}, make)
     graph = directory / onnx if onnx else None
+    context.note(shown(base))
     return read_folder(directory, name=name, origin=shown(base), onnx=graph, note=context.note)
 
 
@@ -168,9 +171,9 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
         return _read_seen(remembered)
     require_online(context, shown(base))
     try:
-        found = probe(wanted)
+        found = network.probe(wanted)
     except DownloadError as error:
-        if not (network.is_unreachable(error) and remembered.is_file()):
+        if not (network.is_passing(error) and remembered.is_file()):
             raise
         context.note("the server cannot be reached: what was fetched last is taken")
         return _read_seen(remembered)

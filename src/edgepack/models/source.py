@@ -9,6 +9,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
 from edgepack.models.address import ingest_address, is_address
+from edgepack.models.catalogue import PREFIX as CATALOGUE
 from edgepack.models.catalogue import Catalogue, ingest_entry, load_catalogue
 from edgepack.models.folder import read_folder
 from edgepack.models.hub import PREFIX as HUB
@@ -26,7 +27,8 @@ FORMS = (
 def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
     """The model that ``--model`` names (``FORMS``); with ``None`` the catalogue's default.
 
-    What is fetched is kept in ``context.store``: a second call needs no network. Raises ``ModelError``,
+    An origin out of a manifest will do as well. What is fetched is kept in ``context.store``: a second call needs no
+    network. Raises ``ModelError``,
     ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
     """
     catalogue = load_catalogue()
@@ -40,7 +42,7 @@ def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
         return ingest_address(model, context=context)
     elif (path := _existing(model)) is not None:
         return _ingest_path(path, context)
-    entry = catalogue.find(model)
+    entry = catalogue.find(model.removeprefix(CATALOGUE))
     if entry is None:
         raise _unknown(model, catalogue)
     return ingest_entry(entry, context=context)
@@ -52,6 +54,8 @@ def fetch_model(model: str | None, *, context: BuildContext) -> ModelSource:
 
 
 def _existing(model: str) -> Path | None:
+    if not model:
+        return None
     path = Path(model).expanduser()
     try:
         return path.absolute() if path.exists() else None
@@ -62,6 +66,7 @@ def _existing(model: str) -> Path | None:
 def _ingest_path(path: Path, context: BuildContext) -> ModelSource:
     if path.is_dir():
         name = path.resolve().name or "model"
+        context.note(name)
         return read_folder(path, name=name, origin=name, note=context.note)
     if path.suffix != ".onnx":
         raise ModelError(f"{path.name} is neither a folder nor an .onnx file", hint=f"--model takes {FORMS}")
@@ -69,6 +74,7 @@ def _ingest_path(path: Path, context: BuildContext) -> ModelSource:
     if folder.name == "onnx" and not (folder / "tokenizer.json").is_file():
         folder = folder.parent
     name = folder.resolve().name if path.stem == "model" else path.stem
+    context.note(path.name)
     return read_folder(folder, name=name or "model", origin=path.name, onnx=path, note=context.note)
 
 

@@ -49,21 +49,23 @@ class _Budget:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive (``SUFFIXES``) into a folder; zips inside it too, into folders with their names.
+    """Unpack an archive (``SUFFIXES``) into a folder; a model in a zip inside it too, into a folder beside that zip.
 
     Only regular files are made, with ordinary permissions. Raises ``ModelError`` for an archive that is damaged, grows
     beyond measure, or holds a link or a path that leads out of the folder.
     """
-    _unpack_one(archive, folder)
+    allowed = max(ALWAYS_ALLOWED, MAX_RATIO * archive.stat().st_size)
+    budget = _Budget(name=archive.name, bytes_left=allowed)
+    _unpack_one(archive, folder, budget)
+    if next(folder.rglob("tokenizer.json"), None) is not None:
+        return
     for inner in sorted(path for path in folder.rglob("*.zip") if path.is_file()):
-        into = inner.with_name(f"{inner.stem}.unpacked")
-        _unpack_one(inner, into)
+        _unpack_one(inner, inner.with_name(f"{inner.stem}.unpacked"), budget)
         inner.unlink()
 
 
-def _unpack_one(archive: Path, folder: Path) -> None:
-    allowed = max(ALWAYS_ALLOWED, MAX_RATIO * archive.stat().st_size)
-    budget = _Budget(name=archive.name, bytes_left=allowed)
+def _unpack_one(archive: Path, folder: Path, budget: _Budget) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     with _damage(archive):
         if archive.name.lower().endswith(ZIP_SUFFIXES):
             _unpack_zip(archive, folder, budget)

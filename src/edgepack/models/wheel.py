@@ -29,10 +29,11 @@ def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
 
     def make(folder: Path) -> None:
         require_online(context, f"{PREFIX}{name}=={version}")
-        with unpacked_wheel(name, version, beside=folder, context=context) as tree:
+        with unpacked_wheel(name, version, within=folder, context=context) as tree:
             collect_from_tree(Path(tree), folder, model=f"{name} {version}")
 
     directory = context.store.cached("models", {"wheel": f"{name}=={version}"}, make)
+    context.note(f"{PREFIX}{name}=={version}")
     return read_folder(directory, name=name, origin=f"{PREFIX}{name}=={version}", note=context.note)
 
 
@@ -49,10 +50,10 @@ def parse(form: str) -> tuple[str, str]:
 
 
 def unpacked_wheel(
-    name: str, version: str, *, beside: Path, context: BuildContext
+    name: str, version: str, *, within: Path, context: BuildContext
 ) -> tempfile.TemporaryDirectory[str]:
     """A temporary folder with what is in the wheel."""
-    temporary = tempfile.TemporaryDirectory(prefix=".wheel-", dir=beside.parent)
+    temporary = tempfile.TemporaryDirectory(prefix=".wheel-", dir=within)
     try:
         folder = Path(temporary.name)
         wheel = download_wheel(name, version, folder / "download", context=context)
