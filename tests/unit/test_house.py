@@ -98,3 +98,8 @@ def test_help_and_completion_load_no_plugin(arguments: list[str]) -> None:
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
     assert "LOADED False" in done.stdout
+
+
+@pytest.mark.parametrize("file", ["targets/linux-x86-min.toml", "tests/stranger/edgepack_kiosk/__init__.py"])
+def test_the_readme_shows_files_as_they_are(file: str) -> None:
+    assert (ROOT / file).read_text() in (ROOT / "README.md").read_text()
