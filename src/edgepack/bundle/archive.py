@@ -101,7 +101,10 @@ def unpack(archive: Path, destination: Path) -> Path:
     """
     with _opened(archive) as tar, placed_folder(destination, force=False) as folder:
         for member in tar:
-            _extract(tar, member, folder, archive)
+            try:
+                _extract(tar, member, folder, archive)
+            except (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+                raise BundleError(f"{archive} holds {member.name!r} where it cannot be") from error
         if not (folder / MANIFEST).is_file():
             raise BundleError(f"{archive} is not a bundle's archive: there is no {MANIFEST} in it")
     return destination
@@ -136,6 +139,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, archiv
     parts = name.split("/") if name else []
     if top in ("", ".", "..") or ".." in parts or (not parts and not member.isdir()):
         raise BundleError(f"{archive} is not a bundle's archive: it holds {member.name!r}")
+    if not parts:
+        return
     place = folder.joinpath(*parts)
     if not place.parent.resolve().is_relative_to(folder.resolve()):
         raise BundleError(f"{archive} would write outside its folder: {member.name!r}")

@@ -28,7 +28,7 @@ def placed_folder(destination: Path, *, force: bool) -> Iterator[Path]:
     """
     require_free(destination, force=force)
     with disk_errors(destination):
-        destination.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(destination.parent)
         remove_leftovers(destination)
         work = Path(
             tempfile.mkdtemp(prefix=f".{destination.name}-", suffix=UNFINISHED, dir=destination.parent)
@@ -42,6 +42,15 @@ def placed_folder(destination: Path, *, force: bool) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
             if held is not None:
                 os.close(held)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OutputError(
+            f"cannot write to {folder}: it is a file, not a folder", hint="choose another folder"
+        ) from error
 
 
 def require_free(destination: Path, *, force: bool) -> None:

@@ -1,0 +1,188 @@
+"""The archive: the same bytes each time, readable by tar, and no way out of the folder it is unpacked in."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from edgepack.bundle.archive import LARGEST_WINDOW, MTIME, pack, unpack, window_log
+from edgepack.bundle.manifest import open_bundle
+from edgepack.errors import BundleError, DiskFullError, OutputError
+from edgepack.plugins.context import HostContext
+from edgepack.records import Bundle
+
+from .conftest import names_in
+
+Assembled = Callable[..., Bundle]
+
+
+def members(archive: Path) -> list[tarfile.TarInfo]:
+    """What tar sees."""
+    with archive.open("rb") as stream:
+        content = zstandard.ZstdDecompressor().stream_reader(stream).read()
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        return tar.getmembers()
+
+
+def packed(path: Path, *entries: tuple[str, bytes | str]) -> Path:
+    """A hand-made archive: name and content, or name and ``"-> LINK"``, or name and ``"dir"``."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in entries:
+            info = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+            else:
+                info.type = tarfile.DIRTYPE if content == "dir" else tarfile.SYMTYPE
+                info.linkname = content.removeprefix("-> ") if content != "dir" else ""
+                tar.addfile(info)
+    path.write_bytes(zstandard.compress(buffer.getvalue()))
+    return path
+
+
+def test_the_archive_lies_beside_the_folder_and_unpacks_to_the_same_bundle(
+    bundle: Bundle, tmp_path: Path, context: HostContext
+) -> None:
+    archive = pack(bundle, context=context).archive
+    assert archive == bundle.directory.with_name("tiny.tar.zst")
+    unpacked = unpack(archive, tmp_path / "elsewhere")
+    assert unpacked == tmp_path / "elsewhere"
+    assert open_bundle(unpacked).manifest == bundle.manifest
+    assert subprocess.run([unpacked / "embed"], capture_output=True, check=True).stdout == b"hello\n"
+    assert (unpacked / "_internal" / "data").readlink() == Path("data.bin")
+
+
+def test_two_folders_of_one_bundle_pack_to_the_same_bytes(assembled: Assembled, tmp_path: Path) -> None:
+    first = pack(assembled(tmp_path / "a" / "first"))
+    second = assembled(tmp_path / "b" / "second")
+    for path in second.directory.rglob("*"):
+        os.utime(path, (1e9, 1e9), follow_symlinks=False)
+    packed_again = pack(second)
+    assert first.archive is not None and packed_again.archive is not None
+    assert first.archive.read_bytes() == packed_again.archive.read_bytes()
+
+
+def test_members_say_nothing_of_the_host(bundle: Bundle) -> None:
+    archive = pack(bundle).archive
+    assert archive is not None
+    found = members(archive)
+    assert found[0].name == bundle.name
+    assert all(member.name == bundle.name or member.name.startswith(f"{bundle.name}/") for member in found)
+    assert {(member.uid, member.gid, member.uname, member.gname) for member in found} == {(0, 0, "", "")}
+    assert {member.mtime for member in found} == {MTIME}
+    assert {oct(member.mode) for member in found if member.isfile()} == {"0o755", "0o644"}
+
+
+def test_the_system_s_tar_reads_it(bundle: Bundle, tmp_path: Path) -> None:
+    archive = pack(bundle).archive
+    assert archive is not None
+    (tmp_path / "out").mkdir()
+    content = zstandard.ZstdDecompressor().stream_reader(archive.read_bytes()).read()
+    subprocess.run(["tar", "-x", "-C", tmp_path / "out"], input=content, check=True)
+    assert open_bundle(tmp_path / "out" / bundle.name).manifest == bundle.manifest
+
+
+def test_a_failed_pack_keeps_the_archive_that_was_there(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack(bundle).archive
+    assert archive is not None
+    before = archive.read_bytes()
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("edgepack.bundle.archive._add", full)
+    with pytest.raises(DiskFullError):
+        pack(bundle)
+    assert archive.read_bytes() == before
+    assert names_in(archive.parent) == ["tiny", "tiny.tar.zst"]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 1000, -20])
+def test_an_archive_that_was_cut_off_is_refused(bundle: Bundle, tmp_path: Path, keep: int) -> None:
+    archive = pack(bundle).archive
+    assert archive is not None
+    archive.write_bytes(archive.read_bytes()[:keep])
+    with pytest.raises(BundleError, match="damaged"):
+        unpack(archive, tmp_path / "out" / "bundle")
+    assert not (tmp_path / "out" / "bundle").exists()
+
+
+def test_a_changed_byte_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+    archive = pack(bundle).archive
+    assert archive is not None
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 0x55
+    archive.write_bytes(content)
+    with pytest.raises(BundleError):
+        unpack(archive, tmp_path / "out" / "bundle")
+    assert not (tmp_path / "out" / "bundle").exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("../evil", b"x"),
+        ("/evil", b"x"),
+        ("top/../../evil", b"x"),
+        ("top", b"x"),
+        ("top/link", "-> /etc"),
+        ("top/link", "-> ../../outside"),
+    ],
+)
+def test_nothing_is_written_outside_the_folder(tmp_path: Path, entry: tuple[str, bytes | str]) -> None:
+    archive = packed(tmp_path / "evil.tar.zst", entry, ("top/manifest.json", b"{}"))
+    with pytest.raises(BundleError):
+        unpack(archive, tmp_path / "out" / "bundle")
+    assert not (tmp_path / "out" / "bundle").exists()
+    assert not (tmp_path / "evil").exists() and not (tmp_path / "out" / "evil").exists()
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    archive = packed(
+        tmp_path / "evil.tar.zst",
+        ("top/a", "dir"),
+        ("top/b", "-> a"),
+        ("top/a", "-> ../.."),
+        ("top/b/evil", b"x"),
+    )
+    with pytest.raises(BundleError):
+        unpack(archive, tmp_path / "out" / "bundle")
+    assert list(tmp_path.rglob("evil")) == []
+
+
+def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
+    (tmp_path / "text.tar.zst").write_text("not an archive at all")
+    with pytest.raises(BundleError, match="is not a bundle's archive"):
+        unpack(tmp_path / "text.tar.zst", tmp_path / "out")
+    with pytest.raises(BundleError, match="cannot be read"):
+        unpack(tmp_path / "nowhere.tar.zst", tmp_path / "out")
+    other = packed(tmp_path / "other.tar.zst", ("top/readme.txt", b"hello"))
+    with pytest.raises(BundleError, match=r"there is no manifest\.json"):
+        unpack(other, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_not_unpacked_over(bundle: Bundle, tmp_path: Path) -> None:
+    archive = pack(bundle).archive
+    assert archive is not None
+    with pytest.raises(OutputError, match="exists already"):
+        unpack(archive, bundle.directory)
+    assert open_bundle(bundle.directory) == bundle
+
+
+def test_the_window_holds_the_bundle_and_stays_what_tar_unpacks_unasked() -> None:
+    assert window_log(1000) == 23
+    assert 1 << window_log(50_000_000) >= 50_000_000
+    assert window_log(10**10) == LARGEST_WINDOW == 27

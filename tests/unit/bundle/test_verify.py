@@ -1,0 +1,150 @@
+"""The gate: what passes, what fails and with which words, and what is never called passed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgepack.bundle.verify import Embed, verification_texts, verify
+from edgepack.errors import CannotRunHere, VerificationError
+from edgepack.models.reference import embed_with_onnxruntime
+from edgepack.plugins.context import HostContext
+from edgepack.records import Bundle, ModelOptions, ModelSource, Pooling
+
+GATE = ModelOptions(min_cosine=0.985, min_agreement=0.9)
+Rows = list[list[float]]
+
+
+@pytest.fixture(autouse=True)
+def reference(source: ModelSource, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """The tiny model's own vectors stand for the full-precision model's."""
+    assert source.onnx is not None
+    vectors = embed_with_onnxruntime(source.onnx, source, verification_texts())
+
+    def reference_vectors(given: ModelSource, texts: Sequence[str], *, context: HostContext) -> np.ndarray:
+        assert tuple(texts) == verification_texts()
+        return vectors
+
+    monkeypatch.setattr("edgepack.models.reference.reference_vectors", reference_vectors)
+    return vectors
+
+
+def giving(rows: Rows, seen: list[Sequence[str]] | None = None) -> Embed:
+    """An ``embed`` that gives these vectors."""
+
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
+        if seen is not None:
+            seen.append(texts)
+        return rows
+
+    return embed
+
+
+def test_a_bundle_that_gives_the_same_vectors_passes(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    seen: list[Sequence[str]] = []
+    found = verify(bundle, source, giving(reference.tolist(), seen), options=GATE, context=context)
+    assert found.status == "passed"
+    assert found.texts == 200
+    assert found.mean_cosine == pytest.approx(1.0)
+    assert found.min_cosine == pytest.approx(1.0)
+    assert found.neighbour_agreement == 1.0
+    assert seen == [verification_texts()]
+
+
+def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.2, size=reference.shape)
+    noisy = reference + noise
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    with pytest.raises(VerificationError, match=r"mean cosine 0\.\d+ is below 0\.985") as refused:
+        verify(bundle, source, giving(noisy.tolist()), options=GATE, context=context)
+    assert "min 0." in refused.value.message
+    assert "of 200 texts" in refused.value.message
+    assert "recipe" in str(refused.value.hint)
+    assert "--set model.min_cosine" in str(refused.value.hint)
+    lenient = ModelOptions(min_cosine=0.1, min_agreement=0.0)
+    found = verify(bundle, source, giving(noisy.tolist()), options=lenient, context=context)
+    assert found.status == "passed"
+    assert 0.1 < found.min_cosine < found.p1_cosine < found.mean_cosine < 0.985
+
+
+def test_lost_neighbours_fail_though_the_cosine_is_high(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.02, size=reference.shape)
+    near = reference + noise
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    strict = ModelOptions(min_cosine=0.985, min_agreement=1.0)
+    with pytest.raises(VerificationError, match=r"nearest-neighbour agreement 0\.\d+ is below 1"):
+        verify(bundle, source, giving(near.tolist()), options=strict, context=context)
+
+
+def test_texts_in_the_wrong_order_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    with pytest.raises(VerificationError, match="mean cosine"):
+        verify(bundle, source, giving(reference[::-1].tolist()), options=GATE, context=context)
+
+
+def test_a_host_that_cannot_run_the_bundle_has_verified_nothing(
+    bundle: Bundle, source: ModelSource, context: HostContext
+) -> None:
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
+        raise CannotRunHere("an aarch64 bundle does not run on x86_64")
+
+    found = verify(bundle, source, embed, options=GATE, context=context)
+    assert found.status == "not verified"
+    assert found.reason == "an aarch64 bundle does not run on x86_64"
+    assert found.texts == 0
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_numbers_that_are_none_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext, bad: float
+) -> None:
+    rows = reference.tolist()
+    rows[5][3] = bad
+    with pytest.raises(VerificationError, match="is not finite"):
+        verify(bundle, source, giving(rows), options=GATE, context=context)
+
+
+def test_vectors_that_are_not_of_length_one_fail_where_the_model_normalises(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    rows = (reference * np.float32(2)).tolist()
+    with pytest.raises(VerificationError, match=r"has length 2\.0000"):
+        verify(bundle, source, giving(rows), options=GATE, context=context)
+    plain = replace(source, pooling=Pooling(mode="mean", normalize=False))
+    assert verify(bundle, plain, giving(rows), options=GATE, context=context).status == "passed"
+    with pytest.raises(VerificationError, match=r"has length 0\.0000"):
+        verify(bundle, plain, giving((reference * 0).tolist()), options=GATE, context=context)
+
+
+def test_too_few_vectors_or_too_short_ones_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    rows = reference.tolist()
+    with pytest.raises(VerificationError, match="gave 199 vectors for 200 texts"):
+        verify(bundle, source, giving(rows[:-1]), options=GATE, context=context)
+    rows[7] = rows[7][:-1]
+    with pytest.raises(VerificationError, match="a vector of 7 numbers instead of 8"):
+        verify(bundle, source, giving(rows), options=GATE, context=context)
+
+
+def test_the_texts_are_two_hundred_and_varied() -> None:
+    texts = verification_texts()
+    assert len(texts) == len(set(texts)) == 200
+    assert all(text and "\n" not in text and "\r" not in text for text in texts)
+    lengths = [len(text.split()) for text in texts]
+    assert min(lengths) == 1 and max(lengths) > 250
+    assert 5 <= statistics.median(lengths) <= 20
+    assert sum(text.endswith("?") for text in texts) >= 30
+    for writing in ("П", "の", "器", "ب", "ह", "안", "ü", "ñ", "🍕"):
+        assert any(writing in text for text in texts), writing
