@@ -1,0 +1,99 @@
+"""Debian's source and binary packages, fetched by apt-get into folders of our own: no root, no change to the system."""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import DownloadError, EdgepackError, MissingToolError, ToolError
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+HINT = "name a folder that holds the sources (--sources FOLDER or EDGEPACK_SOURCES), or import a kernel archive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """A package of a suite, e.g. the source package ``onnxruntime`` of ``trixie``."""
+
+    suite: str
+    kind: Literal["source", "deb"]
+    name: str
+
+
+def fetch_packages(packages: Iterable[Package], destination: Path, *, context: BuildContext) -> None:
+    """Put the packages' archives into ``destination``: upstream tarballs of source packages, and .debs.
+
+    A package that the mirror lacks is left out: the caller looks for the file that it wants, by digest.
+    Raises ``MissingToolError`` without apt-get, ``DownloadError`` without network or mirror.
+    """
+    try:
+        tools.find("apt-get")
+    except MissingToolError as error:
+        raise MissingToolError("apt-get is not installed, and the sources are not at hand", hint=HINT) from error
+    by_suite: dict[str, list[Package]] = defaultdict(list)
+    for package in packages:
+        by_suite[package.suite].append(package)
+    destination.mkdir(parents=True, exist_ok=True)
+    for suite, wanted in sorted(by_suite.items()):
+        options = _suite(suite, context=context)
+        for kind, command in (("source", ["source", "--download-only", "--tar-only"]), ("deb", ["download"])):
+            names = sorted(package.name for package in wanted if package.kind == kind)
+            if names:
+                _get([*options, *command, *names], destination, context)
+
+
+def _get(arguments: list[str | Path], destination: Path, context: BuildContext) -> None:
+    try:
+        context.run(["apt-get", *arguments], cwd=destination, log_file=_log(context))
+    except ToolError as error:
+        # One missing package fails the whole command, though others have been fetched.
+        context.note(f"apt-get: {error.message.splitlines()[-1]}")
+
+
+def _suite(suite: str, *, context: BuildContext) -> list[str | Path]:
+    """Options that make apt-get see this suite of the machine's own mirror, and nothing else."""
+    folder = context.work_dir / f"apt-{suite}"
+    for name in ("lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    arch = ARCHITECTURES.get(platform.machine(), "amd64")
+    signed_by = f"Signed-By: {KEYRING}\n" if KEYRING.is_file() else ""
+    listing = folder / "suite.sources"
+    listing.write_text(
+        f"Types: deb deb-src\nURIs: {_mirror(context)}\nSuites: {suite}\nComponents: main\n"
+        f"Architectures: {arch}\n{signed_by}"
+    )
+    options: list[str | Path] = ["-q", "-o", f"Dir::Etc::sourcelist={listing}", "-o", "Dir::Etc::sourceparts=/dev/null"]
+    options += ["-o", f"Dir::State::lists={folder / 'lists'}", "-o", f"Dir::Cache={folder / 'cache'}"]
+    options += ["-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=3", "-o", "Acquire::http::Timeout=30"]
+    options += ["-o", "Acquire::Languages=none", "-o", "Dir::State::status=/dev/null"]
+    try:
+        context.run(["apt-get", *options, "update", "--error-on=any"], log_file=_log(context))
+    except ToolError as error:
+        raise DownloadError(
+            f"Debian's package lists of {suite} could not be fetched: {error.message.splitlines()[-1]}", hint=HINT
+        ) from error
+    return options
+
+
+def _mirror(context: BuildContext) -> str:
+    """The mirror that the machine itself uses for Debian's main archive."""
+    try:
+        known = context.run(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)"])
+    except EdgepackError:
+        known = ""
+    rows = [row for line in known.splitlines() if len(row := line.split("|")) == 4 and row[3] == "main"]
+    for origin, uri, codename, _ in rows:
+        if origin in ("Debian", "") and not codename.endswith(("-security", "-updates", "-backports")):
+            return uri
+    raise DownloadError("this machine's apt knows no Debian mirror to fetch the sources from", hint=HINT)
+
+
+def _log(context: BuildContext) -> Path:
+    return context.work_dir / "apt.log"
