@@ -11,6 +11,7 @@ from typing import Literal
 
 import onnx
 
+from edgepack.models.ort_layout import settle_layout
 from edgepack.models.session import open_session, session_options
 from edgepack.store import written_beside
 
@@ -28,6 +29,7 @@ def convert_to_ort(
 
     With ``runtime_optimizations`` only basic optimizations are applied, and the others are saved for the device to
     apply (minimal-extended builds, for compiling execution providers); otherwise all of ``level`` is baked in.
+    The same model gives the same bytes.
     Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model.
     """
     import onnxruntime
@@ -42,4 +44,5 @@ def convert_to_ort(
     with written_beside(destination) as temporary:
         options.optimized_model_filepath = str(temporary)
         open_session(model.SerializeToString(deterministic=True), options)
+        settle_layout(temporary)
     return destination
