@@ -1,0 +1,417 @@
+"""Model folders: what is read out of them, and what is wrong with those that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.models.tiny import (
+    CONFIG,
+    HIDDEN,
+    MODULES,
+    POOLING,
+    WORDS,
+    tokenizer_document,
+    write_json,
+    write_onnx,
+    write_safetensors,
+)
+
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.source import ingest
+from edgepack.plugins.context import HostContext
+from edgepack.records import Pooling
+from edgepack.store import sha256_of
+
+
+def refused(model: Path, context: HostContext) -> EdgepackError:
+    """The error that a folder makes."""
+    with pytest.raises(EdgepackError) as caught:
+        ingest(str(model), context=context)
+    return caught.value
+
+
+def test_a_folder_is_read(model: Path, context: HostContext) -> None:
+    source = ingest(str(model), context=context)
+    assert source.name == source.origin == "tiny-bert"
+    assert source.weights == model / "model.safetensors"
+    assert source.onnx is None
+    assert source.tokenizer == model / "tokenizer.json"
+    assert source.pooling == Pooling(mode="mean", normalize=True)
+    assert (source.max_length, source.dimension) == (32, HIDDEN)
+    assert source.license == "Apache-2.0"
+    assert source.config["model_type"] == "bert"
+
+
+def test_the_files_that_decide_are_listed_by_content(model: Path, context: HostContext) -> None:
+    source = ingest(str(model), context=context)
+    listed = {file.path: file for file in source.files}
+    assert sorted(listed) == [
+        "1_Pooling/config.json",
+        "config.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+    ]
+    assert listed["tokenizer.json"].sha256 == sha256_of(model / "tokenizer.json")
+    assert listed["model.safetensors"].size == (model / "model.safetensors").stat().st_size
+
+
+def test_no_private_path_gets_into_the_record(
+    model: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model)
+    source = ingest(".", context=context)
+    assert (source.name, source.origin) == ("tiny-bert", "tiny-bert")
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path, context: HostContext) -> None:
+    error = refused(tmp_path / "nowhere", context)
+    assert isinstance(error, ModelError)
+    assert "nowhere does not exist" in error.message
+
+
+def test_a_file_that_is_no_model(tmp_path: Path, context: HostContext) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    assert "neither a folder nor an .onnx file" in refused(tmp_path / "notes.txt", context).message
+
+
+@pytest.mark.parametrize(
+    ("others", "words"), [((), "has no tokenizer.json"), (("vocab.txt",), "only the older vocab.txt")]
+)
+def test_no_tokenizer(model: Path, context: HostContext, others: tuple[str, ...], words: str) -> None:
+    (model / "tokenizer.json").unlink()
+    for other in others:
+        (model / other).write_text("[PAD]\n")
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert words in error.message
+    assert "AutoTokenizer" in (error.hint or "")
+
+
+def test_no_config(model: Path, context: HostContext) -> None:
+    (model / "config.json").unlink()
+    assert "has no config.json" in refused(model, context).message
+
+
+@pytest.mark.parametrize(
+    ("instead", "message", "hint"),
+    [
+        (None, "neither model.safetensors nor an .onnx", "model folder has"),
+        ("pytorch_model.bin", "only pytorch_model.bin", "safe_serialization=True"),
+        ("model.safetensors.index.json", "several files", "max_shard_size"),
+    ],
+)
+def test_no_weights(model: Path, context: HostContext, instead: str | None, message: str, hint: str) -> None:
+    (model / "model.safetensors").unlink()
+    if instead:
+        (model / instead).write_text("{}")
+    error = refused(model, context)
+    assert message in error.message
+    assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize("kept", [4, 60, -1])
+def test_a_truncated_safetensors(model: Path, context: HostContext, kept: int) -> None:
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert "model.safetensors is" in error.message
+    assert ("truncated" in error.message) == (kept != 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\x02\0\0\0\0\0\0\0[]", "not a safetensors"),
+        (b"\x02\0\0\0\0\0\0\0{x", "not a safetensors"),
+        (b"PK\x03\x04 this is a zip file", "not a safetensors"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git-lfs pointer"),
+        (b'\x0e\0\0\0\0\0\0\0{"a":{"b":12}}', "malformed header"),
+    ],
+)
+def test_a_safetensors_that_is_none(model: Path, context: HostContext, content: bytes, words: str) -> None:
+    (model / "model.safetensors").write_bytes(content)
+    assert words in refused(model, context).message
+
+
+def test_bytes_behind_the_weights(model: Path, context: HostContext) -> None:
+    with (model / "model.safetensors").open("ab") as file:
+        file.write(b"more")
+    assert "its header speaks of" in refused(model, context).message
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"],
+)
+def test_malformed_json_is_named(model: Path, context: HostContext, name: str) -> None:
+    (model / name).write_text('{"half": ')
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert name.rpartition("/")[2] in error.message
+    assert "not valid JSON" in error.message
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "sentence_bert_config.json"])
+def test_json_of_another_kind_is_named(model: Path, context: HostContext, name: str) -> None:
+    (model / name).write_text("[1, 2]")
+    assert f"{name} holds a list, not a JSON object" in refused(model, context).message
+
+
+def test_json_that_is_nested_without_end(model: Path, context: HostContext) -> None:
+    (model / "config.json").write_text("[" * 100_000)
+    assert isinstance(refused(model, context), ModelError)
+
+
+def test_a_tokenizer_that_is_none(model: Path, context: HostContext) -> None:
+    write_json(model / "tokenizer.json", {"version": "1.0", "model": {"type": "Magic"}})
+    assert "tokenizer.json is not a tokenizer" in refused(model, context).message
+
+
+@pytest.mark.parametrize("value", [None, 0, -3, "384", 3.5, True])
+def test_a_hidden_size_that_is_no_size(model: Path, context: HostContext, value: object) -> None:
+    write_json(model / "config.json", {**CONFIG, "hidden_size": value})
+    assert "hidden_size" in refused(model, context).message
+
+
+def test_weights_of_another_model(model: Path, context: HostContext) -> None:
+    write_safetensors(model / "model.safetensors", columns=HIDDEN * 2)
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert f"{len(WORDS)} of {HIDDEN * 2}" in error.message
+
+
+def test_a_vocabulary_larger_than_the_embedding_table(model: Path, context: HostContext) -> None:
+    write_json(model / "config.json", {**CONFIG, "vocab_size": 9})
+    write_safetensors(model / "model.safetensors", rows=9)
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert "tokenizer.json has token 9, the model's embedding table has 9 rows" in error.message
+
+
+def test_pooling_of_another_dimension(model: Path, context: HostContext) -> None:
+    write_json(model / "1_Pooling" / "config.json", {**POOLING, "word_embedding_dimension": 9})
+    assert "pools vectors of 9 numbers" in refused(model, context).message
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode"),
+    [
+        ({"pooling_mode_cls_token": True}, "cls"),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}, "mean"),
+        ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": ["mean"], "include_prompt": True}, "mean"),
+    ],
+)
+def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any], mode: str) -> None:
+    write_json(model / "1_Pooling" / "config.json", {"word_embedding_dimension": HIDDEN, **flags})
+    write_json(model / "modules.json", MODULES[:2])
+    assert ingest(str(model), context=context).pooling == Pooling(mode=mode, normalize=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"pooling_mode_max_tokens": True}, "by max_tokens"),
+        ({"pooling_mode_weightedmean_tokens": True}, "by weightedmean_tokens"),
+        ({"pooling_mode_lasttoken": True}, "by lasttoken"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "by cls_token and mean_tokens"),
+        ({"pooling_mode": "max"}, "by max"),
+        ({}, "by nothing"),
+    ],
+)
+def test_pooling_that_a_bundle_cannot_do(
+    model: Path, context: HostContext, flags: dict[str, Any], words: str
+) -> None:
+    write_json(model / "1_Pooling" / "config.json", flags)
+    error = refused(model, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("modules", "words"),
+    [
+        (
+            [*MODULES[:2], {"idx": 2, "path": "2_Dense", "type": "sentence_transformers.models.Dense"}],
+            "Dense",
+        ),
+        ([{"idx": 0, "path": "", "type": "sentence_transformers.models.StaticEmbedding"}], "StaticEmbedding"),
+        (MODULES[:1], "Transformer"),
+        ([], "nothing"),
+        ([{**MODULES[0], "path": "0_Transformer"}, *MODULES[1:]], "0_Transformer"),
+    ],
+)
+def test_modules_that_a_bundle_cannot_do(
+    model: Path, context: HostContext, modules: list[dict[str, Any]], words: str
+) -> None:
+    write_json(model / "modules.json", modules)
+    error = refused(model, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("modules", "words"),
+    [
+        ({"not": "a list"}, "not a list of modules"),
+        ([{"idx": 0}], "not a list of modules"),
+        ([MODULES[0], {**MODULES[1], "path": "../elsewhere"}], "points out of the model's folder"),
+        ([MODULES[0], {**MODULES[1], "path": "/etc"}], "points out of the model's folder"),
+        ([MODULES[0], {**MODULES[1], "path": "9_Pooling"}], "9_Pooling/config.json, which is not there"),
+    ],
+)
+def test_modules_that_make_no_sense(model: Path, context: HostContext, modules: object, words: str) -> None:
+    write_json(model / "modules.json", modules)
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert words in error.message
+
+
+def test_modules_are_taken_in_their_own_order(model: Path, context: HostContext) -> None:
+    write_json(model / "modules.json", MODULES[::-1])
+    assert ingest(str(model), context=context).pooling.normalize
+
+
+def test_without_modules_mean_pooling_is_assumed_and_said(model: Path, context: HostContext) -> None:
+    (model / "modules.json").unlink()
+    with context.story.step("model") as step:
+        source = ingest(str(model), context=context)
+    assert source.pooling == Pooling(mode="mean", normalize=True)
+    assert any("mean pooling" in note for note in step.notes)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "tokenizer", "positions", "expected"),
+    [
+        ({"max_seq_length": 20}, {"model_max_length": 30}, 64, 20),
+        ({"max_seq_length": None}, {"model_max_length": 30}, 64, 30),
+        (None, {"model_max_length": 30}, 64, 30),
+        (None, {"model_max_length": 512}, 64, 64),
+        ({"max_seq_length": 512}, None, 64, 64),
+        (None, {"model_max_length": int(1e30)}, 64, 64),
+        (None, {"model_max_length": 1e30}, 64, 64),
+        (None, None, 64, 64),
+        (None, None, None, 512),
+    ],
+)
+def test_the_longest_text(
+    model: Path,
+    context: HostContext,
+    sentence: dict[str, Any] | None,
+    tokenizer: dict[str, Any] | None,
+    positions: int | None,
+    expected: int,
+) -> None:
+    for name, document in (("sentence_bert_config.json", sentence), ("tokenizer_config.json", tokenizer)):
+        (model / name).unlink()
+        if document is not None:
+            write_json(model / name, document)
+    write_json(model / "config.json", {**CONFIG, "max_position_embeddings": positions})
+    assert ingest(str(model), context=context).max_length == expected
+
+
+def test_positions_that_no_token_reaches_are_not_counted(model: Path, context: HostContext) -> None:
+    """RoBERTa's position ids begin at padding id + 1: 514 positions hold 512 tokens."""
+    config = {**CONFIG, "model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}
+    write_json(model / "config.json", config)
+    write_json(model / "sentence_bert_config.json", {"max_seq_length": 514})
+    write_onnx(model / "model.onnx")
+    assert ingest(str(model), context=context).max_length == 512
+
+
+@pytest.mark.parametrize(
+    ("card", "expected"),
+    [
+        ("---\nlicense: mit\n---\n", "MIT"),
+        ("---\r\nlicense: 'cc-by-nc-4.0' # really\r\n---\r\n", "CC-BY-NC-4.0"),
+        ("---\nlicense:\n- apache-2.0\nlanguage: en\n---\n", "Apache-2.0"),
+        ("---\nlicense: [gpl-3.0]\n---\n", "GPL-3.0-only"),
+        ("---\nlicense: other\nlicense_name: my own/terms\n---\n", "LicenseRef-my-own-terms"),
+        ("---\nlanguage: en\n---\nlicense: mit\n", None),
+        ("# A card without front matter\nlicense: mit\n", None),
+        ("", None),
+    ],
+)
+def test_the_licence_comes_from_the_card(
+    model: Path, context: HostContext, card: str, expected: str | None
+) -> None:
+    (model / "README.md").write_bytes(card.encode())
+    assert ingest(str(model), context=context).license == expected
+
+
+def test_a_ready_made_graph_serves_where_none_can_be_written(model: Path, context: HostContext) -> None:
+    write_json(model / "config.json", {**CONFIG, "model_type": "mpnet"})
+    error = refused(model, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert "'mpnet'" in error.message
+    write_onnx(model / "onnx" / "model.onnx")
+    source = ingest(str(model), context=context)
+    assert source.onnx == model / "onnx" / "model.onnx"
+    assert source.weights is None
+    assert "onnx/model.onnx" in [file.path for file in source.files]
+
+
+def test_weights_are_preferred_to_a_ready_made_graph(model: Path, context: HostContext) -> None:
+    write_onnx(model / "model.onnx")
+    source = ingest(str(model), context=context)
+    assert (source.weights, source.onnx) == (model / "model.safetensors", None)
+
+
+def test_several_graphs_and_none_is_the_usual_one(model: Path, context: HostContext) -> None:
+    (model / "model.safetensors").unlink()
+    write_onnx(model / "onnx" / "model_O2.onnx")
+    assert ingest(str(model), context=context).onnx == model / "onnx" / "model_O2.onnx"
+    write_onnx(model / "onnx" / "model_O4.onnx")
+    error = refused(model, context)
+    assert "onnx/model_O2.onnx, onnx/model_O4.onnx" in error.message
+    source = ingest(str(model / "onnx" / "model_O4.onnx"), context=context)
+    assert source.onnx == model / "onnx" / "model_O4.onnx"
+    assert source.tokenizer == model / "tokenizer.json"
+
+
+def test_a_graph_that_the_user_points_at_is_taken(model: Path, context: HostContext) -> None:
+    write_onnx(model / "special.onnx")
+    source = ingest(str(model / "special.onnx"), context=context)
+    assert (source.onnx, source.weights) == (model / "special.onnx", None)
+    assert (source.name, source.origin) == ("special", "special.onnx")
+
+
+def test_a_graph_beside_nothing_but_a_tokenizer(tmp_path: Path, context: HostContext) -> None:
+    write_onnx(tmp_path / "mine" / "model.onnx")
+    write_json(tmp_path / "mine" / "tokenizer.json", tokenizer_document())
+    source = ingest(str(tmp_path / "mine" / "model.onnx"), context=context)
+    assert (source.name, source.dimension, source.max_length) == ("mine", HIDDEN, 512)
+
+
+def test_a_graph_that_does_not_say_its_dimension(tmp_path: Path, context: HostContext) -> None:
+    graph = write_onnx(tmp_path / "model.onnx", dimension="hidden")
+    write_json(tmp_path / "tokenizer.json", tokenizer_document())
+    assert "hidden_size" in refused(graph, context).message
+
+
+@pytest.mark.parametrize("content", [b"this is no model", b"", b"\x08\x07", json.dumps(CONFIG).encode()])
+def test_an_onnx_file_that_is_not_one(model: Path, context: HostContext, content: bytes) -> None:
+    (model / "broken.onnx").write_bytes(content)
+    error = refused(model / "broken.onnx", context)
+    assert isinstance(error, ModelError)
+    assert "broken.onnx is" in error.message
+
+
+def test_a_graph_without_its_weights(model: Path, context: HostContext) -> None:
+    graph = write_onnx(model / "big.onnx", external="big.onnx_data")
+    assert "keeps its weights in big.onnx_data" in refused(graph, context).message
+    (model / "big.onnx_data").write_bytes(b"\0" * len(WORDS) * HIDDEN * 4)
+    listed = [file.path for file in ingest(str(graph), context=context).files]
+    assert {"big.onnx", "big.onnx_data"} <= set(listed)
+
+
+def test_a_graph_with_weights_elsewhere(model: Path, context: HostContext) -> None:
+    graph = write_onnx(model / "big.onnx", external="../../etc/passwd")
+    assert "points out of the model's folder" in refused(graph, context).message
