@@ -248,6 +248,8 @@ class Report:
     costs: tuple[DownloadCost, ...]
     verification: Verification
     notes: Sequence[str] = field(default=())
+    digest: str = ""
+    """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
 
     @property
     def raw_bytes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgepack.bundle.manifest import LINK, MANIFEST, PARTS, content_of
+from edgepack.bundle.manifest import LINK, MANIFEST, PARTS, content_of, digest
 from edgepack.records import Bundle, PartSize, Report, Verification
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.wire import (
@@ -40,6 +40,7 @@ def measure(
         costs=download_costs(sent, table),
         verification=verification,
         notes=_notes(has_archive=archive_bytes is not None),
+        digest=digest(bundle),
     )
 
 

@@ -33,6 +33,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "bundle": report.bundle,
         "target": report.target,
+        "digest": report.digest,
         "parts": [asdict(part) for part in report.parts],
         "total": {key: value for key, value in asdict(total).items() if key != "name"},
         "archive_bytes": report.archive_bytes,

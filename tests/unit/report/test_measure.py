@@ -1,0 +1,110 @@
+"""What a bundle weighs: by part, by encoding, and measured once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import brotli
+import pytest
+import zstandard
+
+from edgepack.bundle.manifest import Part, file_entry
+from edgepack.records import Bundle, Report, Verification
+from edgepack.report import wire
+from edgepack.report.measure import measure
+from edgepack.store import Store
+
+PASSED = Verification(status="passed", texts=200, mean_cosine=0.99, p1_cosine=0.98, min_cosine=0.97)
+
+CONTENT: dict[str, tuple[Part, bytes]] = {
+    "embed": ("runner", b"program" * 1000),
+    "_internal/python.zip": ("runner", random.Random(1).randbytes(5000)),
+    "model/model.ort": ("model", b"weights " * 5000),
+    "model/tokenizer.json": ("tokenizer", b'{"vocab": {}}'),
+    "lib/libonnxruntime.so.1.21.0": ("runtime", b"kernels" * 3000),
+    "golden.json": ("golden", b"{}"),
+    "LICENSES/mit.txt": ("licenses", b"MIT"),
+}
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Bundle:
+    folder = tmp_path / "bundle"
+    entries = []
+    for name, (part, content) in CONTENT.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        entries.append(file_entry(path, root=folder, part=part))
+    (folder / "_internal" / "same").symlink_to("python.zip")
+    entries.append(file_entry(folder / "_internal" / "same", root=folder, part="runner"))
+    manifest = {"schema": 1, "name": "tiny", "target": {"name": "tiny-target"}, "files": entries}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    archive = tmp_path / "bundle.tar.zst"
+    archive.write_bytes(b"z" * 20_000_000)
+    return Bundle(directory=folder, manifest=manifest, archive=archive)
+
+
+@pytest.fixture
+def report(bundle: Bundle, tmp_path: Path) -> Report:
+    return measure(bundle, PASSED, store=Store(root=tmp_path / "store"))
+
+
+def test_every_byte_is_in_exactly_one_part(bundle: Bundle, report: Report) -> None:
+    names = [part.name for part in report.parts]
+    assert names == ["model", "tokenizer", "runtime", "runner", "licenses", "golden", "manifest"]
+    on_disk = [path for path in bundle.directory.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert report.raw_bytes == sum(path.stat().st_size for path in on_disk)
+    assert sum(part.files for part in report.parts) == len(on_disk)
+
+
+def test_wire_sizes_are_those_of_the_real_encoders(report: Report) -> None:
+    model = report.parts[0]
+    content = CONTENT["model/model.ort"][1]
+    assert model.raw == len(content)
+    assert model.gzip == len(gzip.compress(content, 9, mtime=0))
+    assert model.brotli == len(brotli.compress(content, quality=11, lgwin=24))
+    assert model.zstd == len(zstandard.ZstdCompressor(level=19).compress(content))
+
+
+def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
+    runner = next(part for part in report.parts if part.name == "runner")
+    incompressible = len(CONTENT["_internal/python.zip"][1])
+    assert incompressible < runner.zstd < incompressible + 200
+    assert wire.compress(b"x").gzip == 1
+
+
+def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, tmp_path: Path) -> None:
+    assert report.archive_bytes == 20_000_000
+    flat = [cost for cost in report.costs if cost.provider.startswith("flat")]
+    assert [cost.devices for cost in flat] == [1_000, 100_000, 1_000_000]
+    assert [cost.amount for cost in flat] == pytest.approx([1.0, 100.0, 1_000.0])
+    without = measure(replace(bundle, archive=None), PASSED, store=Store(root=tmp_path / "store"))
+    assert without.archive_bytes is None
+    assert without.costs[0].bytes_total == 1_000 * sum(part.zstd for part in without.parts)
+    assert "all files under zstd" in " ".join(without.notes)
+
+
+def test_a_content_is_compressed_once(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(root=tmp_path / "store")
+    first = measure(bundle, PASSED, store=store)
+
+    def again(content: bytes) -> wire.WireSize:
+        raise AssertionError("compressed again")
+
+    monkeypatch.setattr(wire, "compress", again)
+    assert measure(bundle, PASSED, store=store) == first
+    (bundle.directory / "manifest.json").write_text(json.dumps({**bundle.manifest, "name": "other"}))
+    with pytest.raises(AssertionError, match="compressed again"):
+        measure(bundle, PASSED, store=store)
+
+
+def test_large_files_take_a_quicker_brotli() -> None:
+    assert wire.brotli_level(4_000_000) == 11
+    assert wire.brotli_level(4_000_001) == 9

@@ -1,0 +1,129 @@
+"""The report as people and programs read it."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+from rich.console import Console
+
+from edgepack.records import PartSize, Report, Verification
+from edgepack.report.cost import download_costs, load_prices
+from edgepack.report.html import render_html
+from edgepack.report.text import as_json, render, verification_line
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+PASSED = Verification(
+    status="passed",
+    texts=200,
+    mean_cosine=0.99123,
+    p1_cosine=0.97512,
+    min_cosine=0.96987,
+    neighbour_agreement=0.935,
+)
+UNSURE = Verification(status="not verified", reason="an aarch64 bundle does not run on x86_64")
+REPORT = Report(
+    bundle="all-MiniLM-L6-v2-linux-x86-min",
+    target="linux-x86-min",
+    parts=(
+        PartSize(name="model", files=1, raw=22_900_000, gzip=17_500_000, brotli=16_900_000, zstd=17_100_000),
+        PartSize(name="tokenizer", files=1, raw=466_000, gzip=160_000, brotli=148_000, zstd=150_000),
+        PartSize(name="runtime", files=1, raw=1_917_856, gzip=720_000, brotli=600_000, zstd=582_394),
+        PartSize(name="runner", files=58, raw=17_300_000, gzip=6_100_000, brotli=5_000_000, zstd=4_800_000),
+        PartSize(name="manifest", files=1, raw=9_120, gzip=2_801, brotli=2_500, zstd=2_600),
+    ),
+    archive_bytes=22_345_678,
+    costs=download_costs(22_345_678, load_prices()),
+    verification=PASSED,
+    notes=("gzip -9 of each file by itself",),
+    digest="0123456789abcdef" * 4,
+)
+
+
+def text_of(report: Report, *, width: int = 110) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width, highlight=False).print(render(report))
+    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def matches_golden(name: str, text: str, *, update: bool) -> None:
+    path = GOLDEN / name
+    if update:
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_the_text_is_as_it_was_approved(update_golden: bool) -> None:
+    matches_golden("report.txt", text_of(REPORT), update=update_golden)
+
+
+def test_the_json_is_as_it_was_approved(update_golden: bool) -> None:
+    matches_golden("report.json", json.dumps(as_json(REPORT), indent=2) + "\n", update=update_golden)
+
+
+def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
+    matches_golden("report.html", render_html(REPORT), update=update_golden)
+
+
+def test_a_verification_comes_back_from_the_json() -> None:
+    read = json.loads(json.dumps(as_json(REPORT)))
+    assert Verification(**read["verification"]) == PASSED
+    assert read["total"]["raw"] == REPORT.raw_bytes == 42_592_976
+    assert read["digest"] == REPORT.digest
+
+
+def test_a_bundle_that_did_not_run_is_never_called_passed() -> None:
+    unsure = dataclasses.replace(REPORT, verification=UNSURE)
+    for shown in (text_of(unsure), render_html(unsure), verification_line(UNSURE)):
+        assert "not verified: an aarch64 bundle does not run on x86_64" in shown
+        assert "✓" not in shown
+        assert "cosine" not in shown
+    assert as_json(unsure)["verification"]["status"] == "not verified"
+
+
+def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
+    narrow = text_of(REPORT, width=80)
+    for figure in ("22.90", "17.30", "22,345,678 bytes", "USD"):
+        assert figure in narrow
+    assert "…" not in narrow
+
+
+def test_markup_in_a_name_is_only_text() -> None:
+    odd = dataclasses.replace(REPORT, bundle="[red]<script>alert(1)</script>")
+    assert "[red]<script>" in text_of(odd)
+    assert "<script>" not in render_html(odd)
+    assert "&lt;script&gt;" in render_html(odd)
+
+
+def test_the_page_asks_nobody_for_anything() -> None:
+    outside: list[str] = []
+    open_tags: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            outside.extend(f"{tag} {name}" for name, _ in attrs if name in ("src", "href", "srcset", "data"))
+            outside.extend(tag for _ in [0] if tag in ("script", "link", "iframe", "img", "object"))
+            if tag not in ("meta", "br"):
+                open_tags.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert open_tags.pop() == tag
+
+    page = render_html(REPORT)
+    Reader().feed(page)
+    assert outside == []
+    assert open_tags == []
+    assert "url(" not in page and "@import" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_a_report_without_archive_or_costs_still_renders() -> None:
+    bare = dataclasses.replace(REPORT, archive_bytes=None, costs=())
+    for shown in (text_of(bare), render_html(bare)):
+        assert "no archive" in shown
+        assert "USD" not in shown
+        assert "22.90" in shown
