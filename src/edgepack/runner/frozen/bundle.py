@@ -94,7 +94,10 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
 def sha256_of(path: str) -> str:
     """SHA-256 of a file, hexadecimal."""
-    from hashlib import sha256
+    try:  # hashlib would bring in OpenSSL, and digests that nobody asks for
+        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
 
     digest = sha256()
     try:
@@ -103,4 +106,4 @@ def sha256_of(path: str) -> str:
                 digest.update(chunk)
     except OSError as error:
         raise BundleError(f"cannot read {path}: {error.strerror}", COPY_AGAIN) from error
-    return digest.hexdigest()
+    return str(digest.hexdigest())

