@@ -57,8 +57,8 @@ def ingest_address(address: str, *, context: BuildContext) -> ModelSource:
         raise UsageError(f"#{fragment} can only stand behind the address of an archive", hint="leave it out")
     if path.endswith(".onnx"):
         return _ingest_onnx(url, context)
-    seen = _seen(url, FOLDER_NAMES, context)
-    return _ingest_files(url, seen, file_name(url), context)
+    base = _join(url, "")
+    return _ingest_files(base, _seen(base, FOLDER_NAMES, context), file_name(base), context)
 
 
 def of_the_hub(url: str) -> str | None:
@@ -112,9 +112,9 @@ def _ingest_onnx(url: str, context: BuildContext) -> ModelSource:
     name = file_name(url)
     parent = _join(url, "..")
     seen = _seen(parent, (*layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
-    if "tokenizer.json" not in seen and urlsplit(parent).path.endswith("/onnx/"):
+    if "tokenizer.json" not in seen and urlsplit(parent).path.endswith("/onnx"):
         name = f"onnx/{name}"
-        parent = _join(parent.rstrip("/"), "..")
+        parent = _join(parent, "..")
         seen = _seen(parent, (*layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
     if name not in seen:
         raise DownloadError(f"there is no file at {shown(url)}", hint="check the address")
@@ -148,14 +148,10 @@ def _ingest_files(
 
 
 def _join(base: str, name: str) -> str:
-    """The address of a file in a folder (``..``: the folder that a file is in); a query stays."""
+    """The address of what lies below another (``..``: of the folder that it lies in); a query stays."""
     parts = urlsplit(base)
-    if name == "..":
-        path = parts.path.rpartition("/")[0] + "/"
-    elif name:
-        path = f"{parts.path.rstrip('/')}/{quote(name)}"
-    else:
-        path = parts.path
+    folder = parts.path.rstrip("/")
+    path = folder.rpartition("/")[0] if name == ".." else f"{folder}/{quote(name)}" if name else folder
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 

@@ -157,7 +157,7 @@ def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) 
 def _from_wheel(entry: Entry, place: str, folder: Path, context: BuildContext) -> None:
     name, version = wheel.parse(place)
     with wheel.unpacked_wheel(name, version, within=folder, context=context) as tree:
-        root = find_model(Path(tree), f"{name} {version}")
+        root = find_model(tree, f"{name} {version}")
         for file in entry.files:
             _require_content(root / file.path, file, place)
         for file in entry.files:

@@ -32,7 +32,7 @@ class _Budget:
 
     name: str
     bytes_left: int
-    files_left: int = MAX_FILES
+    files_left: int
 
     def take(self, count: int) -> None:
         self.bytes_left -= count
@@ -55,7 +55,7 @@ def unpack(archive: Path, folder: Path) -> None:
     beyond measure, or holds a link or a path that leads out of the folder.
     """
     allowed = max(ALWAYS_ALLOWED, MAX_RATIO * archive.stat().st_size)
-    budget = _Budget(name=archive.name, bytes_left=allowed)
+    budget = _Budget(name=archive.name, bytes_left=allowed, files_left=MAX_FILES)
     _unpack_one(archive, folder, budget)
     if next(folder.rglob("tokenizer.json"), None) is not None:
         return

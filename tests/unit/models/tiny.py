@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from safetensors.numpy import save_file
+from tests.serving import Server, file, page
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "small", "model", "##s", "hello", "world")
 HIDDEN = 8
@@ -180,3 +181,11 @@ def wheel_of(files: dict[str, bytes], *, name: str = "tiny_model", version: str 
         f"{info}/RECORD": b"",
     }
     return f"{name}-{version}-py3-none-any.whl", zipped({f"{name}/__init__.py": b"", **files, **metadata})
+
+
+def publish(index: Server, files: dict[str, bytes], *, name: str = "tiny_model") -> None:
+    """Put a wheel with these files onto the index."""
+    filename, content = wheel_of(files, name=name)
+    project = name.replace("_", "-")
+    index.on(f"/simple/{project}/", page(f'<a href="/wheels/{filename}">{filename}</a>'))
+    index.on(f"/wheels/{filename}", file(content))

@@ -1,0 +1,212 @@
+"""Models at an address."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import zstandard
+from tests.serving import Reply, Server, file, page, status
+from tests.unit.models.tiny import files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
+
+from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
+from edgepack.models.source import fetch_model, ingest
+from edgepack.plugins.context import HostContext
+from edgepack.store import digest_tree
+
+
+def put(server: Server, folder: Path, at: str) -> str:
+    """Serve a folder's files, each with an ETag of its content, and get the folder's address."""
+    for name, content in files_of(folder).items():
+        server.on(f"{at}/{name}", file(content, etag=f'"{hashlib.md5(content).hexdigest()}"'))
+    return server.base + at
+
+
+def refused(form: str, context: HostContext) -> EdgepackError:
+    with pytest.raises(EdgepackError) as caught:
+        ingest(form, context=context)
+    left = [path for path in (context.store.root / "models").rglob("*") if path.is_file()]
+    assert left == [], "nothing half-made"
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["model.zip", "model.tar.gz", "model.tgz", "model.tar.zst", "model.whl"])
+def test_an_archive(
+    server: Server, model: Path, online: HostContext, context: HostContext, name: str
+) -> None:
+    files = files_of(model, below="exports/tiny/")
+    if name.endswith(".zst"):
+        content = zstandard.compress(tarred(files, mode="w"))
+    else:
+        content = zipped(files) if name.endswith(("zip", "whl")) else tarred(files)
+    url = server.on(f"/models/{name}", file(content, etag='"1"'))
+    source = ingest(url, context=online)
+    assert (source.name, source.origin) == ("model", url)
+    assert source.license == "Apache-2.0"
+    assert digest_tree(source.directory) == digest_tree(model)
+    assert ingest(url, context=context) == source, "offline"
+    assert server.paths() == [f"/models/{name}"]
+
+
+def test_an_archive_that_changed_is_fetched_again(server: Server, model: Path, online: HostContext) -> None:
+    url = server.on("/m.zip", file(zipped(files_of(model)), etag='"1"'))
+    assert ingest(url, context=online).max_length == 32
+    write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
+    server.on("/m.zip", file(zipped(files_of(model)), etag='"2"'))
+    assert ingest(url, context=online).max_length == 16
+
+
+def test_a_server_that_is_down_does_not_stop_a_second_build(
+    server: Server, model: Path, online: HostContext
+) -> None:
+    url = server.on("/m.zip", file(zipped(files_of(model)), etag='"1"'))
+    source = ingest(url, context=online)
+    server.on("/m.zip", status(503))
+    with online.story.step("model") as step:
+        assert ingest(url, context=online) == source
+    assert any("cannot be reached" in note for note in step.notes)
+
+
+def test_a_pinned_archive(server: Server, model: Path, online: HostContext, context: HostContext) -> None:
+    content = zipped(files_of(model))
+    digest = hashlib.sha256(content).hexdigest()
+    url = server.on("/m.zip", file(content))
+    source = ingest(f"{url}#sha256={digest.upper()}", context=online)
+    assert source.origin == f"{url}#sha256={digest}"
+    asked = len(server.asked)
+    assert ingest(source.origin, context=context) == source
+    assert ingest(source.origin, context=online) == source
+    assert len(server.asked) == asked, "what is pinned need not be asked for"
+    error = refused_digest(f"{url}#sha256={'0' * 64}", online)
+    assert digest in error.message
+    assert "0" * 64 in error.message
+
+
+def refused_digest(form: str, context: HostContext) -> HashMismatchError:
+    with pytest.raises(HashMismatchError) as caught:
+        ingest(form, context=context)
+    return caught.value
+
+
+def test_secrets_in_an_address_are_not_recorded(server: Server, model: Path, online: HostContext) -> None:
+    server.on("/m.zip", file(zipped(files_of(model)), etag='"1"'))
+    url = server.base.replace("//", "//me:hunter2@") + "/m.zip?signature=hunter2"
+    source = ingest(url, context=online)
+    assert source.origin == f"{server.base}/m.zip"
+    assert server.asked[-1].path == "/m.zip?signature=hunter2"
+    kept = b"".join(path.read_bytes() for path in online.store.root.rglob("*") if path.is_file())
+    assert b"hunter2" not in kept
+
+
+def test_a_folder(server: Server, model: Path, online: HostContext, context: HostContext) -> None:
+    (model / "train.csv").write_text("not needed")
+    url = put(server, model, "/models/tiny-bert")
+    source = ingest(url, context=online)
+    assert (source.name, source.origin) == ("tiny-bert", url)
+    (model / "train.csv").unlink()
+    assert digest_tree(source.directory) == digest_tree(model)
+    assert ingest(f"{url}/", context=context) == source, "offline, with or without the last slash"
+
+
+def test_a_folder_with_a_graph(server: Server, model: Path, online: HostContext) -> None:
+    (model / "model.safetensors").unlink()
+    write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data")
+    (model / "onnx" / "model.onnx_data").write_bytes(b"\0" * 320)
+    source = ingest(put(server, model, "/m"), context=online)
+    assert source.onnx == source.directory / "onnx" / "model.onnx"
+    assert (source.directory / "onnx" / "model.onnx_data").is_file()
+
+
+def test_a_folder_that_changed_is_fetched_again(server: Server, model: Path, online: HostContext) -> None:
+    url = put(server, model, "/m")
+    ingest(url, context=online)
+    write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
+    put(server, model, "/m")
+    assert ingest(url, context=online).max_length == 16
+
+
+def test_a_graph_beside_its_tokenizer(server: Server, tmp_path: Path, online: HostContext) -> None:
+    write_onnx(tmp_path / "mine" / "small.onnx")
+    write_json(tmp_path / "mine" / "tokenizer.json", tokenizer_document())
+    url = put(server, tmp_path / "mine", "/m") + "/small.onnx"
+    source = ingest(url, context=online)
+    assert source.onnx == source.directory / "small.onnx"
+    assert (source.name, source.dimension) == ("small", 8)
+
+
+def test_a_graph_in_the_hubs_folder_for_graphs(server: Server, model: Path, online: HostContext) -> None:
+    write_onnx(model / "onnx" / "model.onnx")
+    source = ingest(put(server, model, "/m/tiny") + "/onnx/model.onnx", context=online)
+    assert source.onnx == source.directory / "onnx" / "model.onnx"
+    assert source.weights is None
+    assert (source.name, source.max_length) == ("tiny", 32)
+
+
+def test_a_graph_that_is_not_there(server: Server, model: Path, online: HostContext) -> None:
+    error = refused(put(server, model, "/m") + "/missing.onnx", online)
+    assert isinstance(error, DownloadError)
+    assert "/m/missing.onnx" in error.message
+
+
+def test_a_folder_without_a_model(server: Server, online: HostContext) -> None:
+    error = refused(f"{server.base}/nothing", online)
+    assert isinstance(error, ModelError)
+    assert "there is no model at" in error.message
+    assert ".tar.zst" in (error.hint or "")
+
+
+def test_a_folder_without_a_tokenizer(server: Server, model: Path, online: HostContext) -> None:
+    (model / "tokenizer.json").unlink()
+    assert "has no tokenizer.json" in refused(put(server, model, "/m"), online).message
+    assert not [path for path in server.paths() if path.endswith(".safetensors")]
+
+
+def test_an_archive_that_is_a_web_page(server: Server, online: HostContext) -> None:
+    url = server.on("/m.zip", page("<html>please log in</html>"))
+    error = refused(url, online)
+    assert isinstance(error, ModelError)
+    assert "m.zip cannot be unpacked" in error.message
+
+
+def test_an_archive_that_leads_out(server: Server, online: HostContext) -> None:
+    url = server.on("/m.zip", file(zipped({"../../evil": b"x"})))
+    assert "leads out" in refused(url, online).message
+
+
+def test_no_such_archive(server: Server, online: HostContext) -> None:
+    error = refused(f"{server.base}/missing.zip", online)
+    assert isinstance(error, DownloadError)
+    assert "404" in error.message
+
+
+def test_offline_and_not_there(server: Server, model: Path, context: HostContext) -> None:
+    for form in ("/m.zip", "/m.zip#sha256=" + "0" * 64, "/m", "/m.onnx"):
+        error = refused(server.base + form, context)
+        assert isinstance(error, DownloadError)
+        assert "offline" in error.message
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("http://device.invalid/m.zip", "not an https address"),
+        ("ftp://device.invalid/m.zip", "not an https address"),
+        ("https://device.invalid/m.zip#sha256=12", "is not a digest"),
+        ("https://device.invalid/m.zip#readme", "is not a digest"),
+        ("https://device.invalid/model#sha256=" + "0" * 64, "behind the address of an archive"),
+    ],
+)
+def test_addresses_that_are_not_taken(form: str, words: str, online: HostContext) -> None:
+    error = refused(form, online)
+    assert isinstance(error, UsageError)
+    assert words in error.message
+
+
+def test_what_was_fetched_serves_an_offline_build(
+    server: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    url = server.on("/m.zip", lambda asked: Reply(body=zipped(files_of(model))))
+    fetched = fetch_model(url, context=online)
+    assert ingest(url, context=context) == fetched
