@@ -64,7 +64,8 @@ def freeze(destination: Path, *, trim: Trim, python_library: Path, context: Buil
     join_program(made, context=context)
     set_modes(made)
     require_self_contained(made)
-    made.replace(destination)
+    shutil.rmtree(destination, ignore_errors=True)
+    made.rename(destination)
     shutil.rmtree(work)
 
 
@@ -98,9 +99,9 @@ def run_pyinstaller(work: Path, *, trim: Trim, python_library: Path, context: Bu
     spec = work / f"{PROGRAM}.spec"
     spec.write_text(SPEC)
     libraries = [str(python_library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    folders: list[str | Path] = ["--distpath", work / "dist", "--workpath", work / "build"]
     context.run(
-        [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level=WARN", "--distpath", work / "dist"]
-        + ["--workpath", work / "build", spec],
+        [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level=WARN", *folders, spec],
         cwd=work,
         env={
             # For a Python whose shared library lies where the system does not look.
@@ -116,7 +117,9 @@ def repack_base_library(path: Path, *, encodings: tuple[str, ...]) -> None:
     """Keep of the start-up modules' archive only the named codecs, sorted and undated."""
     keep = {f"encodings/{name}.pyc" for name in ("__init__", "aliases", *encodings)}
     with zipfile.ZipFile(path) as archive:
-        names = sorted(name for name in archive.namelist() if name in keep or not name.startswith("encodings/"))
+        names = sorted(
+            name for name in archive.namelist() if name in keep or not name.startswith("encodings/")
+        )
         members = [(name, archive.read(name)) for name in names]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members:

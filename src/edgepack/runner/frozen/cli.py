@@ -38,6 +38,11 @@ exit codes:
 
 
 class _Parser(ArgumentParser):
+    def print_help(self, file: object = None) -> None:
+        """Through the same door as everything else: a full disk is an error here too."""
+        with Output(None) as output:
+            output.stream.write(self.format_help().encode())
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"{self.prog} --help lists what there is")
 

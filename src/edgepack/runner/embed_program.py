@@ -1,0 +1,58 @@
+"""A bundle's own vectors: its program run as a device would run it, with an empty environment."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, CannotRunHere, EdgepackError, ProofError, ToolError
+from edgepack.records import Bundle
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+"""How ``env`` says that it could not start a program."""
+DAMAGED = 4
+"""How the program says that a file of its bundle is missing or damaged."""
+
+
+def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
+    """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's program makes them.
+
+    Raises ``BundleError`` when the program says that its bundle is damaged, ``ProofError`` when it fails otherwise or
+    answers something else than vectors, ``CannotRunHere`` when this host cannot execute it.
+    """
+    if not texts:
+        return []
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    command = ["env", "-i", bundle.program, "--in", "jsonl", "--out", "jsonl"]
+    try:
+        output = context.run(command, cwd=bundle.directory, input=lines)
+    except ToolError as error:
+        raise failure_of(bundle, error) from error
+    try:
+        vectors = [
+            [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProofError(
+            f"the program of {bundle.name} answered something that is not vectors: {error}"
+        ) from error
+    dimension = bundle.manifest["model"]["dimension"]
+    if len(vectors) != len(texts) or any(len(vector) != dimension for vector in vectors):
+        raise ProofError(
+            f"the program of {bundle.name} gave {len(vectors)} vectors for {len(texts)} texts, or not of {dimension} dimensions"
+        )
+    return vectors
+
+
+def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError | CannotRunHere:
+    """What a failed run means."""
+    found = re.search(r"exit code (\d+)", error.message)
+    code = int(found[1]) if found else None
+    said = error.message.partition("\n")[2].strip() or error.message
+    if code == NOT_EXECUTABLE:
+        return CannotRunHere(f"this host cannot execute the program: {said.splitlines()[-1]}")
+    if code in (DAMAGED, NOT_FOUND):
+        return BundleError(f"the bundle {bundle.name} is damaged: {said}", hint="build it again")
+    return ProofError(f"the program of {bundle.name} failed: {error.message.partition(' ')[2]}")

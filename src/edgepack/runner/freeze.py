@@ -1,0 +1,104 @@
+"""Freezing the runner: the program ``embed`` with the Python that it needs, for this machine's kind of device."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import logging
+import platform
+import sys
+import zlib
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.elf import floor_of
+from edgepack.errors import EdgepackError, ProofError, ToolError
+from edgepack.records import RunnerArtifact
+from edgepack.runner.licenses import write_licenses
+from edgepack.runner.pyinstaller import PROGRAM, freeze
+from edgepack.runner.python_library import python_library
+from edgepack.runner.smoke import try_program
+from edgepack.runner.trims import TRIMS
+from edgepack.tools import find
+
+log = logging.getLogger(__name__)
+
+KIND = "pyinstaller"
+SCHEMA = "1"
+
+
+def freeze_runner(*, context: BuildContext) -> RunnerArtifact:
+    """The program ``embed``, which reads the bundle's manifest and so serves every model.
+
+    Frozen once for a Python and these sources, then taken from the store. Raises ``MissingToolError`` for a Python
+    without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when the program cannot be
+    frozen or, frozen, does not work.
+    """
+    made = context.store.cached("runner", inputs(), lambda folder: make(folder, context=context))
+    versions = json.loads((made / "versions.json").read_text())
+    context.note(f"Python {versions['python']}, tokenizers {versions['tokenizers']}")
+    return RunnerArtifact(
+        directory=made / "program",
+        program=PROGRAM,
+        kind=KIND,
+        versions=versions,
+        licenses=tuple(sorted((made / "licenses").iterdir())),
+    )
+
+
+def inputs() -> dict[str, str]:
+    """All that decides what a freeze gives."""
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return {
+        "schema": SCHEMA,
+        "sources": digest.hexdigest(),
+        "python": f"{sys.version} {platform.machine()} {sys.base_prefix}",
+        "libc": " ".join(platform.libc_ver()),
+        **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers")},
+    }
+
+
+def make(folder: Path, *, context: BuildContext) -> None:
+    """Fill a store entry: ``program/``, ``licenses/`` and ``versions.json``."""
+    for tool in ("ldd", "objdump", "patchelf", "strip"):
+        find(tool)
+    work = context.work_dir / "runner"
+    work.mkdir(parents=True, exist_ok=True)
+    library = python_library(work / "python", context=context)
+    program = work / "program"
+    trim = freeze_leanest(program, library=library, context=context)
+    write_licenses(program, folder / "licenses", context=context)
+    (folder / "versions.json").write_text(json.dumps(versions_of(program, trim), indent=1))
+    program.rename(folder / "program")
+
+
+def freeze_leanest(program: Path, *, library: Path, context: BuildContext) -> str:
+    """Freeze with as little as works, and say which trim that was."""
+    failure: EdgepackError | None = None
+    for trim in TRIMS:
+        try:
+            freeze(program, trim=trim, python_library=library, context=context)
+            try_program(program, work=program.parent, context=context)
+        except (ToolError, ProofError) as error:
+            context.note(f"trim {trim.name!r} does not work here")
+            log.debug("trim %s: %s", trim.name, error.message)
+            failure = error
+        else:
+            return trim.name
+    assert failure is not None
+    raise failure
+
+
+def versions_of(program: Path, trim: str) -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "tokenizers": importlib.metadata.version("tokenizers"),
+        "pyinstaller": importlib.metadata.version("pyinstaller"),
+        "zlib": zlib.ZLIB_RUNTIME_VERSION,
+        "glibc_floor": floor_of(program) or "",
+        "trim": trim,
+    }

@@ -1,0 +1,95 @@
+"""Every path of a freshly frozen program, run on a tiny bundle: what was left out shows here, not on the device."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import ProofError, ToolError
+from edgepack.runner.sample import DIMENSION, WORDS, write_golden, write_manifest, write_sample
+
+TEXTS = ("a cat sat on the mat", "the kitten", "")
+
+
+def try_program(program: Path, *, work: Path, context: BuildContext) -> None:
+    """Raises ``ProofError`` when the program in the folder ``program`` does not do what it says."""
+    bundle = work / "bundle"
+    shutil.rmtree(bundle, ignore_errors=True)
+    shutil.copytree(program, bundle, symlinks=True)
+    write_sample(bundle)
+    library = next((bundle / "lib").iterdir()).relative_to(bundle).as_posix()
+
+    def run(*arguments: str, input: str = "") -> str:
+        return context.run(["env", "-i", bundle / "embed", *arguments], input=input)
+
+    try:
+        vectors = embed_everywhere(run, work)
+        write_golden(bundle, dict(zip(TEXTS, vectors, strict=True)))
+        write_manifest(bundle, library=library)
+        speak(run)
+        refuse(run, bundle)
+    except (ToolError, ValueError, KeyError, OSError) as error:
+        raise ProofError(f"the frozen program does not work: {error}") from error
+    shutil.rmtree(bundle)
+
+
+def embed_everywhere(run: Callable[..., str], work: Path) -> list[list[float]]:
+    """The vectors of ``TEXTS``, the same by every way in and out."""
+    vectors = [record["embedding"] for record in json.loads(run(*TEXTS))]
+    require(all(len(vector) == DIMENSION for vector in vectors), "vectors have the model's dimension")
+    require(all(math.isclose(math.hypot(*vector), 1, abs_tol=1e-5) for vector in vectors), "unit length")
+    lines = "".join(f"{text}\n" for text in TEXTS)
+    objects = "".join(json.dumps({"id": 7, "body": text}) + "\n" for text in TEXTS)
+    from_lines = [json.loads(line) for line in run(input=lines).splitlines()]
+    from_objects = [
+        json.loads(line) for line in run("--in=jsonl", "--field=body", input=objects).splitlines()
+    ]
+    require([record["embedding"] for record in from_lines] == vectors, "lines give what arguments give")
+    require([record["embedding"] for record in from_objects] == vectors, "objects give what arguments give")
+    require(all(record["id"] == 7 for record in from_objects), "objects keep their fields")
+    for form in ("f32", "npy"):
+        path = work / f"vectors.{form}"
+        run("--out", form, "--output", str(path), "--batch-size=2", "--threads=2", input=lines)
+        numbers = path.read_bytes()[-4 * DIMENSION * len(TEXTS) :]
+        packed = struct.pack(f"<{DIMENSION * len(TEXTS)}f", *(x for vector in vectors for x in vector))
+        require(numbers == packed, f"{form} holds the same numbers")
+        path.unlink()
+    return vectors
+
+
+def speak(run: Callable[..., str]) -> None:
+    """What the program says of itself."""
+    require("--similarity" in run("--help"), "--help lists the options")
+    require("sample" in run("--version"), "--version names the bundle")
+    require(json.loads(run("--info", "--json"))["name"] == "sample", "--info --json is the manifest")
+    require("sample" in run("--info"), "--info names the bundle")
+    require("passed" in run("--self-test"), "--self-test passes")
+    require(float(run("--similarity", WORDS[5], WORDS[5])) > 0.999, "a text is similar to itself")
+
+
+def refuse(run: Callable[..., str], bundle: Path) -> None:
+    """Errors are two lines with the right words, not a traceback."""
+    expect_failure(lambda: run("--nonsense"), "unrecognized")
+    expect_failure(lambda: run("--in=jsonl", input='{"text": 1'), "line 1 is not JSON")
+    (bundle / "model/model.onnx").write_bytes(b"")
+    expect_failure(lambda: run("a cat"), "model/model.onnx is damaged")
+
+
+def expect_failure(act: Callable[[], str], words: str) -> None:
+    try:
+        act()
+    except ToolError as error:
+        message = error.message
+    else:
+        message = ""
+    require(words in message and "Traceback" not in message, f"the program refuses with {words!r}")
+
+
+def require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"not so: {what}")
