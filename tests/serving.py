@@ -115,7 +115,11 @@ def serving() -> Iterator[Server]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Quiet(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that goes away early is none of our business."""
+
+    running = Quiet(("127.0.0.1", 0), Handler)
     server = Server(base=f"http://127.0.0.1:{running.server_address[1]}")
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -38,10 +38,12 @@ class _Transfer:
     url: str
     part: Path
     headers: Mapping[str, str]
+    pinned: bool
+    """Whether a digest will tell if two halves do not belong together."""
     progress: OpenProgress | None
     stack: ExitStack
     total: int | None = None
-    etag: str | None = None
+    validator: str | None = None
     resumed: bool = False
     furthest: int = 0
     counted_from: int = 0
@@ -81,8 +83,8 @@ def download(
 ) -> Path:
     """Fetch ``url`` to ``destination`` and return that path.
 
-    The bytes gather in ``DESTINATION.part`` beside it, which a broken connection is continued from, and so is an
-    interrupted program if ``sha256`` is given to tell that both halves belong together. ``size`` is bytes. The caller
+    The bytes gather in ``DESTINATION.part`` beside it. A broken connection is continued if the server says that the
+    file is still the same or ``sha256`` will tell, an interrupted program only in the latter case. ``size`` is bytes. The caller
     sees to it that no other process downloads to the same place (``Store.lock``). ``progress`` is called once the
     size is known, with unit ``B``. Raises ``DownloadError``, ``HashMismatchError`` (naming both digests; the
     file is gone then), ``DiskFullError`` or ``OutputError``.
@@ -94,8 +96,15 @@ def download(
             part.unlink(missing_ok=True)
     try:
         with network.client(policy, allow_http=allow_http) as client, ExitStack() as stack:
-            transfer = _Transfer(url=url, part=part, headers=headers or {}, progress=progress, stack=stack)
-            transfer.total = size
+            transfer = _Transfer(
+                url=url,
+                part=part,
+                headers=headers or {},
+                pinned=sha256 is not None,
+                progress=progress,
+                stack=stack,
+                total=size,
+            )
             _fetch_checked(client, transfer, sha256, size, policy)
     except DiskFullError:
         part.unlink(missing_ok=True)
@@ -119,7 +128,7 @@ def _fetch_checked(
         transfer.part.unlink()
         if not (again and transfer.resumed):
             raise problem
-        transfer.total = transfer.etag = None
+        transfer.total = transfer.validator = None
 
 
 def _difference(
@@ -144,15 +153,15 @@ def _difference(
 
 def _attempt(client: httpx.Client, transfer: _Transfer) -> None:
     """One request, for what is still missing."""
-    offset = transfer.here()
+    offset = transfer.here() if transfer.pinned or transfer.validator else 0
     if offset and offset == transfer.total:
         transfer.resumed = True
         return
     headers = {**transfer.headers, "Accept-Encoding": "identity"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-        if transfer.etag is not None:
-            headers["If-Range"] = transfer.etag
+        if transfer.validator is not None:
+            headers["If-Range"] = transfer.validator
     with client.stream("GET", transfer.url, headers=headers) as response:
         if offset and response.status_code == 416:
             if _total_of_range(response) == offset:
@@ -170,7 +179,7 @@ def _attempt(client: httpx.Client, transfer: _Transfer) -> None:
 
 def _start_over(transfer: _Transfer, reason: str) -> None:
     transfer.part.unlink()
-    transfer.etag = None
+    transfer.validator = None
     raise TryAgain(reason, after=0.0)
 
 
@@ -179,8 +188,15 @@ def _check_continuation(response: httpx.Response, transfer: _Transfer, offset: i
     given = re.match(r"bytes (\d+)-", response.headers.get("content-range", ""))
     if given is None or int(given.group(1)) != offset:
         _start_over(transfer, "the server continued the file at another place")
-    if transfer.etag is not None and response.headers.get("etag") != transfer.etag:
+    if transfer.validator is not None and _validator(response) != transfer.validator:
         _start_over(transfer, "the file has changed on the server")
+
+
+def _validator(response: httpx.Response) -> str | None:
+    """What changes when the file does: a strong ETag, else the date (RFC 9110, 13.1.5, for If-Range)."""
+    etag: str = response.headers.get("etag", "")
+    dated: str | None = response.headers.get("last-modified")
+    return dated if not etag or etag.startswith("W/") else etag
 
 
 def _total_of_range(response: httpx.Response) -> int | None:
@@ -192,8 +208,7 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
     """Append the answer's bytes to the partial file, of which the first ``offset`` are kept."""
     length = response.headers.get("content-length", "")
     transfer.total = offset + int(length) if length.isdigit() else _total_of_range(response)
-    etag = response.headers.get("etag")
-    transfer.etag = etag if etag and not etag.startswith("W/") else None
+    transfer.validator = _validator(response)
     if transfer.bar is None and transfer.progress is not None:
         opened = transfer.progress(f"download {file_name(transfer.url)}", transfer.total, unit="B")
         transfer.bar = transfer.stack.enter_context(opened)

@@ -271,11 +271,11 @@ def _transport_errors(url: str) -> Iterator[None]:
         yield
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
         raise DownloadError(f"cannot fetch {shown(url)}: {error}", hint="check the address") from error
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         _raise_transport(url, error)
 
 
-def _raise_transport(url: str, error: httpx.TransportError) -> NoReturn:
+def _raise_transport(url: str, error: httpx.RequestError) -> NoReturn:
     import httpx
 
     causes = list(_causes(error))

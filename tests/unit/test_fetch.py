@@ -12,7 +12,7 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
-from tests.serving import Asked, Reply, Server, file, page, serving, status
+from tests.serving import Asked, Behaviour, Reply, Server, file, page, serving, status
 
 from edgepack import fetch, network
 from edgepack.errors import (
@@ -89,6 +89,26 @@ def test_a_cut_connection_is_continued_where_it_broke(server: Server, tmp_path: 
     assert path.read_bytes() == CONTENT
     assert [asked.headers.get("range") for asked in server.asked] == [None, "bytes=4000-"]
     assert bar.done == len(CONTENT), "nothing is counted twice"
+
+
+def test_a_file_that_may_have_changed_is_begun_anew(server: Server, tmp_path: Path) -> None:
+    """No digest, no ETag, no date: nothing says that both halves would be of one file."""
+    url = server.on("/f", file(CONTENT, cut=4000), file(CONTENT[::-1]))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT[::-1]
+
+
+def test_the_date_of_a_file_is_enough_to_continue(server: Server, tmp_path: Path) -> None:
+    def dated(behaviour: Behaviour) -> Behaviour:
+        def behave(asked: Asked) -> Reply:
+            reply = behaviour(asked)
+            return replace(reply, headers={**reply.headers, "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"})
+
+        return behave
+
+    url = server.on("/f", dated(file(CONTENT, cut=4000)), dated(file(CONTENT)))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT
+    assert server.asked[1].headers["if-range"] == "Mon, 01 Jan 2024 00:00:00 GMT"
+    assert server.asked[1].headers["range"] == "bytes=4000-"
 
 
 def test_a_server_without_ranges_is_asked_for_all_of_it_again(server: Server, tmp_path: Path) -> None:
@@ -377,6 +397,12 @@ def test_a_short_answer_is_tried_again_and_bounded(server: Server, monkeypatch: 
     assert network.ask(url, policy=QUICK) == b"hello"
     monkeypatch.setattr(network, "MAX_ANSWER", 4)
     with pytest.raises(DownloadError, match="larger than 4 bytes"):
+        network.ask(url, policy=QUICK)
+
+
+def test_an_answer_that_cannot_be_decoded(server: Server) -> None:
+    url = server.on("/api", lambda asked: Reply(body=b"plain", headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(DownloadError, match="/api"):
         network.ask(url, policy=QUICK)
 
 

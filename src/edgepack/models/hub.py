@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from edgepack import network
 from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, ModelError
+from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import download, fetch_file, require_online
 from edgepack.models.collect import collect
 from edgepack.models.folder import read_folder
@@ -52,7 +52,21 @@ class Listing:
 
 def endpoint() -> str:
     """``$HF_ENDPOINT``, or the hub."""
-    return (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+    named = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+    if not named.startswith(("https://", "http://")):
+        raise UsageError(
+            f"HF_ENDPOINT is not an address: {named}", hint=f"e.g. HF_ENDPOINT={DEFAULT_ENDPOINT}"
+        )
+    return named
+
+
+def _token() -> str | None:
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if token and re.fullmatch(r"[\x21-\x7e]+", token) is None:
+        raise UsageError(
+            "HF_TOKEN holds characters that no token has", hint="copy it again from the hub's settings"
+        )
+    return token or None
 
 
 def parse(form: str) -> tuple[str, str]:
@@ -74,8 +88,7 @@ def file_request(form: str, path: str) -> Request:
 def _request(path: str) -> Request:
     # Who names an endpoint by http:// in HF_ENDPOINT means it: mirrors inside a company are often such.
     base = endpoint()
-    token = os.environ.get("HF_TOKEN", "").strip()
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Authorization": f"Bearer {token}"} if (token := _token()) else {}
     return Request(url=f"{base}/{path}", headers=headers, allow_http=base.startswith("http://"))
 
 

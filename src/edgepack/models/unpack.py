@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -87,7 +88,9 @@ def _damage(archive: Path) -> Iterator[None]:
         zstandard.ZstdError,
         EOFError,
         NotImplementedError,  # a compression method that zipfile does not know
-        UnicodeDecodeError,
+        ValueError,  # these three: what the standard library makes of malformed headers
+        OverflowError,
+        struct.error,
     ) as error:
         raise ModelError(
             f"{archive.name} cannot be unpacked: {error}",

@@ -10,7 +10,14 @@ import pytest
 from tests.serving import Asked, Behaviour, Reply, Server, file, page, status
 from tests.unit.models.tiny import CONFIG, files_of, write_json, write_onnx
 
-from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UnsupportedModelError
+from edgepack.errors import (
+    DownloadError,
+    EdgepackError,
+    HashMismatchError,
+    ModelError,
+    UnsupportedModelError,
+    UsageError,
+)
 from edgepack.models import hub
 from edgepack.models.source import ingest
 from edgepack.plugins.context import HostContext
@@ -229,6 +236,21 @@ def test_forms_that_name_nothing(form: str, context: HostContext) -> None:
     error = refused(form, context)
     assert isinstance(error, ModelError)
     assert "hf:ORG/NAME" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("HF_TOKEN", "hf_secret\nmore"), ("HF_TOKEN", "tökén"), ("HF_ENDPOINT", "mirror.lan")],
+)
+def test_settings_that_make_no_sense(
+    plain_network: None, online: HostContext, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv(variable, value)
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, UsageError)
+    assert variable in error.message
+    assert "secret" not in error.message
 
 
 def test_the_hub_itself_is_the_default(plain_network: None) -> None:

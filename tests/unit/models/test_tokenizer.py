@@ -80,7 +80,6 @@ def test_shipped_and_original_give_the_same_tokens(model: Path, context: HostCon
 @pytest.mark.e2e
 def test_shipped_and_original_give_the_same_tokens_for_the_real_model(minilm: ModelSource) -> None:
     _compare(minilm)
-    assert len(minimal_json(minilm)) < 0.97 * minilm.tokenizer.stat().st_size
 
 
 def _compare(source: ModelSource) -> None:
