@@ -23,6 +23,9 @@ SYSTEM_LIBRARIES = frozenset(
 )
 """What a bundle may take from a device: the C library and its parts."""
 
+MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+"""``e_machine`` of little-endian ELF files."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
@@ -40,6 +43,13 @@ def is_elf(path: Path) -> bool:
     """Whether a file is an ELF file."""
     with path.open("rb") as stream:
         return stream.read(4) == b"\x7fELF"
+
+
+def architecture(path: Path) -> str | None:
+    """The processor that an ELF file is for, as ``platform.machine()`` says it; None for others and other files."""
+    with path.open("rb") as stream:
+        head = stream.read(20)
+    return MACHINES.get(int.from_bytes(head[18:20], "little")) if head.startswith(b"\x7fELF") else None
 
 
 def elf_files(folder: Path) -> Iterator[Path]:
@@ -130,3 +140,24 @@ def floor_of(folder: Path) -> str | None:
     """The oldest glibc that every ELF file below a folder loads on, or None when none asks for a versioned symbol."""
     floors = [floor for path in elf_files(folder) if (floor := glibc_floor(path))]
     return max(floors, key=version_key, default=None)
+
+
+def weaken_undefined(path: Path, *, prefix: str) -> None:
+    """Make undefined dynamic symbols whose names begin with ``prefix`` weak: a loader lets them be missing."""
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    weak = 2
+    with path.open("r+b") as stream:
+        section = ELFFile(stream).get_section_by_name(".dynsym")
+        if not isinstance(section, SymbolTableSection):
+            raise BundleError(f"{path} has no dynamic symbols")
+        size = section["sh_entsize"]
+        info = 4 if size == 24 else 12  # st_info in Elf64_Sym, in Elf32_Sym
+        for index, symbol in enumerate(section.iter_symbols()):
+            if symbol.name.startswith(prefix) and symbol["st_shndx"] == "SHN_UNDEF":
+                place = section["sh_offset"] + index * size + info
+                stream.seek(place)
+                kind = stream.read(1)[0] & 0xF
+                stream.seek(place)
+                stream.write(bytes([weak << 4 | kind]))

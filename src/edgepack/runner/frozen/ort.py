@@ -82,7 +82,8 @@ class Api:
             self._library = ctypes.CDLL(os.fspath(library))
             get_api_base = self._library.OrtGetApiBase
         except (OSError, AttributeError) as error:
-            raise OrtError(f"cannot load the library: {error}") from error
+            # In a frozen program, PyInstaller puts a message of its own before the loader's.
+            raise OrtError(f"cannot load the library: {error.__cause__ or error}") from error
         get_api_base.restype = POINTER(_ApiBase)
         base = get_api_base().contents
         self.version = base.get_version_string().decode()
