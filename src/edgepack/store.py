@@ -69,7 +69,9 @@ class Store:
             if entry.exists():
                 shutil.rmtree(entry)
             entry.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix=f".{entry.name[:12]}-", dir=entry.parent))
+            for left_by_a_killed_process in entry.parent.glob(f".{entry.name}-*"):
+                shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
+            work = Path(tempfile.mkdtemp(prefix=f".{entry.name}-", dir=entry.parent))
             try:
                 make(work)
                 listing = {digest.path: [digest.size, digest.sha256] for digest in digest_tree(work)}
@@ -136,7 +138,7 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"no space left on the disk that holds {path}",
                 hint="free some space (edgepack cache clean), or set EDGEPACK_CACHE and TMPDIR to a larger disk",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise OutputError(
                 f"cannot write to {path}: {error.strerror}",
                 hint="choose another folder or change its permissions",

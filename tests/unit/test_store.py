@@ -61,6 +61,14 @@ def test_a_failed_make_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "things").iterdir()) == []
 
 
+def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
+    store = Store(root=tmp_path)
+    left = tmp_path / "things" / f".{key_of({'a': '1'})}-killed"
+    left.mkdir(parents=True)
+    entry = store.cached("things", {"a": "1"}, lambda folder: (folder / "f").touch())
+    assert list((tmp_path / "things").iterdir()) == [entry]
+
+
 def _slow(root: Path) -> None:
     def make(folder: Path) -> None:
         with (root / "count").open("a") as count:
@@ -96,6 +104,8 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None
 
 def test_an_unwritable_place_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot write to"), written_beside(tmp_path / "file" / "result"):
+        pass
     with pytest.raises(OutputError, match="cannot write to"):
         Store(root=tmp_path / "file" / "store").folder("things", {})
     with pytest.raises(OutputError), disk_errors(tmp_path):
