@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgepack.bundle.manifest import LINK, MANIFEST, PARTS, content_of, digest
+from edgepack.context import BuildContext
 from edgepack.records import Bundle, PartSize, Report, Verification
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.wire import (
@@ -21,15 +23,19 @@ from edgepack.store import Store, default_root
 
 
 def measure(
-    bundle: Bundle, verification: Verification, *, prices: Path | None = None, store: Store | None = None
+    bundle: Bundle,
+    verification: Verification,
+    *,
+    prices: Path | None = None,
+    context: BuildContext | None = None,
 ) -> Report:
     """Measure a bundle; ``prices`` is the user's own price table.
 
-    Wire sizes are of each file compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (9 above 4 MB).
+    Wire sizes are of each file compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB).
     They are kept in the store by content, so that measuring again is quick. The archive, all in one, is smaller.
     """
     table = load_prices(prices)
-    parts = _parts(bundle, store or Store(root=default_root()))
+    parts = _parts(bundle, context)
     archive_bytes = bundle.archive.stat().st_size if bundle.archive else None
     sent = archive_bytes if archive_bytes is not None else sum(part.zstd for part in parts)
     return Report(
@@ -44,7 +50,7 @@ def measure(
     )
 
 
-def _parts(bundle: Bundle, store: Store) -> tuple[PartSize, ...]:
+def _parts(bundle: Bundle, context: BuildContext | None) -> tuple[PartSize, ...]:
     manifest = bundle.directory / MANIFEST
     parts: dict[str, list[str]] = {part: [] for part in (*PARTS, "manifest")}
     contents = {content_of(manifest)[1]: manifest}
@@ -53,10 +59,18 @@ def _parts(bundle: Bundle, store: Store) -> tuple[PartSize, ...]:
         if file["mode"] != LINK:
             parts[file["part"]].append(file["sha256"])
             contents[file["sha256"]] = bundle.directory / file["path"]
-    sizes = wire_sizes(contents, store=store)
+    sizes = _wire_sizes(contents, context)
     return tuple(
         _part_size(name, [sizes[sha256] for sha256 in files]) for name, files in parts.items() if files
     )
+
+
+def _wire_sizes(contents: Mapping[str, Path], context: BuildContext | None) -> dict[str, WireSize]:
+    if context is None:
+        return wire_sizes(contents, store=Store(root=default_root()))
+    size = sum(path.stat().st_size for path in contents.values())
+    with context.progress("compress by file", size, unit="B") as bar:
+        return wire_sizes(contents, store=context.store, advance=bar.advance)
 
 
 def _part_size(name: str, sizes: list[WireSize]) -> PartSize:

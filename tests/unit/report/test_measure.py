@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,10 @@ import pytest
 import zstandard
 
 from edgepack.bundle.manifest import Part, file_entry
+from edgepack.plugins.context import HostContext
 from edgepack.records import Bundle, Report, Verification
 from edgepack.report import wire
 from edgepack.report.measure import measure
-from edgepack.store import Store
 
 PASSED = Verification(status="passed", texts=200, mean_cosine=0.99, p1_cosine=0.98, min_cosine=0.97)
 
@@ -50,8 +51,8 @@ def bundle(tmp_path: Path) -> Bundle:
 
 
 @pytest.fixture
-def report(bundle: Bundle, tmp_path: Path) -> Report:
-    return measure(bundle, PASSED, store=Store(root=tmp_path / "store"))
+def report(bundle: Bundle, context: HostContext) -> Report:
+    return measure(bundle, PASSED, context=context)
 
 
 def test_every_byte_is_in_exactly_one_part(bundle: Bundle, report: Report) -> None:
@@ -75,36 +76,44 @@ def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
     runner = next(part for part in report.parts if part.name == "runner")
     incompressible = len(CONTENT["_internal/python.zip"][1])
     assert incompressible < runner.zstd < incompressible + 200
-    assert wire.compress(b"x").gzip == 1
+    with ThreadPoolExecutor(1) as encoders:
+        assert wire.compress(b"x", encoders) == wire.WireSize(raw=1, gzip=1, brotli=1, zstd=1)
 
 
-def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, tmp_path: Path) -> None:
+def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, context: HostContext) -> None:
     assert report.archive_bytes == 20_000_000
     flat = [cost for cost in report.costs if cost.provider.startswith("flat")]
     assert [cost.devices for cost in flat] == [1_000, 100_000, 1_000_000]
     assert [cost.amount for cost in flat] == pytest.approx([1.0, 100.0, 1_000.0])
-    without = measure(replace(bundle, archive=None), PASSED, store=Store(root=tmp_path / "store"))
+    without = measure(replace(bundle, archive=None), PASSED, context=context)
     assert without.archive_bytes is None
     assert without.costs[0].bytes_total == 1_000 * sum(part.zstd for part in without.parts)
     assert "all files under zstd" in " ".join(without.notes)
 
 
 def test_a_content_is_compressed_once(
-    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(root=tmp_path / "store")
-    first = measure(bundle, PASSED, store=store)
+    first = measure(bundle, PASSED, context=context)
 
-    def again(content: bytes) -> wire.WireSize:
+    def again(content: bytes, encoders: Executor) -> wire.WireSize:
         raise AssertionError("compressed again")
 
     monkeypatch.setattr(wire, "compress", again)
-    assert measure(bundle, PASSED, store=store) == first
+    assert measure(bundle, PASSED, context=context) == first
     (bundle.directory / "manifest.json").write_text(json.dumps({**bundle.manifest, "name": "other"}))
     with pytest.raises(AssertionError, match="compressed again"):
-        measure(bundle, PASSED, store=store)
+        measure(bundle, PASSED, context=context)
+
+
+def test_without_a_context_sizes_are_kept_in_the_user_s_cache(
+    bundle: Bundle, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
+    assert measure(bundle, PASSED) == report
+    assert len(list((tmp_path / "cache" / "wire-sizes").iterdir())) == len(CONTENT) + 1
 
 
 def test_large_files_take_a_quicker_brotli() -> None:
     assert wire.brotli_level(4_000_000) == 11
-    assert wire.brotli_level(4_000_001) == 9
+    assert wire.brotli_level(4_000_001) == 7
