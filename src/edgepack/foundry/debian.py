@@ -15,7 +15,9 @@ from edgepack.errors import DownloadError, EdgepackError, MissingToolError, Tool
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-HINT = "name a folder that holds the sources (--sources FOLDER or EDGEPACK_SOURCES), or import a kernel archive"
+HINT = (
+    "name a folder that holds the sources (--sources FOLDER or EDGEPACK_SOURCES), or import a kernel archive"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,9 @@ def fetch_packages(packages: Iterable[Package], destination: Path, *, context: B
     try:
         tools.find("apt-get")
     except MissingToolError as error:
-        raise MissingToolError("apt-get is not installed, and the sources are not at hand", hint=HINT) from error
+        raise MissingToolError(
+            "apt-get is not installed, and the sources are not at hand", hint=HINT
+        ) from error
     by_suite: dict[str, list[Package]] = defaultdict(list)
     for package in packages:
         by_suite[package.suite].append(package)
@@ -69,7 +73,13 @@ def _suite(suite: str, *, context: BuildContext) -> list[str | Path]:
         f"Types: deb deb-src\nURIs: {_mirror(context)}\nSuites: {suite}\nComponents: main\n"
         f"Architectures: {arch}\n{signed_by}"
     )
-    options: list[str | Path] = ["-q", "-o", f"Dir::Etc::sourcelist={listing}", "-o", "Dir::Etc::sourceparts=/dev/null"]
+    options: list[str | Path] = [
+        "-q",
+        "-o",
+        f"Dir::Etc::sourcelist={listing}",
+        "-o",
+        "Dir::Etc::sourceparts=/dev/null",
+    ]
     options += ["-o", f"Dir::State::lists={folder / 'lists'}", "-o", f"Dir::Cache={folder / 'cache'}"]
     options += ["-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=3", "-o", "Acquire::http::Timeout=30"]
     options += ["-o", "Acquire::Languages=none", "-o", "Dir::State::status=/dev/null"]
@@ -77,7 +87,8 @@ def _suite(suite: str, *, context: BuildContext) -> list[str | Path]:
         context.run(["apt-get", *options, "update", "--error-on=any"], log_file=_log(context))
     except ToolError as error:
         raise DownloadError(
-            f"Debian's package lists of {suite} could not be fetched: {error.message.splitlines()[-1]}", hint=HINT
+            f"Debian's package lists of {suite} could not be fetched: {error.message.splitlines()[-1]}",
+            hint=HINT,
         ) from error
     return options
 
@@ -85,7 +96,9 @@ def _suite(suite: str, *, context: BuildContext) -> list[str | Path]:
 def _mirror(context: BuildContext) -> str:
     """The mirror that the machine itself uses for Debian's main archive."""
     try:
-        known = context.run(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)"])
+        known = context.run(
+            ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)"]
+        )
     except EdgepackError:
         known = ""
     rows = [row for line in known.splitlines() if len(row := line.split("|")) == 4 and row[3] == "main"]

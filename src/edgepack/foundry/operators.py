@@ -172,7 +172,10 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
     decoder = json.JSONDecoder()
     position = 0
     while position < len(text):
-        end = min((found for found in (text.find(",", position), text.find("{", position)) if found >= 0), default=len(text))
+        end = min(
+            (found for found in (text.find(",", position), text.find("{", position)) if found >= 0),
+            default=len(text),
+        )
         name = text[position:end].strip()
         types = ""
         if end < len(text) and text[end] == "{":
@@ -204,7 +207,8 @@ def _merged(kernels: Iterable[Operator]) -> frozenset[Operator]:
         key = _key(kernel)
         types[key] = _merge_types(types[key], kernel.types) if key in types else canonical_types(kernel.types)
     return frozenset(
-        Operator(domain=domain, since=since, name=name, types=text) for (domain, since, name), text in types.items()
+        Operator(domain=domain, since=since, name=name, types=text)
+        for (domain, since, name), text in types.items()
     )
 
 
@@ -216,7 +220,9 @@ def _merge_types(first: str, second: str) -> str:
     merged: dict[str, Any] = {}
     for where in a.keys() & b.keys():
         if isinstance(a[where], dict):
-            merged[where] = {index: a[where][index] + b[where][index] for index in a[where].keys() & b[where].keys()}
+            merged[where] = {
+                index: a[where][index] + b[where][index] for index in a[where].keys() & b[where].keys()
+            }
         else:
             merged[where] = a[where] + b[where]
     return _dump(merged)
@@ -259,4 +265,6 @@ def _only(types: str, allowed: frozenset[str], needed_globally: frozenset[str]) 
 def _scalars(value: Any) -> set[str]:
     if isinstance(value, str):
         return {value}
-    return set().union(*(_scalars(item) for item in (value.values() if isinstance(value, dict) else value)), set())
+    return set().union(
+        *(_scalars(item) for item in (value.values() if isinstance(value, dict) else value)), set()
+    )

@@ -82,7 +82,9 @@ def catalogue(version: str = VERSION) -> Catalogue:
     """The pinned sources of a release; ``UsageError`` for a release that edgepack does not know."""
     file = resources.files("edgepack.foundry") / "data" / f"sources-{version}.toml"
     if not file.is_file():
-        raise UsageError(f"no sources are known for ONNX Runtime {version}", hint=f"edgepack builds {VERSION}")
+        raise UsageError(
+            f"no sources are known for ONNX Runtime {version}", hint=f"edgepack builds {VERSION}"
+        )
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     return Catalogue(
         version=data["version"],
@@ -262,9 +264,14 @@ def _tool(name: str, table: Mapping[str, Any]) -> HostTool:
 def _archive(table: Mapping[str, Any]) -> Archive:
     debian = table.get("debian")
     package = None
-    if debian:
-        kind = "source" if "source" in debian else "deb"
-        package = Package(suite=debian["suite"], kind=kind, name=debian[kind])
+    if debian and "source" in debian:
+        package = Package(suite=debian["suite"], kind="source", name=debian["source"])
+    elif debian:
+        package = Package(suite=debian["suite"], kind="deb", name=debian["deb"])
     return Archive(
-        file=table["file"], sha256=table["sha256"], top=table.get("top", ""), url=table.get("url"), debian=package
+        file=table["file"],
+        sha256=table["sha256"],
+        top=table.get("top", ""),
+        url=table.get("url"),
+        debian=package,
     )

@@ -59,7 +59,7 @@ def _members(
 def _tar(archive: Path) -> tarfile.TarFile:
     if archive.suffix == ".deb":
         return _data_of_deb(archive)
-    return tarfile.open(archive)  # noqa: SIM115 - the caller closes it
+    return tarfile.open(archive)
 
 
 def _data_of_deb(archive: Path) -> tarfile.TarFile:

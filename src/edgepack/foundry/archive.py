@@ -1,0 +1,158 @@
+"""The kernel archive: ONNX Runtime compiled for one toolchain, unlinked, object by object as links ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgepack.context import BuildContext
+from edgepack.foundry import plan
+from edgepack.foundry.elf import Symbols
+from edgepack.foundry.objects import Job, compile_objects, identity_of
+from edgepack.foundry.plan import BUILD, TREE, ZIG, Unit
+from edgepack.foundry.sources import VERSION
+from edgepack.foundry.toolchain import Toolchain, compiler
+from edgepack.foundry.tree import SourceTree, source_tree
+from edgepack.store import key_of
+
+SCHEMA = "1"
+"""Changes when the same inputs are compiled otherwise than the data files say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelArchive:
+    """A folder in the store, what can be compiled into it, and with what."""
+
+    folder: Path
+    key: str
+    kind: str
+    toolchain: Toolchain
+    tree: SourceTree
+    units: Mapping[str, Unit]
+    settings: Mapping[str, Any]
+
+    @property
+    def build(self) -> Path:
+        """The folder that upstream's CMake was configured in."""
+        return self.folder / "build"
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "compile.log"
+
+
+def open_archive(
+    *,
+    kind: str,
+    toolchain: Toolchain,
+    features: Sequence[str] = (),
+    version: str = VERSION,
+    sources: Path | None = None,
+    context: BuildContext,
+) -> KernelArchive:
+    """The archive in the store; sources are fetched and configured when that has not been done yet."""
+    settings = plan.build_settings(version)
+    variables = plan.cmake_variables(settings, kind, features)
+    tree = source_tree(version, sources=sources, context=context)
+    inputs = {
+        "schema": SCHEMA,
+        "sources": tree.key,
+        "toolchain": toolchain.identity,
+        "variables": repr(sorted(variables.items())),
+        "units": repr(settings["units"]),
+    }
+    folder = context.store.folder("kernel-archive", inputs)
+    planned = folder / "units.json"
+    with context.store.lock(folder):
+        try:
+            units = plan.load_units(planned)
+        except (OSError, ValueError):
+            with context.progress("configure ONNX Runtime"):
+                plan.configure(
+                    tree,
+                    folder / "build",
+                    variables=variables,
+                    toolchain=toolchain,
+                    sources=sources,
+                    context=context,
+                )
+            units = plan.read_units(tree, folder / "build", settings=settings, toolchain=toolchain)
+            plan.write_units(units, planned)
+    return KernelArchive(
+        folder=folder,
+        key=key_of(inputs),
+        kind=kind,
+        toolchain=toolchain,
+        tree=tree,
+        units=units,
+        settings=settings,
+    )
+
+
+def compile_units(
+    archive: KernelArchive,
+    names: Collection[str],
+    *,
+    overrides: Mapping[str, Job] | None = None,
+    context: BuildContext,
+) -> Mapping[str, Symbols]:
+    """Make sure of these units' objects; ``overrides`` are compiled in the place of units of the same name."""
+    special = overrides or {}
+    jobs = [
+        special[name] if name in special else job_of(archive, archive.units[name]) for name in sorted(names)
+    ]
+    with context.store.lock(archive.folder):
+        return compile_objects(jobs, log_file=archive.log_file, context=context)
+
+
+def job_of(
+    archive: KernelArchive,
+    unit: Unit,
+    *,
+    generated: Path | None = None,
+    replaced: str | None = None,
+    content: str = "",
+) -> Job:
+    """How a unit is compiled.
+
+    ``generated`` is a folder of headers that is searched before everything else, ``replaced`` a source in it that
+    stands in for the unit's own, and ``content`` what is in them: units that differ in it have objects of their own.
+    """
+    command = compiler(archive.toolchain, unit.language)
+    if generated:
+        command.append(f"-I{generated}")
+    command += [_expand(archive, flag) for flag in unit.flags]
+    command += ["-w", *_prefix_maps(archive, generated)]
+    source = generated / replaced if generated and replaced else source_of(archive, unit)
+    command += ["-c", str(source)]
+    identity = identity_of(archive.key, unit.name, unit.source, *unit.flags, content)
+    suffix = f".{identity[:16]}.o" if content else ".o"
+    return Job(
+        name=unit.name,
+        object=archive.folder / "objects" / (unit.name + suffix),
+        command=tuple(command),
+        identity=identity,
+    )
+
+
+def source_of(archive: KernelArchive, unit: Unit) -> Path:
+    """The file that a unit is compiled from."""
+    return Path(_expand(archive, unit.source))
+
+
+def _expand(archive: KernelArchive, text: str) -> str:
+    zig = str(archive.toolchain.library_folder)
+    return text.replace(TREE, str(archive.tree.folder)).replace(BUILD, str(archive.build)).replace(ZIG, zig)
+
+
+def _prefix_maps(archive: KernelArchive, generated: Path | None) -> list[str]:
+    """Messages name source files: by short paths that do not depend on where the folders are."""
+    tree = archive.tree.folder
+    places = {str(tree): "", str(archive.build): "build", str(tree / "onnxruntime/onnxruntime"): ""}
+    if archive.toolchain.family == "zig":
+        places[str(archive.toolchain.library_folder)] = "zig"
+    if generated:
+        places[str(generated)] = ""
+    return [f"-ffile-prefix-map={folder}={name}" for folder, name in places.items()]

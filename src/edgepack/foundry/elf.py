@@ -1,0 +1,117 @@
+"""What is read from ELF files: symbols of objects, and what a finished library asks of its host."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.errors import FloorError
+
+HOST_LIBRARIES = ("libc.so.", "libm.so.", "libpthread.so.", "libdl.so.", "librt.so.", "ld-linux")
+"""What every device with a C library has."""
+_SYMTAB, _DYNSYM = 2, 11
+_LOCAL, _WEAK, _GNU_UNIQUE = 0, 2, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbols:
+    """The global symbols of an object file, by name."""
+
+    defines: frozenset[str]
+    weak: frozenset[str]
+    """Defined, but also elsewhere: inline functions and template instances."""
+    needs: frozenset[str]
+
+
+def symbols(path: Path, *, dynamic: bool = False) -> Symbols:
+    """The symbols of a 64-bit little-endian object, or with ``dynamic`` those that a shared library offers.
+
+    Raises ``ValueError`` for anything else.
+    """
+    data = path.read_bytes()
+    if data[:6] != b"\x7fELF\x02\x01":
+        raise ValueError(f"{path} is not a 64-bit little-endian ELF file")
+    try:
+        return _symbols(data, _DYNSYM if dynamic else _SYMTAB)
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"{path} is damaged") from error
+
+
+def _symbols(data: bytes, kind: int) -> Symbols:
+    (offset,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, offset + size * index) for index in range(count)]
+    defines: set[str] = set()
+    weak: set[str] = set()
+    needs: set[str] = set()
+    for section in sections:
+        if section[1] != kind:
+            continue
+        names = sections[section[6]][4]
+        table = data[section[4] : section[4] + section[5]]
+        for name, info, _, index, _, _ in struct.iter_unpack("<IBBHQQ", table):
+            binding = info >> 4
+            if binding == _LOCAL or not name:
+                continue
+            text = data[names + name : data.index(b"\0", names + name)].decode()
+            if index == 0:
+                if binding != _WEAK:
+                    needs.add(text)
+            elif binding in (_WEAK, _GNU_UNIQUE):
+                weak.add(text)
+            else:
+                defines.add(text)
+    return Symbols(defines=frozenset(defines), weak=frozenset(weak), needs=frozenset(needs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demands:
+    """What a shared library asks of its host."""
+
+    needed: tuple[str, ...]
+    glibc: str
+    """The newest version of a glibc symbol that is bound to, e.g. ``2.18``; ``0`` when there is none."""
+    packed_relocations: bool = False
+
+
+def demands(library: Path) -> Demands:
+    """Read from the finished file."""
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.gnuversions import GNUVerNeedSection
+
+    needed: list[str] = []
+    versions: set[str] = {"0"}
+    packed = False
+    with library.open("rb") as stream:
+        for section in ELFFile(stream).iter_sections():
+            if isinstance(section, DynamicSection):
+                needed += [str(tag.needed) for tag in section.iter_tags("DT_NEEDED")]  # type: ignore[attr-defined]
+                packed |= any(tag.entry.d_tag == "DT_RELR" for tag in section.iter_tags())
+            elif isinstance(section, GNUVerNeedSection):
+                names = (auxiliary.name for _, group in section.iter_versions() for auxiliary in group)
+                versions |= {name.removeprefix("GLIBC_") for name in names if name.startswith("GLIBC_2")}
+    return Demands(needed=tuple(needed), glibc=max(versions, key=_version), packed_relocations=packed)
+
+
+def check_floor(library: Path, glibc: str) -> Demands:
+    """Raises ``FloorError`` when the library needs more than a device with this glibc has."""
+    asked = demands(library)
+    strangers = [name for name in asked.needed if not name.startswith(HOST_LIBRARIES)]
+    if strangers:
+        raise FloorError(
+            f"{library.name} needs {', '.join(strangers)}, which a device need not have",
+            hint="use the zig toolchain, which puts the C++ runtime into the library",
+        )
+    newest = "2.36" if asked.packed_relocations and _version(asked.glibc) < (2, 36) else asked.glibc
+    if _version(newest) > _version(glibc):
+        raise FloorError(
+            f"{library.name} needs glibc {newest}; the target has {glibc}",
+            hint="use the zig toolchain (it builds for any glibc), or raise the target's glibc",
+        )
+    return asked
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(".") if number.isdigit())

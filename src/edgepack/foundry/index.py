@@ -1,0 +1,84 @@
+"""The symbol index of a release: where symbols are defined, and which unit leads to which.
+
+Made once from a build of everything and shipped compressed; symbols are kept as short digests, and only those that
+some other unit asks for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib import resources
+
+from edgepack.foundry.closure import Index
+from edgepack.foundry.elf import Symbols
+
+_DIGEST = 10
+"""Hexadecimal digits: 40 bits keep thousands of symbols apart."""
+
+
+def load_index(version: str, kind: str) -> Index:
+    """The index that comes with edgepack; an empty one when there is none for this release and kind."""
+    folder = resources.files("edgepack.foundry") / "data"
+    for name in (f"symbols-{version}-{kind}.json.zst", f"symbols-{version}-minimal.json.zst"):
+        if (folder / name).is_file():
+            import zstandard
+
+            data = zstandard.ZstdDecompressor().decompress(
+                (folder / name).read_bytes(), max_output_size=1 << 26
+            )
+            return _read(json.loads(data))
+    return Index(definers=lambda symbol: (), edges={})
+
+
+def dump_index(known: Mapping[str, Symbols]) -> bytes:
+    """The index of units that have been compiled, as it is shipped (zstandard-compressed JSON)."""
+    import zstandard
+
+    units = sorted(known)
+    number = {name: position for position, name in enumerate(units)}
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for name in units:
+        for symbol in known[name].needs:
+            wanted[symbol].add(name)
+    strong: dict[str, list[str]] = defaultdict(list)
+    weak: dict[str, list[str]] = defaultdict(list)
+    for name in units:
+        for symbol in known[name].defines & wanted.keys():
+            strong[symbol].append(name)
+        for symbol in known[name].weak & wanted.keys():
+            weak[symbol].append(name)
+    # An inline function is everywhere; who needs one that it does not define itself is served by the first.
+    definers = {symbol: strong.get(symbol) or weak[symbol][:1] for symbol in strong.keys() | weak.keys()}
+    edges: dict[str, set[str]] = defaultdict(set)
+    for symbol, names in definers.items():
+        for asking in wanted[symbol]:
+            edges[asking] |= {names[0]} - {asking}
+    table = {
+        "units": units,
+        "symbols": {
+            _digest(symbol): [number[name] for name in names] for symbol, names in sorted(definers.items())
+        },
+        "edges": [sorted(number[name] for name in edges[unit]) for unit in units],
+    }
+    return zstandard.ZstdCompressor(level=19).compress(json.dumps(table, separators=(",", ":")).encode())
+
+
+def _read(table: Mapping[str, list[str]]) -> Index:
+    units: list[str] = table["units"]
+    symbols: Mapping[str, list[int]] = table["symbols"]  # type: ignore[assignment]
+    edges: list[list[int]] = table["edges"]  # type: ignore[assignment]
+
+    def definers(symbol: str) -> list[str]:
+        return [units[number] for number in symbols.get(_digest(symbol), ())]
+
+    return Index(
+        definers=definers,
+        edges={unit: [units[number] for number in row] for unit, row in zip(units, edges, strict=True)},
+    )
+
+
+def _digest(symbol: str) -> str:
+    return hashlib.sha256(symbol.encode()).hexdigest()[:_DIGEST]

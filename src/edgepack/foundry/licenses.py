@@ -1,0 +1,44 @@
+"""The licence texts of what is linked into a library."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from edgepack.foundry.archive import KernelArchive
+
+_HEADERS = ("date", "eigen", "gsl", "json", "mp11", "onnx", "safeint")
+"""Compiled in through their headers, whatever is linked."""
+_TARGETS = {"abseil": "absl_", "flatbuffers": "flatbuffers", "protobuf": "libprotobuf", "re2": "re2"}
+"""Part → what its CMake targets begin with. Their headers are compiled in everywhere too."""
+_LLVM = "LLVM"
+
+
+def write_licenses(archive: KernelArchive, units: Collection[str], folder: Path) -> tuple[Path, ...]:
+    """One text a component, named after it with its version; for ONNX Runtime, its headers' and its linked libraries'."""
+    folder.mkdir(parents=True, exist_ok=True)
+    linked = {part for part, prefix in _TARGETS.items() if any(unit.startswith(prefix) for unit in units)}
+    written = [
+        _write(archive, part, folder)
+        for part in sorted({"onnxruntime", *_HEADERS, *linked})
+        if part in archive.tree.parts
+    ]
+    if archive.toolchain.family == "zig":
+        text = archive.toolchain.library_folder / "libcxx/LICENSE.TXT"
+        target = folder / f"libc++-{_LLVM}.txt"
+        shutil.copyfile(text, target)
+        written.append(target)
+    return tuple(written)
+
+
+def _write(archive: KernelArchive, name: str, folder: Path) -> Path:
+    part = archive.tree.parts[name]
+    root = archive.tree.folder / name
+    texts = [f"{part.name} {part.version} ({part.license})\n{part.upstream}\n"]
+    for file in part.license_files:
+        if (root / file).is_file():
+            texts.append((root / file).read_text(encoding="utf-8", errors="replace"))
+    target = folder / f"{name}-{part.version}.txt"
+    target.write_text("\n".join(texts), encoding="utf-8")
+    return target

@@ -1,0 +1,149 @@
+"""The final link: only what is reachable from the C API, identical code folded, nothing but the C API visible."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.foundry.elf import symbols
+from edgepack.foundry.toolchain import Toolchain, zig_environment
+from edgepack.store import key_of
+
+SONAME = "libonnxruntime.so.1"
+_EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
+_STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostLibraries:
+    """What the C library of the floor offers to link against."""
+
+    files: tuple[Path, ...]
+    offered: frozenset[str]
+
+
+def host_libraries(toolchain: Toolchain, *, context: BuildContext) -> HostLibraries:
+    """zig's stubs of the floor's glibc, from the store; with gcc nothing: it finds the system's libraries itself."""
+    if toolchain.family == "gcc":
+        return HostLibraries(files=(), offered=frozenset())
+    folder = context.store.cached(
+        "libc-stubs",
+        {"toolchain": toolchain.identity, "schema": "1"},
+        lambda made: _make_stubs(toolchain, made, context),
+    )
+    shared = [folder / name for name in _STUBS]
+    offered = frozenset().union(
+        *(symbols(path, dynamic=True).defines | symbols(path, dynamic=True).weak for path in shared)
+    )
+    static = (folder / "libc_nonshared.a", folder / "libcompiler_rt.a")
+    return HostLibraries(files=(*shared, *static), offered=offered)
+
+
+def link(
+    objects: Sequence[Path],
+    output: Path,
+    *,
+    version: str,
+    exports: Sequence[str],
+    toolchain: Toolchain,
+    libraries: HostLibraries,
+    context: BuildContext,
+) -> Path:
+    """Link ``output``, stripped, named as upstream names it; the link map is written beside it. Raises ``ToolError``."""
+    script = context.work_dir / f"exports-{key_of({'output': str(output)})[:12]}.map"
+    script.write_text(f"VERS_{version} {{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
+    flags = [
+        "--gc-sections",
+        "-O2",
+        "--hash-style=gnu",
+        "--build-id=none",
+        "-z",
+        "now",
+        "-z",
+        "relro",
+        "-z",
+        "noexecstack",
+    ]
+    flags += ["-soname", SONAME, "--version-script", str(script), "--no-undefined", "-s"]
+    for name in exports:
+        flags += ["-u", name]
+    map_file = output.with_name(output.name + ".map")
+    if toolchain.family == "gcc":
+        command = _with_gcc(toolchain, objects, output, [*flags, "-Map", str(map_file)])
+    else:
+        flags += ["--icf=all", "-Map", str(map_file)]
+        if _relr(toolchain):
+            flags.append("--pack-dyn-relocs=relr")
+        command = [
+            str(toolchain.program),
+            "ld.lld",
+            "-m",
+            _EMULATION[toolchain.arch],
+            "-shared",
+            "-o",
+            str(output),
+        ]
+        command += [*flags, *map(str, objects), "--as-needed", *map(str, libraries.files)]
+    context.run(command, log_file=context.work_dir / "link.log")
+    return map_file
+
+
+def _with_gcc(toolchain: Toolchain, objects: Sequence[Path], output: Path, flags: Sequence[str]) -> list[str]:
+    words = [
+        str(toolchain.program),
+        "-shared",
+        "-fPIC",
+        "-static-libstdc++",
+        "-static-libgcc",
+        "-o",
+        str(output),
+    ]
+    words += [f"-Wl,{flag}" for flag in _joined(flags)]
+    return [*words, *map(str, objects), "-lm", "-lpthread", "-ldl"]
+
+
+def _joined(flags: Sequence[str]) -> list[str]:
+    """``-z now`` as ``-z,now``, for the compiler's ``-Wl,``."""
+    joined: list[str] = []
+    for flag in flags:
+        if joined and joined[-1] in ("-z", "-u", "-soname", "--version-script", "-Map"):
+            joined[-1] += f",{flag}"
+        else:
+            joined.append(flag)
+    return joined
+
+
+def _relr(toolchain: Toolchain) -> bool:
+    """Whether the floor's loader knows packed relative relocations (glibc 2.36)."""
+    return tuple(int(number) for number in toolchain.glibc.split(".")) >= (2, 36)
+
+
+def _make_stubs(toolchain: Toolchain, folder: Path, context: BuildContext) -> None:
+    """Have zig link an empty library, and keep what it linked it against."""
+    work = context.work_dir / "stubs"
+    work.mkdir(exist_ok=True)
+    (work / "empty.c").write_text("int edgepack_empty(void) { return 0; }\n")
+    target = f"{toolchain.arch}-linux-gnu.{toolchain.glibc}"
+    command: list[str | Path] = [
+        toolchain.program,
+        "build-lib",
+        "-dynamic",
+        "-target",
+        target,
+        "-OReleaseSmall",
+        "-lc",
+    ]
+    log = work / "stubs.log"
+    context.run(
+        [*command, "--name", "empty", "empty.c", "--verbose-link"],
+        cwd=work,
+        env=zig_environment(work / "cache"),
+        log_file=log,
+    )
+    words = log.read_text().split()
+    for name in (*_STUBS, "libc_nonshared.a", "libcompiler_rt.a"):
+        path = next(word for word in words if word.endswith(f"/{name}"))
+        shutil.copyfile(path, folder / name)

@@ -1,0 +1,229 @@
+"""What upstream's CMake would compile: configured once, then read from its compile commands."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import MissingToolError, UsageError
+from edgepack.foundry.toolchain import INSTALL, Toolchain, cmake_compilers, zig_environment
+from edgepack.foundry.tree import SourceTree, protoc
+from edgepack.store import written_beside
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TREE, BUILD, ZIG = "@TREE@", "@BUILD@", "@ZIG@"
+"""What stands for the folders in a plan, so that it is the same wherever they are."""
+CMAKE_MINIMUM = (3, 28)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """One object file of the library."""
+
+    name: str
+    """``TARGET/PATH``, the path relative to the source tree; the same for every toolchain and kind."""
+    source: str
+    language: str
+    """``C``, ``CXX`` or ``ASM``."""
+    flags: tuple[str, ...]
+    """Without warnings, source and output; folders as placeholders."""
+
+
+def build_settings(version: str) -> dict[str, Any]:
+    """The data file that says how a release is compiled."""
+    file = resources.files("edgepack.foundry") / "data" / f"build-{version}.toml"
+    settings: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return settings
+
+
+def cmake_variables(settings: Mapping[str, Any], kind: str, features: Sequence[str]) -> dict[str, str]:
+    """What upstream's CMake is told, but for folders and compilers."""
+    if kind not in settings["kinds"]:
+        raise UsageError(f"no such kind of runtime: {kind}", hint=", ".join(settings["kinds"]))
+    variables = dict(settings["cmake"]) | dict(settings["kinds"][kind])
+    variables["onnxruntime_DISABLE_ML_OPS"] = "OFF" if "ml" in features else "ON"
+    return variables
+
+
+def configure(
+    tree: SourceTree,
+    build: Path,
+    *,
+    variables: Mapping[str, str],
+    toolchain: Toolchain,
+    sources: Path | None,
+    context: BuildContext,
+) -> None:
+    """Run upstream's CMake into ``build``, and generate the headers that the sources include."""
+    build.mkdir(parents=True, exist_ok=True)
+    log = build / "configure.log"
+    cmake, ninja = _cmake(context), tools.find("ninja")
+    folders = {
+        "CMAKE_MAKE_PROGRAM": str(ninja),
+        "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+        "Python_EXECUTABLE": sys.executable,
+        "ONNX_CUSTOM_PROTOC_EXECUTABLE": str(protoc(tree, sources=sources, context=context)),
+        "safeint_SOURCE_DIR": str(tree.folder / "safeint/usr/include/safeint"),
+        "FETCHCONTENT_SOURCE_DIR_UTF8_RANGE": str(tree.folder / "utf8_range"),
+    }
+    for name, part in tree.parts.items():
+        if part.fetchcontent:
+            folders[f"FETCHCONTENT_SOURCE_DIR_{part.fetchcontent}"] = str(tree.folder / name)
+    folders |= cmake_compilers(toolchain, build / "compilers")
+    defines = [f"-D{name}={value}" for name, value in {**variables, **folders}.items()]
+    environment = zig_environment(build / "zig-cache") if toolchain.family == "zig" else None
+    command: list[str | Path] = [
+        cmake,
+        "-S",
+        tree.onnxruntime / "cmake",
+        "-B",
+        build,
+        "-G",
+        "Ninja",
+        *defines,
+    ]
+    context.run(command, env=environment, log_file=log)
+    targets = context.run([ninja, "-C", build, "-t", "targets", "all"]).splitlines()
+    headers = [line.split(":")[0] for line in targets if line.split(":")[0].endswith(".pb.h")]
+    context.run([ninja, "-C", build, *headers], env=environment, log_file=log)
+
+
+def read_units(
+    tree: SourceTree, build: Path, *, settings: Mapping[str, Any], toolchain: Toolchain
+) -> dict[str, Unit]:
+    """The units of upstream's compile commands that may belong to the library, by name."""
+    places = {str(tree.folder): TREE, str(build): BUILD}
+    units: dict[str, Unit] = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        target = entry["output"].split("CMakeFiles/", 1)[1].split("/", 1)[0].removesuffix(".dir")
+        if target in settings["units"]["skip_targets"] or entry["file"].startswith(str(build / "generated_")):
+            continue
+        unit = _unit(target, entry, places, settings)
+        units[unit.name] = unit
+    if toolchain.family == "zig":
+        units |= {unit.name: unit for unit in _cxx_runtime(toolchain)}
+    return units
+
+
+def write_units(units: Mapping[str, Unit], path: Path) -> None:
+    """Keep a plan."""
+    table = {unit.name: [unit.source, unit.language, list(unit.flags)] for unit in units.values()}
+    with written_beside(path) as beside:
+        beside.write_text(json.dumps(table, indent=0, sort_keys=True))
+
+
+def load_units(path: Path) -> dict[str, Unit]:
+    """A plan that was kept; ``OSError`` or ``ValueError`` when there is none or it is damaged."""
+    table = json.loads(path.read_text())
+    return {
+        name: Unit(name=name, source=source, language=language, flags=tuple(flags))
+        for name, (source, language, flags) in table.items()
+    }
+
+
+def _unit(
+    target: str, entry: Mapping[str, str], places: Mapping[str, str], settings: Mapping[str, Any]
+) -> Unit:
+    source = _placed(entry["file"], places)
+    name = f"{target}/{source.split('/', 1)[1]}"
+    language = "ASM" if source.endswith((".S", ".s")) else "C" if source.endswith(".c") else "CXX"
+    words = shlex.split(entry["command"])[1:]
+    flags = [_placed(word, places) for word in _essential(words)]
+    flags += [
+        flag
+        for rule in settings["units"]["flags"]
+        if fnmatchcase(name, rule["match"])
+        for flag in rule["flags"]
+    ]
+    if language != "ASM" and not any(
+        fnmatchcase(name, pattern) for pattern in settings["units"]["exporting"]
+    ):
+        flags.append("-fvisibility=hidden")
+        if language == "CXX":
+            flags.append("-fvisibility-inlines-hidden")
+    return Unit(name=name, source=source, language=language, flags=tuple(flags))
+
+
+def _essential(words: Sequence[str]) -> Iterator[str]:
+    """Without output, source and warnings (upstream's are for its developers, and gcc's are not clang's)."""
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in ("-o", "-c"):
+            skip = True
+        elif not word.startswith("-W") or word.startswith(("-Wl,", "-Wa,", "-Wp,")):
+            yield word
+
+
+def _placed(word: str, places: Mapping[str, str]) -> str:
+    for folder, placeholder in sorted(places.items(), key=lambda item: -len(item[0])):
+        word = word.replace(folder, placeholder)
+    return word
+
+
+def _cxx_runtime(toolchain: Toolchain) -> Iterator[Unit]:
+    """libc++ and libc++abi from zig's sources: on demand like everything else, and without exceptions or RTTI."""
+    library = toolchain.library_folder
+    for folder in ("libcxx/src", "libcxx/src/ryu", "libcxx/src/filesystem", "libcxxabi/src"):
+        for path in sorted((library / folder).glob("*.cpp")):
+            if path.name not in _NEEDS_EXCEPTIONS:
+                relative = path.relative_to(library).as_posix()
+                yield Unit(
+                    name=relative, source=f"{ZIG}/{relative}", language="CXX", flags=_CXX_RUNTIME_FLAGS
+                )
+
+
+_NEEDS_EXCEPTIONS = (
+    "cxa_exception.cpp",
+    "cxa_exception_storage.cpp",
+    "cxa_personality.cpp",
+    "private_typeinfo.cpp",
+)
+_CXX_RUNTIME_FLAGS = (
+    "-std=c++23",
+    "-Oz",
+    "-DNDEBUG",
+    "-D_GNU_SOURCE",
+    "-DHAVE___CXA_THREAD_ATEXIT_IMPL",
+    "-DLIBCXX_BUILDING_LIBCXXABI",
+    # The message of an unexpected end would drag the demangler in.
+    "-DLIBCXXABI_SILENT_TERMINATE",
+    "-D_LIBCPP_BUILDING_LIBRARY",
+    "-D_LIBCXXABI_BUILDING_LIBRARY",
+    f"-I{ZIG}/libcxx/src",
+    f"-I{ZIG}/libcxx/src/include",
+    f"-I{ZIG}/libcxxabi/src",
+    "-nostdinc++",
+    "-fPIC",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-fvisibility=hidden",
+    "-fvisibility-inlines-hidden",
+)
+
+
+def _cmake(context: BuildContext) -> Path:
+    program = tools.find("cmake")
+    words = context.run([program, "--version"]).split()
+    version = tuple(int(number) for number in words[2].split(".")[:2] if number.isdigit())
+    if version < CMAKE_MINIMUM:
+        raise MissingToolError(f"cmake 3.28 or newer is needed, {program} is {words[2]}", hint=INSTALL)
+    return program

@@ -1,0 +1,59 @@
+"""Which sources may define a symbol, when no index says so: those whose text has its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+_KERNEL = re.compile(r"k\w+?ExecutionProvider_(\w+?)_k\w+?Domain_ver")
+_STRUCTORS = ("C1", "C2", "D0", "D1", "D2")
+_NESTED = re.compile(r"_Z(?:T[VTIS]|GV)?(?:L)?N?[KVRO]*")
+
+
+def may_define(
+    symbols: Collection[str], candidates: Mapping[str, Path], *, texts: dict[str, str] | None = None
+) -> set[str]:
+    """The candidates (unit → source) whose text fits one of the symbols best. ``texts`` is a cache of sources."""
+    cache = {} if texts is None else texts
+    for name, path in candidates.items():
+        if name not in cache:
+            cache[name] = path.read_text(encoding="utf-8", errors="replace")
+    found: set[str] = set()
+    for symbol in symbols:
+        patterns = _patterns(symbol)
+        for pattern in patterns:
+            fitting = {name for name in candidates if pattern.search(cache[name])}
+            if fitting:
+                found |= fitting
+                break
+    return found
+
+
+def identifiers(symbol: str) -> list[str]:
+    """The name that a mangled symbol spells, namespace by namespace; a C symbol is its own."""
+    start = _NESTED.match(symbol)
+    if start is None:
+        return [symbol]
+    names: list[str] = []
+    position = start.end()
+    while match := re.compile(r"(?:S[tabsiod])?(\d+)").match(symbol, position):
+        length = int(match[1])
+        names.append(symbol[match.end() : match.end() + length])
+        position = match.end() + length
+    if names and symbol[position : position + 2] in _STRUCTORS:
+        names.append(names[-1])
+    return names
+
+
+def _patterns(symbol: str) -> list[re.Pattern[str]]:
+    """What a defining source has in it, the most telling first."""
+    if kernel := _KERNEL.search(symbol):
+        operator = re.escape(kernel[1])
+        return [re.compile(rf"(?:KERNEL|REGISTER|REG_)\w*\(\s*(?:\w+,\s*){{0,4}}{operator}\b")]
+    names = [re.escape(name) for name in identifiers(symbol)]
+    if not names:
+        return []
+    last = names[-1]
+    owned = [re.compile(rf"\b{names[-2]}(?:<[^;{{}}]*?>)?::~?{last}\b")] if len(names) > 1 else []
+    return [*owned, re.compile(rf"\b{last}\b\s*[(<={{\[]")]

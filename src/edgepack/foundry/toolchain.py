@@ -1,0 +1,151 @@
+"""The compilers: zig from PyPI, which builds for any glibc on any machine, or the system's gcc."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform as host
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import MissingToolError, UsageError
+from edgepack.records import Platform
+
+DEFAULT_GLIBC = "2.28"
+ARCHITECTURES = ("x86_64", "aarch64")
+INSTALL = "pip install 'edgepack[foundry]'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """A compiler for one platform."""
+
+    family: Literal["zig", "gcc"]
+    version: str
+    arch: str
+    glibc: str
+    """Oldest C library that what it makes runs on."""
+    program: Path
+    """zig itself, or g++."""
+
+    @property
+    def identity(self) -> str:
+        """e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``."""
+        return f"{self.family} {self.version}, {self.arch}-linux-gnu.{self.glibc}"
+
+    @property
+    def library_folder(self) -> Path:
+        """zig's own headers and sources of libc, libc++ and libc++abi."""
+        return self.program.parent / "lib"
+
+
+def choose(platform: Platform, *, glibc: str | None = None, context: BuildContext) -> Toolchain:
+    """The toolchain for a platform: zig, or what ``EDGEPACK_TOOLCHAIN`` says. Raises ``MissingToolError``."""
+    if platform.os != "linux" or platform.arch not in ARCHITECTURES:
+        raise UsageError(f"no runtime can be built for {platform.os} on {platform.arch}")
+    floor = glibc or platform.glibc or DEFAULT_GLIBC
+    family = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
+    if family == "zig":
+        program = zig_program()
+        version = context.run([program, "version"]).strip()
+        return Toolchain(family="zig", version=version, arch=platform.arch, glibc=floor, program=program)
+    if family == "gcc":
+        program = _gcc(platform.arch)
+        version = context.run([program, "-dumpfullversion"]).strip()
+        return Toolchain(family="gcc", version=version, arch=platform.arch, glibc=floor, program=program)
+    raise UsageError(f"EDGEPACK_TOOLCHAIN={family} is no toolchain that edgepack knows", hint="zig or gcc")
+
+
+def zig_program() -> Path:
+    """The zig of the ziglang package."""
+    found = importlib.util.find_spec("ziglang")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        program = Path(folder) / "zig"
+        if program.is_file():
+            return program
+    raise MissingToolError(
+        "zig, which compiles the runtime, is not installed", hint=f"{INSTALL}, or set EDGEPACK_TOOLCHAIN=gcc"
+    )
+
+
+def _gcc(arch: str) -> Path:
+    return tools.find("g++" if arch == host.machine() else f"{arch}-linux-gnu-g++")
+
+
+def compiler(toolchain: Toolchain, language: str) -> list[str]:
+    """The command that compiles C, C++ or assembly, without source and output."""
+    if toolchain.family == "gcc":
+        program = str(toolchain.program)
+        return [program if language == "CXX" else program.removesuffix("g++") + "gcc"]
+    command = [str(toolchain.program), "clang", *(["--driver-mode=g++"] if language == "CXX" else [])]
+    return [*command, "-target", f"{toolchain.arch}-linux-gnu", *zig_headers(toolchain)]
+
+
+def zig_headers(toolchain: Toolchain) -> list[str]:
+    """What ``zig c++`` tells its clang about headers.
+
+    zig's clang is called directly: ``zig c++`` keeps frame pointers in optimized code, forbids AVX-512 where
+    upstream's flags name it in clang's older words, and stores every object a second time in its own cache.
+    """
+    library = toolchain.library_folder
+    cpu = "x86" if toolchain.arch == "x86_64" else toolchain.arch
+    folders = [
+        "libcxx/include",
+        "libcxxabi/include",
+        "include",
+        f"libc/include/{toolchain.arch}-linux-gnu",
+        "libc/include/generic-glibc",
+        f"libc/include/{cpu}-linux-any",
+        "libc/include/any-linux-any",
+    ]
+    flags = ["-nostdinc"]
+    for folder in folders:
+        flags += ["-isystem", str(library / folder)]
+    minor = toolchain.glibc.split(".")[1]
+    return [*flags, f"-D__GLIBC_MINOR__={minor}", *(f"-D{define}" for define in _LIBCXX)]
+
+
+_LIBCXX = (
+    "_LIBCPP_ABI_NAMESPACE=__1",
+    "_LIBCPP_ABI_VERSION=1",
+    "_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS",
+    "_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
+    "_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS",
+    "_LIBCPP_PSTL_BACKEND_SERIAL",
+    "_LIBCXXABI_DISABLE_VISIBILITY_ANNOTATIONS",
+)
+
+
+def cmake_compilers(toolchain: Toolchain, folder: Path) -> dict[str, str]:
+    """CMake variables that name the toolchain; where it is not one program, scripts are written into ``folder``."""
+    if toolchain.family == "gcc":
+        gcc = compiler(toolchain, "C")[0]
+        named = {"C_COMPILER": gcc, "CXX_COMPILER": str(toolchain.program), "ASM_COMPILER": gcc}
+    else:
+        target = f"{toolchain.arch}-linux-gnu.{toolchain.glibc}"
+        cc = _script(folder / "cc", [toolchain.program, "cc", "-target", target])
+        cxx = _script(folder / "c++", [toolchain.program, "c++", "-target", target])
+        ar = _script(folder / "ar", [toolchain.program, "ar"])
+        ranlib = _script(folder / "ranlib", [toolchain.program, "ranlib"])
+        named = {"C_COMPILER": cc, "CXX_COMPILER": cxx, "ASM_COMPILER": cc, "AR": ar, "RANLIB": ranlib}
+    variables = {f"CMAKE_{name}": value for name, value in named.items()}
+    if toolchain.arch != host.machine():
+        variables |= {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": toolchain.arch}
+    return variables
+
+
+def zig_environment(cache: Path) -> Mapping[str, str]:
+    """Where zig keeps the C library stubs that it makes."""
+    return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
+
+
+def _script(path: Path, command: list[str | Path]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n')
+    path.chmod(0o755)
+    return str(path)

@@ -1,0 +1,94 @@
+"""Which sources a type restriction changes: those that include upstream's type control, by the operators they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OVERRIDES = "core/providers/op_kernel_type_control_overrides.inc"
+_MACROS = "core/providers/op_kernel_type_control.h"
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+_CONTROLLED = re.compile(r"\bORT_SPECIFY_OP_KERNEL_(\w+)\(([^;]*?)\)\s*;", re.S)
+_OPERATOR = re.compile(r"\bk\w*Domain\s*,\s*(\w+)")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+EVERY = "*"
+"""Stands for all operators, where a source names them through macros of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scanner:
+    """Follows ``#include "…"``, remembering what it has read."""
+
+    folders: tuple[Path, ...]
+    texts: dict[Path, str] = field(default_factory=dict)
+    included: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
+    named: dict[Path, frozenset[str]] = field(default_factory=dict)
+
+    def reach(self, source: Path) -> set[Path]:
+        """The source and all that it includes, directly or not."""
+        seen: set[Path] = set()
+        queue = [source]
+        while queue:
+            file = queue.pop()
+            if file not in seen:
+                seen.add(file)
+                queue.extend(self.includes(file))
+        return seen
+
+    def includes(self, file: Path) -> tuple[Path, ...]:
+        if file not in self.included:
+            names = _INCLUDE.findall(self.text(file))
+            places = ([folder / name for folder in (*self.folders, file.parent)] for name in names)
+            found = (next((path for path in paths if path.is_file()), None) for paths in places)
+            self.included[file] = tuple(path for path in found if path)
+        return self.included[file]
+
+    def operators(self, file: Path) -> frozenset[str]:
+        """The operators whose types this very file takes from type control."""
+        if file not in self.named:
+            self.named[file] = _operators(self.text(file))
+        return self.named[file]
+
+    def text(self, file: Path) -> str:
+        if file not in self.texts:
+            self.texts[file] = file.read_text(encoding="utf-8", errors="replace")
+        return self.texts[file]
+
+
+def controlled_units(sources: Mapping[str, Path], onnxruntime: Path) -> dict[str, frozenset[str]]:
+    """Of these units (name → source) those that type control changes, with the operators that they name.
+
+    ``onnxruntime`` is the folder that upstream's include paths are relative to.
+    """
+    scanner = _Scanner(folders=(onnxruntime, onnxruntime.parent / "include/onnxruntime"))
+    found: dict[str, frozenset[str]] = {}
+    for name, source in sources.items():
+        files = scanner.reach(source)
+        if onnxruntime / OVERRIDES in files:
+            files -= {onnxruntime / OVERRIDES, onnxruntime / _MACROS}
+            if operators := frozenset().union(*(scanner.operators(file) for file in files)):
+                found[name] = operators
+    return found
+
+
+def relevant_lines(control: str, operators: frozenset[str]) -> str:
+    """The part of a type control file that matters to a source which names these operators."""
+    lines = []
+    for match in _CONTROLLED.finditer(_COMMENT.sub("", control)):
+        operator = _OPERATOR.search(match[2])
+        if operator is None or EVERY in operators or operator[1] in operators:
+            lines.append(" ".join(match[0].split()) + "\n")
+    return "".join(lines)
+
+
+def _operators(text: str) -> frozenset[str]:
+    names: set[str] = set()
+    for match in _CONTROLLED.finditer(text):
+        operator = _OPERATOR.search(match[2])
+        in_macro = "\\\n" in match[0] or text[
+            text.rfind("\n", 0, match.start()) + 1 : match.start()
+        ].lstrip().startswith("#")
+        names.add(EVERY if operator is None or in_macro else operator[1])
+    return frozenset(names)
