@@ -58,8 +58,8 @@ def close(
 ) -> Closure:
     """Compile until every symbol that is asked for is defined, or is nowhere to be found.
 
-    ``roots`` are linked in any case, ``symbols`` are asked for from the start (and guessed ahead: they may be
-    unknown), ``offered`` is what the C library defines. ``search`` is asked last: (symbols, units not compiled
+    ``roots`` are linked in any case, ``symbols`` are asked for from the start, ``offered`` is what the C library
+    defines. ``search`` is asked last: (symbols, units not compiled
     yet) → units that may define them.
     """
     known: dict[str, Symbols] = {}
@@ -94,7 +94,7 @@ def _resolve(
             strong.setdefault(symbol, name)
     definer |= strong
     live: set[str] = set()
-    missing: set[str] = set()
+    missing = {symbol for symbol in symbols if symbol not in definer and symbol not in offered}
     queue = [name for name in roots if name in known]
     queue += [definer[symbol] for symbol in symbols if symbol in definer]
     while queue:

@@ -34,7 +34,7 @@ def symbols(path: Path, *, dynamic: bool = False) -> Symbols:
         raise ValueError(f"{path} is not a 64-bit little-endian ELF file")
     try:
         return _symbols(data, _DYNSYM if dynamic else _SYMTAB)
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, OverflowError, MemoryError) as error:
         raise ValueError(f"{path} is damaged") from error
 
 

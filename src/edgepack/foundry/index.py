@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import resources
 
 from edgepack.foundry.closure import Index
@@ -33,13 +33,13 @@ def load_index(version: str, kind: str) -> Index:
     return Index(definers=lambda symbol: (), edges={})
 
 
-def dump_index(known: Mapping[str, Symbols]) -> bytes:
+def dump_index(known: Mapping[str, Symbols], *, exports: Collection[str] = ()) -> bytes:
     """The index of units that have been compiled, as it is shipped (zstandard-compressed JSON)."""
     import zstandard
 
     units = sorted(known)
     number = {name: position for position, name in enumerate(units)}
-    wanted: dict[str, set[str]] = defaultdict(set)
+    wanted: dict[str, set[str]] = defaultdict(set, {symbol: set() for symbol in exports})
     for name in units:
         for symbol in known[name].needs:
             wanted[symbol].add(name)

@@ -111,7 +111,7 @@ class _Restricted:
 def registrations(source: str) -> Iterator[tuple[re.Match[str], Registration]]:
     """The rows of a registration source, each with its place in the text."""
     contrib = "namespace contrib" in source
-    for match in _ROW.finditer(source):
+    for match in _ROW.finditer(_without_comments(source)):
         if row := _registration(
             match["form"], [word.strip() for word in match["arguments"].split(",")], contrib
         ):
@@ -125,6 +125,7 @@ def reduce_registrations(
     wanted: dict[tuple[str, str], list[Operator]] = {}
     for kernel in needs.kernels:
         wanted.setdefault((kernel.domain, kernel.name), []).append(kernel)
+    source = _without_comments(source)
     pieces: list[str] = []
     kept: list[Registration] = []
     position = 0
@@ -166,6 +167,11 @@ def type_control(include: str, types: TypeFilter | None) -> str:
             "ONNX Runtime's type control file has no insertion point: is this its source tree?"
         )
     return text
+
+
+def _without_comments(source: str) -> str:
+    """Lines that are nothing but comment, emptied: some hold rows."""
+    return re.sub(r"^[ \t]*//[^\n]*", "", source, flags=re.M)
 
 
 def _is_needed(row: Registration, operators: Iterable[Operator], types: TypeFilter | None) -> bool:

@@ -87,8 +87,7 @@ def _operators(text: str) -> frozenset[str]:
     names: set[str] = set()
     for match in _CONTROLLED.finditer(text):
         operator = _OPERATOR.search(match[2])
-        in_macro = "\\\n" in match[0] or text[
-            text.rfind("\n", 0, match.start()) + 1 : match.start()
-        ].lstrip().startswith("#")
+        line = text.rfind("\n", 0, match.start()) + 1
+        in_macro = text[line:].lstrip().startswith("#") or text[:line].endswith("\\\n")
         names.add(EVERY if operator is None or in_macro else operator[1])
     return frozenset(names)
