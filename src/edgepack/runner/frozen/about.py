@@ -78,11 +78,12 @@ def self_test(bundle: Bundle, options: Namespace) -> dict[str, Any]:
 
     Raises ``BundleError`` for a damaged file, ``SelfTestFailure`` for a vector that is too far off.
     """
-    from .embedder import Embedder, cosine
+    from .cli import load
+    from .embedder import cosine
 
     files = bundle.check_contents()
     golden = read_golden(os.path.join(bundle.directory, bundle.value("golden")))
-    embedder = Embedder(bundle, batch_size=options.batch_size, threads=options.threads)
+    embedder = load(bundle, options)
     cosines = []
     for text, expected in zip(golden["texts"], golden["vectors"], strict=True):
         (vector,) = embedder.embed([text])

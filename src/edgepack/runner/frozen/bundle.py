@@ -21,12 +21,15 @@ class Bundle:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.manifest = read_manifest(directory)
-        self.model = self.file("model", "file")
-        self.tokenizer = self.file("model", "tokenizer")
-        self.library = self.file("runtime", "library")
-        self.dimension = int(self.value("model", "dimension"))
-        self.max_length = int(self.value("model", "max_length"))
-        self.batch_dependent = bool(self.value("model", "batch_dependent"))
+        try:
+            self.model = self.file("model", "file")
+            self.tokenizer = self.file("model", "tokenizer")
+            self.library = self.file("runtime", "library")
+            self.dimension = int(self.value("model", "dimension"))
+            self.max_length = int(self.value("model", "max_length"))
+            self.batch_dependent = bool(self.value("model", "batch_dependent"))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise BundleError(f"manifest.json is damaged: {error}", COPY_AGAIN) from error
 
     def value(self, *keys: str) -> Any:
         """A value of the manifest, e.g. ``value("model", "dimension")``."""

@@ -26,14 +26,14 @@ WINDOW_BATCHES = 32
 DESCRIPTION = "Turns texts into embedding vectors with the model of the bundle that this program lies in."
 EPILOG = """\
 examples:
-  embed "a sentence" "another one"          JSON, an object a text
-  embed --out npy --output v.npy < lines.txt    float32 [lines, dimension]
-  embed --in jsonl --field body < docs.jsonl    each object gains "embedding"
-  embed --similarity "a cat" "a kitten"     the cosine of the two
+  embed "a sentence" "another one"               JSON: text and embedding of each
+  embed --in jsonl --field body < docs.jsonl     each object gains "embedding"
+  embed --out npy --output v.npy < lines.txt     a NumPy file, float32 [lines, dimension]
+  embed --similarity "a cat" "a kitten"          the cosine of the two
 
 exit codes:
-  0 done   2 wrong arguments or no text   3 bad input (the line is named)   4 bundle damaged
-  5 library or model does not load or run   6 self-test failed   7 output cannot be written
+  0 done    2 wrong arguments, or no text    3 bad input (the line is named)    4 bundle damaged
+  5 library or model does not load or run    6 self-test failed    7 output cannot be written
 """
 
 
@@ -171,7 +171,9 @@ def check(options: Namespace) -> None:
 
 def load(bundle: Bundle, options: Namespace) -> Embedder:
     from .embedder import Embedder
+    from .signals import answer_aborts
 
+    answer_aborts()
     return Embedder(bundle, batch_size=options.batch_size, threads=options.threads)
 
 

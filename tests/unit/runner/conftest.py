@@ -1,0 +1,87 @@
+"""The program of the bundle, unfrozen, on a tiny real model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgepack.runner.sample import write_golden, write_manifest, write_sample
+
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+START = "import sys; from edgepack.runner.frozen.__main__ import start; start(sys.argv.pop(1))"
+
+
+def run_program(
+    bundle: Path, *arguments: str | bytes, input: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the program for a bundle folder as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", START, bundle, *arguments], input=input, capture_output=True, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound sample bundle; not to be changed."""
+    folder = tmp_path_factory.mktemp("sample") / "bundle"
+    folder.mkdir()
+    write_sample(folder)
+    texts = ("a cat", "the kitten sat", "")
+    done = run_program(folder, *texts)
+    vectors = [record["embedding"] for record in json.loads(done.stdout)]
+    write_golden(folder, dict(zip(texts, vectors, strict=True)))
+    write_manifest(folder, library=library_of(folder))
+    return folder
+
+
+@pytest.fixture
+def run(sample: Path) -> Run:
+    """Run the program of the sample bundle."""
+
+    def run(*arguments: str | bytes, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return run_program(sample, *arguments, input=input)
+
+    return run
+
+
+@pytest.fixture
+def copy(sample: Path, tmp_path: Path) -> Path:
+    """A sample bundle that a test may damage; its big library is a link."""
+    folder = tmp_path / "bundle"
+    for source in sample.rglob("*"):
+        target = folder / source.relative_to(sample)
+        if source.is_dir():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.parent.name == "lib":
+            target.symlink_to(source)
+        else:
+            target.write_bytes(source.read_bytes())
+    return folder
+
+
+def library_of(folder: Path) -> str:
+    """Path of the library within a bundle folder."""
+    return next((folder / "lib").iterdir()).relative_to(folder).as_posix()
+
+
+def vectors_of(output: bytes) -> list[list[float]]:
+    """The embeddings of a JSON array or of JSON lines."""
+    records = (
+        json.loads(output) if output.startswith(b"[") else [json.loads(line) for line in output.splitlines()]
+    )
+    return [record["embedding"] for record in records]
+
+
+def complaint(done: subprocess.CompletedProcess[bytes]) -> list[str]:
+    """The lines on standard error of a run that failed; there are at most two, the first says what is wrong."""
+    lines = done.stderr.decode().splitlines()
+    assert lines[0].startswith("error: "), lines
+    assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), lines
+    return lines

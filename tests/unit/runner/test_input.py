@@ -1,0 +1,177 @@
+"""What goes into the program: arguments, lines, JSON lines, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import START, Run, complaint, vectors_of
+
+
+def test_arguments_and_lines_and_a_file_give_the_same(run: Run, tmp_path: Path) -> None:
+    texts = ["a cat", "the kitten sat on", "mat"]
+    lines = "".join(f"{text}\n" for text in texts).encode()
+    (tmp_path / "lines.txt").write_bytes(lines)
+    expected = vectors_of(run(*texts).stdout)
+    assert len(expected) == 3
+    assert vectors_of(run(input=lines).stdout) == expected
+    assert vectors_of(run("--input", str(tmp_path / "lines.txt")).stdout) == expected
+    assert vectors_of(run(input=lines.rstrip(b"\n")).stdout) == expected
+    assert vectors_of(run(input=lines.replace(b"\n", b"\r\n")).stdout) == expected
+    assert vectors_of(run(input=b"\xef\xbb\xbf" + lines).stdout) == expected
+
+
+def test_only_a_line_feed_ends_a_line(run: Run) -> None:
+    done = run(input="a\u2028cat\von\x0cthe\n".encode())
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["a\u2028cat\von\x0cthe"]
+
+
+def test_an_empty_line_is_a_text(run: Run) -> None:
+    done = run(input=b"a cat\n\nmat\n")
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["a cat", "", "mat"]
+
+
+def test_the_empty_string_has_a_vector(run: Run) -> None:
+    done = run("")
+    assert done.returncode == 0
+    assert len(vectors_of(done.stdout)[0]) == 8
+
+
+def test_order_is_kept_whatever_the_lengths(run: Run) -> None:
+    texts = ["a " * (n * 7 % 5) + "cat" for n in range(300)]
+    done = run("--batch-size=4", input="\n".join(texts).encode())
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["text"] for record in records] == texts
+    alone = {text: vectors_of(run(text).stdout)[0] for text in set(texts)}
+    for record in records:
+        assert record["embedding"] == pytest.approx(alone[record["text"]], abs=1e-6)
+
+
+def test_nul_and_control_characters_are_text(run: Run) -> None:
+    done = run(input=b"a\0cat\x01\n")
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["a\0cat\x01"]
+
+
+def test_no_text_at_all_is_an_error(run: Run) -> None:
+    for done in (run(input=b""), run("--in", "jsonl", input=b"\n \n")):
+        assert done.returncode == 2
+        assert "no text" in complaint(done)[0]
+        assert done.stdout == b""
+
+
+def test_a_terminal_without_text_is_an_error(sample: Path) -> None:
+    import pty
+
+    _, terminal = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", START, sample], stdin=terminal, capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert "no text" in complaint(done)[0]
+
+
+def test_a_closed_standard_input_is_an_error(sample: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-c", START, str(sample)],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "no text" in complaint(done)[0]
+
+
+def test_what_is_not_utf8_is_replaced(run: Run) -> None:
+    done = run(input=b"a \xff cat\n")
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["a \ufffd cat"]
+    assert json.loads(run(b"a \xff cat").stdout)[0]["text"] == "a \ufffd cat"
+
+
+def test_what_is_not_utf8_is_refused_when_strict(run: Run) -> None:
+    done = run("--strict", input=b"a cat\na \xff cat\n")
+    assert done.returncode == 3
+    assert "line 2" in complaint(done)[0]
+    assert "0xff" in complaint(done)[0]
+    # What came before has been answered.
+    assert len(done.stdout.splitlines()) == 1
+    assert run("--strict", b"a \xff cat").returncode == 3
+
+
+def test_a_json_line_keeps_its_other_fields_untouched(run: Run) -> None:
+    line = b'{"id": 12345678901234567890, "x": 1.10e5, "text": "a cat", "nested": {"b":[ 1 ]}}'
+    done = run("--in=jsonl", input=line + b"\n")
+    assert done.stdout.startswith(line[:-1] + b',"embedding":[')
+    assert set(json.loads(done.stdout)) == {"id", "x", "text", "nested", "embedding"}
+    assert json.loads(done.stdout)["embedding"] == vectors_of(run("a cat").stdout)[0]
+
+
+def test_an_embedding_that_was_there_is_replaced(run: Run) -> None:
+    done = run("--in=jsonl", input=b'{"embedding": [9], "text": "a cat", "id": 1}\n')
+    record = json.loads(done.stdout)
+    assert record["embedding"] == vectors_of(run("a cat").stdout)[0]
+    assert done.stdout.count(b'"embedding"') == 1
+    assert record["id"] == 1
+
+
+def test_the_field_can_be_named(run: Run) -> None:
+    done = run("--in=jsonl", "--field=body", input=b'{"body":"mat","text":"cat"}\n')
+    assert json.loads(done.stdout)["embedding"] == vectors_of(run("mat").stdout)[0]
+
+
+def test_blank_lines_between_objects_are_passed_over(run: Run) -> None:
+    done = run("--in=jsonl", input=b'{"text":"a"}\n\n  \n{"text":"b"}')
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"{broken", "line 3 is not JSON"),
+        (b"[1]", "line 3 is not a JSON object"),
+        (b'{"body": "x"}', "line 3 has no field 'text'"),
+        (b'{"text": 5}', "line 3 has no text in its field 'text'"),
+        (b"[" * 100_000, "line 3 is not JSON"),
+    ],
+)
+def test_a_bad_json_line_is_named_by_its_number(run: Run, line: bytes, words: str) -> None:
+    done = run("--in=jsonl", input=b'{"text":"a"}\n{"text":"b"}\n' + line + b'\n{"text":"c"}\n')
+    assert done.returncode == 3
+    assert words in complaint(done)[0]
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_half_a_character_in_json_is_replaced_or_refused(run: Run) -> None:
+    line = b'{"text": "a \\ud83d cat"}\n'
+    done = run("--in=jsonl", input=line)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["embedding"] == vectors_of(run("a \ufffd cat").stdout)[0]
+    assert run("--in=jsonl", "--strict", input=line).returncode == 3
+
+
+def test_a_missing_input_file_is_named(run: Run) -> None:
+    done = run("--input", "/nowhere/texts.txt")
+    assert done.returncode == 3
+    assert "/nowhere/texts.txt" in complaint(done)[0]
+
+
+def test_a_folder_as_input_is_named(run: Run, tmp_path: Path) -> None:
+    done = run("--input", str(tmp_path))
+    assert done.returncode == 3
+    assert "directory" in complaint(done)[0]
+
+
+def test_answers_come_while_the_input_is_open(sample: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", START, sample], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for text in ("a cat", "mat"):
+            program.stdin.write(f"{text}\n".encode())
+            program.stdin.flush()
+            assert json.loads(program.stdout.readline())["text"] == text
+        program.stdin.close()
+        assert program.wait() == 0

@@ -1,0 +1,124 @@
+"""The program's own options: what it says of itself, its self-test, and arguments that make no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run, complaint, run_program, vectors_of
+
+GOLDEN = Path(__file__).with_name("help.txt")
+
+
+def test_help_is_what_the_golden_file_says(run: Run) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert done.stdout.decode().replace("usage: -c", "usage: embed") == GOLDEN.read_text()
+
+
+def test_version_names_the_bundle(run: Run) -> None:
+    assert run("--version").stdout == b"embed 0 (sample)\n"
+
+
+def test_info_says_what_the_bundle_is(run: Run) -> None:
+    said = run("--info").stdout.decode()
+    assert "8 dimensions" in said
+    assert "6 tokens at most" in said
+    assert "linux x86_64" in said
+
+
+def test_info_as_json_has_sizes_in_place_of_files(run: Run, sample: Path) -> None:
+    said = json.loads(run("--info", "--json").stdout)
+    assert said["model"]["dimension"] == 8
+    assert "files" not in said
+    assert said["sizes"]["runtime"] == next((sample / "lib").iterdir()).stat().st_size
+
+
+def test_similarity_is_the_cosine(run: Run) -> None:
+    first, second = vectors_of(run("a cat", "the kitten").stdout)
+    cosine = sum(a * b for a, b in zip(first, second, strict=True))
+    assert float(run("--similarity", "a cat", "the kitten").stdout) == pytest.approx(cosine, abs=1e-5)
+    assert float(run("--similarity", "a cat", "a cat").stdout) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_self_test_passes_on_a_sound_bundle(run: Run) -> None:
+    done = run("--self-test")
+    assert done.returncode == 0, done.stderr
+    assert "self-test passed" in done.stdout.decode()
+    said = json.loads(run("--self-test", "--json").stdout)
+    assert said["texts"] == 3
+    assert said["min_cosine"] > 0.999999
+
+
+def test_the_self_test_fails_on_other_vectors(copy: Path) -> None:
+    golden = json.loads((copy / "golden.json").read_text())
+    golden["vectors"][1][0] += 0.5
+    replace(copy, "golden.json", json.dumps(golden).encode())
+    done = run_program(copy, "--self-test")
+    assert done.returncode == 6
+    assert "text 2" in complaint(done)[0]
+    assert done.stdout == b""
+
+
+def test_the_self_test_fails_on_vectors_that_are_not_numbers(copy: Path) -> None:
+    golden = json.loads((copy / "golden.json").read_text())
+    golden["vectors"][0] = [float("nan")] * 8
+    replace(copy, "golden.json", json.dumps(golden).encode())
+    assert run_program(copy, "--self-test").returncode == 6
+
+
+def test_the_self_test_reads_every_file(copy: Path) -> None:
+    path = copy / "model/tokenizer.json"
+    path.write_bytes(path.read_bytes().replace(b"kitten", b"kitteN"))
+    done = run_program(copy, "--self-test")
+    assert done.returncode == 4
+    assert "model/tokenizer.json is damaged" in complaint(done)[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"texts": [], "vectors": [], "tolerance": 1}'])
+def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None:
+    replace(copy, "golden.json", content)
+    done = run_program(copy, "--self-test")
+    assert done.returncode == 4
+    assert "golden.json" in complaint(done)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--nonsense",), "--nonsense"),
+        (("--out", "csv", "a"), "csv"),
+        (("--batch-size", "0", "a"), "'0' is not a number"),
+        (("--threads", "many", "a"), "'many' is not a number"),
+        (("--similarity", "a"), "--similarity"),
+        (("--info", "--self-test"), "not allowed with"),
+        (("--info", "a"), "--info takes no texts"),
+        (("--self-test", "--input", "x"), "--self-test takes no texts"),
+        (("--json", "a"), "--json goes with"),
+        (("--in", "jsonl", "a"), "do not go together"),
+        (("--field", "body"), "--field goes with --in jsonl"),
+    ],
+)
+def test_arguments_that_make_no_sense(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert words in complaint(done)[0]
+    assert done.stdout == b""
+
+
+def test_a_text_that_looks_like_an_option_goes_after_two_dashes(run: Run) -> None:
+    assert json.loads(run("--", "--info").stdout)[0]["text"] == "--info"
+
+
+def replace(folder: Path, name: str, content: bytes) -> None:
+    """Put other content into a file of a bundle and its digest into the manifest."""
+    import hashlib
+
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        if entry["path"] == name:
+            entry.update(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    (folder / "manifest.json").write_text(json.dumps(manifest))
