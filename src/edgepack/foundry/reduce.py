@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,8 +137,7 @@ def generate(archive: KernelArchive, needs: Operators) -> Reduction:
         folder = _generated(archive, text, below)
         overrides[unit.name] = job_of(archive, unit, generated=folder, replaced=below, content=text)
     registrations.require_kernels(needs, kept)
-    control = registrations.type_control((onnxruntime / "onnxruntime" / OVERRIDES).read_text(), types)
-    overrides |= _type_controlled(archive, control)
+    overrides |= _type_controlled(archive, types.get_cpp_entries() if types else [])
     return Reduction(
         overrides=overrides,
         roots=tuple(PROVIDERS + source for source in archive.settings["units"]["registrations"]),
@@ -193,32 +191,25 @@ def object_of(archive: KernelArchive, reduction: Reduction, name: str) -> Path:
     return job_of(archive, archive.units[name]).object
 
 
-def _type_controlled(archive: KernelArchive, control: str) -> dict[str, Job]:
+def _type_controlled(archive: KernelArchive, lines: Sequence[str]) -> dict[str, Job]:
     """The units that the type restrictions change, each compiled against only the lines that concern it.
 
     So a kernel is compiled once for each restriction of its own operators, however many models share that.
     """
+    root = archive.tree.onnxruntime / "onnxruntime"
+    include = (root / OVERRIDES).read_text()
     sources = {
         name: source_of(archive, unit)
         for name, unit in archive.units.items()
         if name.startswith("onnxruntime_")
     }
     jobs: dict[str, Job] = {}
-    for name, operators in controlled_units(sources, archive.tree.onnxruntime / "onnxruntime").items():
-        if lines := relevant_lines(control, operators):
-            text = _with_lines(control, lines)
+    for name, operators in controlled_units(sources, root).items():
+        if relevant := relevant_lines(lines, operators):
+            text = registrations.type_control(include, relevant)
             folder = _generated(archive, text, OVERRIDES)
             jobs[name] = job_of(archive, archive.units[name], generated=folder, content=text)
     return jobs
-
-
-def _with_lines(control: str, lines: str) -> str:
-    """The type control file with these lines in the place of all its own."""
-    begin = re.search(r"@@insertion_point_begin\(allowed_types\)@@[^\n]*\n", control)
-    end = re.search(r"//\s*@@insertion_point_end", control)
-    if begin is None or end is None:
-        raise ToolError("ONNX Runtime's type control file has no insertion point")
-    return control[: begin.end()] + lines + control[end.start() :]
 
 
 def _generated(archive: KernelArchive, text: str, path: str) -> Path:

@@ -158,10 +158,11 @@ def require_kernels(needs: Operators, rows: Iterable[Registration]) -> None:
         )
 
 
-def type_control(include: str, types: TypeFilter | None) -> str:
-    """The include file with the allowed types between upstream's marks."""
-    lines = "".join(f"{line}\n" for line in (types.get_cpp_entries() if types else ()))
-    text, count = _INSERT.subn(lambda match: match[1] + lines + match[2], include)
+def type_control(include: str, lines: Iterable[str]) -> str:
+    """The include file with these lines between upstream's marks."""
+    text, count = _INSERT.subn(
+        lambda match: match[1] + "".join(f"{line}\n" for line in lines) + match[2], include
+    )
     if count != 1:
         raise UnsupportedModelError(
             "ONNX Runtime's type control file has no insertion point: is this its source tree?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,6 @@ _MACROS = "core/providers/op_kernel_type_control.h"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 _CONTROLLED = re.compile(r"\bORT_SPECIFY_OP_KERNEL_(\w+)\(([^;]*?)\)\s*;", re.S)
 _OPERATOR = re.compile(r"\bk\w*Domain\s*,\s*(\w+)")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 EVERY = "*"
 """Stands for all operators, where a source names them through macros of its own."""
 
@@ -73,14 +72,13 @@ def controlled_units(sources: Mapping[str, Path], onnxruntime: Path) -> dict[str
     return found
 
 
-def relevant_lines(control: str, operators: frozenset[str]) -> str:
-    """The part of a type control file that matters to a source which names these operators."""
-    lines = []
-    for match in _CONTROLLED.finditer(_COMMENT.sub("", control)):
-        operator = _OPERATOR.search(match[2])
-        if operator is None or EVERY in operators or operator[1] in operators:
-            lines.append(" ".join(match[0].split()) + "\n")
-    return "".join(lines)
+def relevant_lines(lines: Iterable[str], operators: frozenset[str]) -> list[str]:
+    """Of the lines of a type control file those that matter to a source which names these operators."""
+    return [
+        line
+        for line in lines
+        if EVERY in operators or (found := _OPERATOR.search(line)) is None or found[1] in operators
+    ]
 
 
 def _operators(text: str) -> frozenset[str]:

@@ -89,7 +89,7 @@ def test_other_flags_make_another_object(jobs: list[Job], context: HostContext, 
 
 def test_a_source_that_does_not_compile(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
     (tmp_path / "two.c").write_text("int two(void) { return nothing; }")
-    with pytest.raises(ToolError, match="two does not compile.*") as caught:
+    with pytest.raises(ToolError, match="two does not compile") as caught:
         compile_objects(jobs, log_file=tmp_path / "log", context=context)
     assert "nothing" in caught.value.message and str(tmp_path / "log") in str(caught.value.hint)
     assert not jobs[1].object.exists()

@@ -136,18 +136,23 @@ def test_a_row_knows_the_function_that_it_refers_to() -> None:
     )
 
 
+def lines_for(config: str) -> list[str]:
+    types = type_filter(parse_config(config))
+    return types.get_cpp_entries() if types else []
+
+
 def test_type_control_gets_the_allowed_types() -> None:
-    needs = parse_config('ai.onnx;13;Cast{"inputs":{"0":["int64_t"]},"outputs":{"0":["float"]}},Flatten')
-    text = type_control(CONTROL, type_filter(needs))
+    lines = lines_for('ai.onnx;13;Cast{"inputs":{"0":["int64_t"]},"outputs":{"0":["float"]}},Flatten')
+    text = type_control(CONTROL, lines)
     assert "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Input, 0, int64_t);" in text
     assert "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Output, 0, float);" in text
     assert "Flatten" not in text
-    assert type_control(text, None) == CONTROL
+    assert type_control(text, []) == CONTROL
 
 
 def test_a_tree_without_insertion_point_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="insertion point"):
-        type_control("namespace onnxruntime {}", None)
+        type_control("namespace onnxruntime {}", [])
 
 
 def test_sources_that_type_control_changes(tmp_path: Path) -> None:
@@ -171,14 +176,10 @@ def test_sources_that_type_control_changes(tmp_path: Path) -> None:
     found = controlled_units(sources, root)
     assert found["cast"] == {"Cast"}
     assert set(found) == {"cast", "macro"}
-    control = type_control(
-        CONTROL,
-        type_filter(
-            parse_config('ai.onnx;13;Cast{"inputs":{"0":["bool"]}},Gather{"inputs":{"1":["int64_t"]}}')
-        ),
-    )
-    assert relevant_lines(control, found["cast"]) == (
-        "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Input, 0, bool);\n"
-    )
-    assert relevant_lines(control, found["macro"]).count("\n") == 2
-    assert relevant_lines(CONTROL, found["macro"]) == ""
+    lines = lines_for('ai.onnx;13;Cast{"inputs":{"0":["bool"]}},Gather{"inputs":{"1":["int64_t"]}}')
+    assert relevant_lines(lines, found["cast"]) == [
+        "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Input, 0, bool);"
+    ]
+    assert len(relevant_lines(lines, found["macro"])) == 2
+    everywhere = lines_for("!globally_allowed_types;float\nai.onnx;13;Cast")
+    assert relevant_lines(everywhere, found["cast"]) == everywhere != []
