@@ -14,6 +14,7 @@ import edgepack
 from edgepack.errors import BundleError
 from edgepack.records import (
     Bundle,
+    ModelSource,
     Operators,
     PreparedModel,
     RunnerArtifact,
@@ -47,6 +48,11 @@ _SECTIONS = {
 _FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
 
 
+def bundle_name(source: ModelSource, target: Target) -> str:
+    """``MODEL-TARGET``, without the model's organisation."""
+    return f"{source.name.rpartition('/')[2]}-{target.name}"
+
+
 def model_path(model: PreparedModel) -> str:
     """Where the model lies in a bundle."""
     return f"model/model{model.file.suffix}"
@@ -63,7 +69,7 @@ def build_manifest(
     """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
     return {
         "schema": SCHEMA,
-        "name": f"{model.source.name.rpartition('/')[2]}-{target.name}",
+        "name": bundle_name(model.source, target),
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
         "model": _model_section(model),

@@ -48,7 +48,7 @@ def write_notices(
         [
             _edgepack(),
             _model(source),
-            *_with_texts(runtime.licenses, {"onnxruntime": runtime.version}),
+            *_runtime(runtime),
             *_with_texts(runner.licenses, runner.versions),
         ]
     )
@@ -157,17 +157,32 @@ def _model_text(source: ModelSource, known: str) -> bytes:
     )
 
 
+def _runtime(runtime: RuntimeArtifact) -> list[Component]:
+    components = _with_texts(runtime.licenses, {"onnxruntime": runtime.version})
+    if any(component.name.lower() == "onnxruntime" for component in components):
+        return components
+    said = f"ONNX Runtime {runtime.version} ({runtime.kind}), MIT. Its licence text did not come with the library.\n"
+    unsaid = Component(
+        name="onnxruntime", version=runtime.version, kind="library", license="MIT", text=said.encode()
+    )
+    return [unsaid, *components]
+
+
 def _with_texts(texts: Iterable[Path], versions: Mapping[str, str]) -> list[Component]:
+    """A component for each text: its file is called ``NAME.txt`` or ``NAME-VERSION.txt``."""
     by_name = {name.lower(): version for name, version in versions.items()}
-    return [
-        Component(
-            name=path.stem,
-            version=by_name.get(path.stem.lower(), "unknown"),
-            kind="library",
-            text=path.read_bytes(),
+    components = []
+    for path in texts:
+        named = re.fullmatch(r"(.+?)-(\d[\w.+-]*)", path.stem)
+        name, version = named.groups() if named else (path.stem, None)
+        # Shared libraries are called after their files, versions after the project: libz, zlib.
+        known = by_name.get(name.lower()) or by_name.get(name.lower().removeprefix("lib") + "lib")
+        components.append(
+            Component(
+                name=name, version=version or known or "unknown", kind="library", text=path.read_bytes()
+            )
         )
-        for path in texts
-    ]
+    return components
 
 
 def _stored(name: str) -> bytes:

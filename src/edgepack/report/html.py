@@ -116,8 +116,9 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 10
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; }
 tfoot td { font-weight: 600; border-bottom: 0; }
-.bar { display: grid; grid-template-columns: 6rem 1fr; align-items: center; position: relative; margin: .2rem 0; }
-.bar i { display: inline-block; height: 1rem; min-width: 1px; background: var(--bar); border-radius: 2px; }
-.bar b { font-weight: 400; color: var(--dim); grid-column: 2; font-size: .85rem; }
+.bar { display: flex; gap: .6rem; align-items: center; margin: .2rem 0; white-space: nowrap; }
+.bar span { flex: 0 0 6rem; }
+.bar i { height: 1rem; min-width: 1px; background: var(--bar); border-radius: 2px; }
+.bar b { font-weight: 400; color: var(--dim); font-size: .85rem; }
 footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; }
 """

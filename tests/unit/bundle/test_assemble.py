@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -218,10 +218,46 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert names_in(tmp_path / "dist") == []
 
 
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """``mounted(options)``: an empty file system in memory, mounted with these options."""
+    places: list[Path] = []
+
+    def mount(options: str) -> Path:
+        place = tmp_path / "mounted"
+        place.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            pytest.skip("this user may not mount a file system")
+        places.append(place)
+        return place
+
+    yield mount
+    for place in places:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_disk_that_is_really_full_is_said_and_left_as_it_was(
+    assembled: Assembled, runner: RunnerArtifact, mounted: Callable[[str], Path], tmp_path: Path
+) -> None:
+    small_disk = mounted("size=64k")
+    large = tmp_path / "runner"
+    shutil.copytree(runner.directory, large, symlinks=True)
+    (large / "_internal" / "large.bin").write_bytes(os.urandom(100_000))
+    with pytest.raises(DiskFullError, match="no space left"):
+        assembled(small_disk / "bundle", runner=replace(runner, directory=large))
+    assert names_in(small_disk) == []
+
+
 def test_an_unwritable_output_is_said(assembled: Assembled, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutputError, match="cannot write to"):
         assembled(tmp_path / "file" / "bundle")
+
+
+def test_a_read_only_disk_is_said(assembled: Assembled, mounted: Callable[[str], Path]) -> None:
+    with pytest.raises(OutputError, match=r"cannot write to \S+: Read-only file system"):
+        assembled(mounted("ro") / "bundle")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

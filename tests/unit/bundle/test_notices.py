@@ -84,6 +84,42 @@ def test_two_texts_of_one_component_are_both_kept(
     assert not (tmp_path / "out" / "Eigen.txt").exists()
 
 
+def test_versions_are_taken_from_the_text_s_name_or_from_the_artefact(
+    source: ModelSource, runtime: RuntimeArtifact, runner: RunnerArtifact, tmp_path: Path
+) -> None:
+    names = ("re2-2024-07-02", "onnxruntime-1.21.0", "libc++-LLVM", "libz", "tokenizers")
+    texts = []
+    for name in names:
+        texts.append(tmp_path / f"{name}.txt")
+        texts[-1].write_text(f"{name}\n")
+    given = replace(runner, licenses=tuple(texts[3:]), versions={"zlib": "1.2.13", "tokenizers": "0.23.3"})
+    write_notices(
+        tmp_path / "out",
+        source=source,
+        runtime=replace(runtime, licenses=tuple(texts[:3])),
+        runner=given,
+    )
+    index = index_of(tmp_path / "out")
+    assert {
+        name: version for name, (version, _) in index.items() if name not in ("edgepack", "tiny-model")
+    } == {
+        "re2": "2024-07-02",
+        "onnxruntime": "1.21.0",
+        "libc++-LLVM": "unknown",
+        "libz": "1.2.13",
+        "tokenizers": "0.23.3",
+    }
+    assert (tmp_path / "out" / "re2.txt").read_text() == "re2-2024-07-02\n"
+
+
+def test_a_runtime_without_licence_texts_is_still_listed(
+    source: ModelSource, runtime: RuntimeArtifact, runner: RunnerArtifact, tmp_path: Path
+) -> None:
+    write_notices(tmp_path / "out", source=source, runtime=replace(runtime, licenses=()), runner=runner)
+    assert index_of(tmp_path / "out")["onnxruntime"] == ("1.21.0", "onnxruntime.txt")
+    assert "did not come with the library" in (tmp_path / "out" / "onnxruntime.txt").read_text()
+
+
 def test_the_bill_of_materials_lists_the_same_components(bundle: Bundle) -> None:
     folder = bundle.directory / "LICENSES"
     bill = json.loads((folder / "sbom.cdx.json").read_text())
