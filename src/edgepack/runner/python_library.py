@@ -34,7 +34,7 @@ def installed_library() -> Path | None:
 
     try:
         found = bindepend.get_python_library_path()
-    except PythonLibraryNotFoundError:
+    except (PythonLibraryNotFoundError, AssertionError):  # the latter where ld.so.cache names what has gone
         return None
     return Path(found) if found else None
 

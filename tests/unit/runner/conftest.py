@@ -14,7 +14,10 @@ from edgepack.runner.sample import write_golden, write_manifest, write_sample
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
-START = "import sys; from edgepack.runner.frozen.__main__ import start; start(sys.argv.pop(1))"
+START = (
+    "import sys; from edgepack.runner.frozen.__main__ import start\n"
+    "directory = sys.argv.pop(1); sys.argv[0] = 'embed'; start(directory)"
+)
 
 
 def run_program(

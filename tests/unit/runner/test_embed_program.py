@@ -1,0 +1,96 @@
+"""A bundle's own vectors, by its program; here the program is the unfrozen one behind a small script."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgepack.errors import BundleError, CannotRunHere, ProofError
+from edgepack.plugins.context import HostContext
+from edgepack.records import Bundle
+from edgepack.runner.embed_program import embed_with_program
+
+from .conftest import START, run_program, vectors_of
+
+
+def bundle_of(folder: Path, script: str | None = None) -> Bundle:
+    """A bundle whose program is the unfrozen one, or a script."""
+    path = os.pathsep.join(filter(None, sys.path))
+    words = shlex.join([sys.executable, "-c", START, str(folder)])
+    program = folder / "embed"
+    program.write_text(script or f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {words} "$@"\n')
+    program.chmod(0o755)
+    manifest: Mapping[str, Any] = json.loads((folder / "manifest.json").read_text())
+    return Bundle(directory=folder, manifest=manifest)
+
+
+def test_vectors_come_in_order_and_whole(copy: Path, context: HostContext) -> None:
+    texts = ["a cat", "", "mat\nwith a line\r\nbreak", "日本", 'say "hi"', "the kitten sat on the mat"]
+    expected = vectors_of(run_program(copy, *texts).stdout)
+    assert embed_with_program(bundle_of(copy), texts, context=context) == expected
+
+
+def test_no_texts_no_vectors(copy: Path, context: HostContext) -> None:
+    assert embed_with_program(bundle_of(copy), [], context=context) == []
+
+
+def test_the_environment_is_empty(
+    copy: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDGEPACK_SECRET", "seen")
+    seen = tmp_path / "environment"
+    bundle = bundle_of(copy, f"#!/bin/sh\n/usr/bin/env > {seen}\nexit 1\n")
+    with pytest.raises(ProofError):
+        embed_with_program(bundle, ["a"], context=context)
+    assert "EDGEPACK_SECRET" not in seen.read_text()
+    assert "HOME" not in seen.read_text()
+
+
+def test_a_damaged_bundle_is_said_to_be_so(copy: Path, context: HostContext) -> None:
+    bundle = bundle_of(copy)
+    (copy / "model/model.onnx").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"model/model\.onnx is damaged"):
+        embed_with_program(bundle, ["a"], context=context)
+
+
+def test_a_missing_program_is_a_damaged_bundle(copy: Path, context: HostContext) -> None:
+    bundle = bundle_of(copy)
+    bundle.program.unlink()
+    with pytest.raises(BundleError, match="cannot be read"):
+        embed_with_program(bundle, ["a"], context=context)
+
+
+def test_a_failing_program_shows_its_last_words(copy: Path, context: HostContext) -> None:
+    bundle = bundle_of(copy, "#!/bin/sh\necho 'error: the moon is full' >&2\nexit 5\n")
+    with pytest.raises(ProofError, match="the moon is full"):
+        embed_with_program(bundle, ["a"], context=context)
+
+
+def test_a_program_that_is_killed_is_told(copy: Path, context: HostContext) -> None:
+    bundle = bundle_of(copy, "#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(ProofError, match="signal 9"):
+        embed_with_program(bundle, ["a"], context=context)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "nonsense", '{"embedding": [1, 2]}', '{"text": "a"}', '{"embedding": "x"}', "[1]"]
+)
+def test_an_answer_that_is_not_vectors_is_refused(copy: Path, context: HostContext, answer: str) -> None:
+    bundle = bundle_of(copy, f"#!/bin/sh\ncat > /dev/null\necho {shlex.quote(answer)}\n")
+    with pytest.raises(ProofError):
+        embed_with_program(bundle, ["a"], context=context)
+
+
+def test_a_program_for_another_processor_cannot_run_here(copy: Path, context: HostContext) -> None:
+    bundle = bundle_of(copy)
+    other = 243  # RISC-V
+    bundle.program.write_bytes(b"\x7fELF" + bytes(14) + other.to_bytes(2, "little"))
+    with pytest.raises(CannotRunHere, match="riscv64"):
+        embed_with_program(bundle, ["a"], context=context)
