@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import BundleError, ModelError
-from edgepack.pipeline import archive_of, report_file_of
+from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.records import Bundle, ModelOptions, ModelSource, Platform, Report, Target, Verification
@@ -34,6 +34,7 @@ def verify_again(path: Path, *, model: str | None, host: PluginHost, context: Ho
 
 def report_again(path: Path, *, prices: Path | None) -> Report:
     """Measure a bundle; its verification is the one that the build wrote beside it, when it is of this very bundle."""
+    from edgepack.bundle.archive import archive_of
     from edgepack.bundle.manifest import open_bundle
     from edgepack.report.measure import measure
 
@@ -57,7 +58,6 @@ def target_of(manifest: Mapping[str, Any]) -> Target:
             glibc=target["platform"].get("glibc"),
         ),
         model=ModelOptions(min_cosine=gate["min_cosine"], min_agreement=gate["min_agreement"]),
-        options=target.get("options", {}),
         origin="manifest.json",
     )
 

@@ -128,11 +128,14 @@ def test_an_output_that_exists_is_kept_without_force(tiny_model: Path, tmp_path:
     (there / "precious").write_text("mine")
     arguments = (*TARGET, "-m", str(tiny_model), "-o", str(tmp_path), *UNGATED)
     fails(15, "exists already", *arguments)
+    fails(15, "is not a bundle, so it is not replaced", *arguments, "--force")
     assert (there / "precious").read_text() == "mine"
-    done = edgepack(*arguments, "--force")
-    assert done.returncode == 0, done.stderr
-    assert (there / "manifest.json").is_file()
-    assert not (there / "precious").exists()
+    (there / "precious").unlink()
+    for _ in range(2):
+        done = edgepack(*arguments, "--force")
+        assert done.returncode == 0, done.stderr
+        assert (there / "manifest.json").is_file()
+    fails(15, "exists already", *arguments)
 
 
 def test_a_gate_that_is_not_met(tiny_model: Path, tmp_path: Path) -> None:

@@ -27,12 +27,16 @@ MTIME = 315532800
 """1980-01-01: the oldest time that every file system and archive tool takes."""
 
 
-def pack(bundle: Bundle, *, context: BuildContext | None = None) -> Bundle:
-    """Write ``DIRECTORY.tar.zst`` beside the bundle's folder and return the bundle with its archive.
+def archive_of(directory: Path) -> Path:
+    """Where the archive of the bundle in this folder lies."""
+    return directory.with_name(directory.name + ".tar.zst")
+
+
+def pack(bundle: Bundle, destination: Path, *, context: BuildContext | None = None) -> Bundle:
+    """Write the bundle's archive and return the bundle with it.
 
     Sorted, owner 0, one fixed time; one folder, named as the bundle is, whatever the bundle's folder is called.
     """
-    destination = bundle.directory.with_name(bundle.directory.name + ".tar.zst")
     total = sum(int(file["size"]) for file in bundle.manifest["files"])
     with (
         written_beside(destination) as temporary,

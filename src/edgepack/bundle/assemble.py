@@ -20,11 +20,10 @@ from edgepack.bundle.manifest import (
     write_manifest,
 )
 from edgepack.bundle.notices import write_notices
-from edgepack.bundle.place import placed_folder
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.records import Bundle, PreparedModel, RunnerArtifact, RuntimeArtifact, Target
-from edgepack.store import ENTRY_FILE
+from edgepack.store import ENTRY_FILE, disk_errors
 
 
 def assemble(
@@ -33,17 +32,16 @@ def assemble(
     model: PreparedModel,
     runtime: RuntimeArtifact,
     runner: RunnerArtifact,
-    destination: Path,
-    force: bool,
+    folder: Path,
     context: BuildContext,
 ) -> Bundle:
-    """Make the bundle's folder at ``destination``; it appears there when it is whole, or not at all.
+    """Lay a bundle out in an empty folder.
 
     Same inputs, same bytes: modes are 0755 and 0644, nothing in it tells the time or the host.
-    Raises ``OutputError`` when the destination exists (unless ``force``) or cannot be written, ``DiskFullError``,
-    ``FloorError`` when a file does not run on the target's platform, ``BundleError`` when a library is missing.
+    Raises ``OutputError`` when the folder cannot be written, ``DiskFullError``, ``FloorError`` when a file does not run
+    on the target's platform, ``BundleError`` when a library is missing.
     """
-    with placed_folder(destination, force=force) as folder:
+    with disk_errors(folder):
         _lay_runner(runner, folder)
         _lay_model(model, folder)
         for library in (runtime.library, *runtime.companions):
@@ -60,7 +58,7 @@ def assemble(
         write_manifest(folder, manifest)
         (folder / MANIFEST).chmod(0o644)
     context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
-    return Bundle(directory=destination, manifest=manifest)
+    return Bundle(directory=folder, manifest=manifest)
 
 
 def _lay_model(model: PreparedModel, folder: Path) -> None:

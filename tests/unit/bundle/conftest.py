@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.bundle.assemble import assemble
+from edgepack.bundle.place import placed_folder
 from edgepack.plugins.context import HostContext
 from edgepack.records import (
     Bundle,
@@ -198,7 +199,9 @@ def assembled(
         }
         if platform is not None:
             given["target"] = replace(given["target"], platform=platform)
-        return assemble(**given, destination=destination, force=force, context=context)
+        with placed_folder(destination, force=force) as folder:
+            made = assemble(**given, folder=folder, context=context)
+        return replace(made, directory=destination)
 
     return make
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from edgepack.bundle.archive import LARGEST_WINDOW, MTIME, pack, unpack, window_log
+from edgepack.bundle.archive import LARGEST_WINDOW, MTIME, archive_of, pack, unpack, window_log
 from edgepack.bundle.manifest import open_bundle
 from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.plugins.context import HostContext
@@ -53,7 +53,7 @@ def packed(path: Path, *entries: tuple[str, bytes | str]) -> Path:
 def test_the_archive_lies_beside_the_folder_and_unpacks_to_the_same_bundle(
     bundle: Bundle, tmp_path: Path, context: HostContext
 ) -> None:
-    archive = pack(bundle, context=context).archive
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive == bundle.directory.with_name("tiny.tar.zst")
     unpacked = unpack(archive, tmp_path / "elsewhere")
     assert unpacked == tmp_path / "elsewhere"
@@ -63,17 +63,17 @@ def test_the_archive_lies_beside_the_folder_and_unpacks_to_the_same_bundle(
 
 
 def test_two_folders_of_one_bundle_pack_to_the_same_bytes(assembled: Assembled, tmp_path: Path) -> None:
-    first = pack(assembled(tmp_path / "a" / "first"))
+    first = pack(assembled(tmp_path / "a" / "first"), tmp_path / "a" / "first.tar.zst")
     second = assembled(tmp_path / "b" / "second")
     for path in second.directory.rglob("*"):
         os.utime(path, (1e9, 1e9), follow_symlinks=False)
-    packed_again = pack(second)
+    packed_again = pack(second, archive_of(second.directory))
     assert first.archive is not None and packed_again.archive is not None
     assert first.archive.read_bytes() == packed_again.archive.read_bytes()
 
 
 def test_members_say_nothing_of_the_host(bundle: Bundle) -> None:
-    archive = pack(bundle).archive
+    archive = pack(bundle, archive_of(bundle.directory)).archive
     assert archive is not None
     found = members(archive)
     assert found[0].name == bundle.name
@@ -84,7 +84,7 @@ def test_members_say_nothing_of_the_host(bundle: Bundle) -> None:
 
 
 def test_the_system_s_tar_reads_it(bundle: Bundle, tmp_path: Path) -> None:
-    archive = pack(bundle).archive
+    archive = pack(bundle, archive_of(bundle.directory)).archive
     assert archive is not None
     (tmp_path / "out").mkdir()
     content = zstandard.ZstdDecompressor().stream_reader(archive.read_bytes()).read()
@@ -95,7 +95,7 @@ def test_the_system_s_tar_reads_it(bundle: Bundle, tmp_path: Path) -> None:
 def test_a_failed_pack_keeps_the_archive_that_was_there(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = pack(bundle).archive
+    archive = pack(bundle, archive_of(bundle.directory)).archive
     assert archive is not None
     before = archive.read_bytes()
 
@@ -104,14 +104,14 @@ def test_a_failed_pack_keeps_the_archive_that_was_there(
 
     monkeypatch.setattr("edgepack.bundle.archive._add", full)
     with pytest.raises(DiskFullError):
-        pack(bundle)
+        pack(bundle, archive_of(bundle.directory))
     assert archive.read_bytes() == before
     assert names_in(archive.parent) == ["tiny", "tiny.tar.zst"]
 
 
 @pytest.mark.parametrize("keep", [0, 10, 1000, -20])
 def test_an_archive_that_was_cut_off_is_refused(bundle: Bundle, tmp_path: Path, keep: int) -> None:
-    archive = pack(bundle).archive
+    archive = pack(bundle, archive_of(bundle.directory)).archive
     assert archive is not None
     archive.write_bytes(archive.read_bytes()[:keep])
     with pytest.raises(BundleError, match="damaged"):
@@ -120,7 +120,7 @@ def test_an_archive_that_was_cut_off_is_refused(bundle: Bundle, tmp_path: Path, 
 
 
 def test_a_changed_byte_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
-    archive = pack(bundle).archive
+    archive = pack(bundle, archive_of(bundle.directory)).archive
     assert archive is not None
     content = bytearray(archive.read_bytes())
     content[len(content) // 2] ^= 0x55
@@ -175,7 +175,7 @@ def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
 
 
 def test_an_existing_folder_is_not_unpacked_over(bundle: Bundle, tmp_path: Path) -> None:
-    archive = pack(bundle).archive
+    archive = pack(bundle, archive_of(bundle.directory)).archive
     assert archive is not None
     with pytest.raises(OutputError, match="exists already"):
         unpack(archive, bundle.directory)
