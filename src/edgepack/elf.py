@@ -142,6 +142,42 @@ def floor_of(folder: Path) -> str | None:
     return max(floors, key=version_key, default=None)
 
 
+def undefined_symbols(path: Path, *, versions: tuple[str, ...]) -> set[str]:
+    """Names of the symbols that a file asks of others under versions that begin with one of ``versions``."""
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+    from elftools.elf.sections import SymbolTableSection
+
+    with path.open("rb") as stream:
+        file = ELFFile(stream)
+        symbols = file.get_section_by_name(".dynsym")
+        indices = file.get_section_by_name(".gnu.version")
+        needs = file.get_section_by_name(".gnu.version_r")
+        if not (
+            isinstance(symbols, SymbolTableSection)
+            and isinstance(indices, GNUVerSymSection)
+            and isinstance(needs, GNUVerNeedSection)
+        ):
+            return set()
+        wanted = {
+            version["vna_other"]
+            for _, group in needs.iter_versions()
+            for version in group
+            if version.name.startswith(versions)
+        }
+        pairs = zip(symbols.iter_symbols(), indices.iter_symbols(), strict=True)
+        return {symbol.name for symbol, index in pairs if index["ndx"] in wanted}
+
+
+def rename_needed(path: Path, old: str, new: str) -> None:
+    """Let a file ask for another library; the name must be as long, so that nothing in the file moves."""
+    content = path.read_bytes()
+    before, after = (b"\0" + name.encode() + b"\0" for name in (old, new))
+    if len(before) != len(after) or content.count(before) != 1:
+        raise BundleError(f"{path} does not name {old} just once, or {new} is not as long")
+    path.write_bytes(content.replace(before, after))
+
+
 def weaken_undefined(path: Path, *, prefix: str) -> None:
     """Make undefined dynamic symbols whose names begin with ``prefix`` weak: a loader lets them be missing."""
     from elftools.elf.elffile import ELFFile

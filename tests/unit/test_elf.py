@@ -95,6 +95,28 @@ def test_a_weakened_symbol_may_be_missing(tmp_path: Path) -> None:
     assert kinds["absent_two"] == "U"
 
 
+@needs_gcc
+def test_a_needed_library_is_renamed_in_place(tmp_path: Path) -> None:
+    other = compile_library(
+        tmp_path, "libother.so.1", "int other(void) { return 1; }", "-Wl,-soname,libother.so.1"
+    )
+    path = compile_library(tmp_path, "libmine.so", "int other(void); int f(void) { return other(); }", other)
+    size = path.stat().st_size
+    elf.rename_needed(path, "libother.so.1", "libthird.so.9")
+    assert "libthird.so.9" in elf.needed_libraries(path)
+    assert path.stat().st_size == size
+    with pytest.raises(BundleError):
+        elf.rename_needed(path, "libthird.so.9", "libshort.so")
+
+
+def test_undefined_symbols_by_version() -> None:
+    import tokenizers
+
+    compiled = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
+    assert "_Znwm" in elf.undefined_symbols(compiled, versions=("GLIBCXX_",))
+    assert "_Znwm" not in elf.undefined_symbols(compiled, versions=("GLIBC_",))
+
+
 def test_this_python_is_for_this_machine() -> None:
     import platform
 

@@ -15,6 +15,7 @@ from edgepack.context import BuildContext
 from edgepack.elf import floor_of
 from edgepack.errors import EdgepackError, ProofError, ToolError
 from edgepack.records import RunnerArtifact
+from edgepack.runner.cxx_runtime import installed_compiler
 from edgepack.runner.licenses import write_licenses
 from edgepack.runner.pyinstaller import PROGRAM, freeze
 from edgepack.runner.python_library import python_library
@@ -57,6 +58,7 @@ def inputs() -> dict[str, str]:
         "schema": SCHEMA,
         "sources": digest.hexdigest(),
         "python": f"{sys.version} {platform.machine()} {sys.base_prefix}",
+        "compiler": installed_compiler() or "",
         "libc": " ".join(platform.libc_ver()),
         **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers")},
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.elf import elf_files
 from edgepack.errors import MissingToolError, ToolError
+from edgepack.runner.cxx_runtime import STAND_IN
 
 
 def write_licenses(program: Path, destination: Path, *, context: BuildContext) -> None:
@@ -32,9 +33,11 @@ def write_licenses(program: Path, destination: Path, *, context: BuildContext) -
 
 def shared_libraries(program: Path) -> list[str]:
     """Names of the system's libraries that were taken along, e.g. ``libz.so.1``."""
+    names = {path.name for path in elf_files(program)} - {STAND_IN}
     return sorted(
-        {path.name for path in elf_files(program) if path.name.startswith("lib") and ".so" in path.name}
-        - {path.name for path in program.rglob("libpython*")}
+        name
+        for name in names
+        if name.startswith("lib") and ".so" in name and not name.startswith("libpython")
     )
 
 

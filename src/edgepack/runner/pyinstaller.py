@@ -13,6 +13,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries, weaken_undefined
 from edgepack.errors import ToolError
+from edgepack.runner.cxx_runtime import replace_cxx_runtime
 from edgepack.tools import find
 
 PROGRAM = "embed"
@@ -61,6 +62,7 @@ def freeze(destination: Path, *, trim: Trim, python_library: Path, context: Buil
     if trim.encodings is not None:
         repack_base_library(made / INTERNAL / "base_library.zip", encodings=trim.encodings)
     strip_binaries(made, context=context)
+    replace_cxx_runtime(made / INTERNAL, work=work, context=context)
     join_program(made, context=context)
     set_modes(made)
     require_self_contained(made)
