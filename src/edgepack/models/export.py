@@ -15,6 +15,7 @@ import onnx
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.bert import write_bert
+from edgepack.models.graph_adapt import adapt_graph
 from edgepack.models.tensors import TensorFile, open_tensors
 from edgepack.records import ModelSource, Pooling
 from edgepack.store import written_beside
@@ -38,7 +39,7 @@ def export_onnx(source: ModelSource, destination: Path) -> Path:
     Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
     architecture or an operator that cannot be run.
     """
-    model = _from_graph(source) if source.onnx is not None else _from_weights(source)
+    model = adapt_graph(source) if source.onnx is not None else _from_weights(source)
     with written_beside(destination) as temporary:
         temporary.write_bytes(model.SerializeToString(deterministic=True))
     return destination
@@ -69,9 +70,3 @@ def architecture_of(config: Mapping[str, Any]) -> Callable[..., onnx.ModelProto]
             "and give edgepack the .onnx file",
         )
     return ARCHITECTURES[kind]
-
-
-def _from_graph(source: ModelSource) -> onnx.ModelProto:
-    from edgepack.models.graph_adapt import adapt_graph
-
-    return adapt_graph(source)

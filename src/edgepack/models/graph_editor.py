@@ -57,6 +57,19 @@ class GraphEditor:
         tensor = self.weights.get(name)
         return tensor is not None and tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2
 
+    def is_vector(self, name: str) -> bool:
+        """Whether a name is a float32 weight of one dimension."""
+        tensor = self.weights.get(name)
+        return tensor is not None and tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 1
+
+    def producer(self, value: str) -> onnx.NodeProto | None:
+        """The node of the model as it was that makes a value."""
+        return next((node for node in self.model.graph.node if value in node.output), None)
+
+    def consumers(self, value: str) -> list[onnx.NodeProto]:
+        """The nodes of the model as it was that take a value."""
+        return [node for node in self.model.graph.node if value in node.input]
+
     def array(self, name: str) -> npt.NDArray[Any]:
         """A weight's values."""
         array: npt.NDArray[Any] = numpy_helper.to_array(self.weights[name])

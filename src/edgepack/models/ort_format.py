@@ -15,7 +15,7 @@ from edgepack.models.ort_layout import settle_layout
 from edgepack.models.session import open_session, session_options
 from edgepack.store import written_beside
 
-Level = Literal["basic", "extended", "all"]
+Level = Literal["none", "basic", "extended", "all"]
 
 
 def convert_to_ort(
@@ -35,9 +35,13 @@ def convert_to_ort(
     import onnxruntime
 
     options = session_options()
-    options.graph_optimization_level = getattr(
-        onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}"
-    )
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = {
+        "none": levels.ORT_DISABLE_ALL,
+        "basic": levels.ORT_ENABLE_BASIC,
+        "extended": levels.ORT_ENABLE_EXTENDED,
+        "all": levels.ORT_ENABLE_ALL,
+    }[level]
     options.add_session_config_entry("session.save_model_format", "ORT")
     if runtime_optimizations:
         options.add_session_config_entry("optimization.minimal_build_optimizations", "save")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgepack.errors import ModelError, UnsupportedModelError
 
@@ -26,9 +26,9 @@ def session_options() -> onnxruntime.SessionOptions:
 
 
 def open_session(
-    model: Path | bytes, options: onnxruntime.SessionOptions | None = None
+    model: Path | bytes, options: onnxruntime.SessionOptions | None = None, *, name: str | None = None
 ) -> onnxruntime.InferenceSession:
-    """A session on the CPU provider.
+    """A session on the CPU provider; errors call the model ``name``, or as its file is called.
 
     Raises ``UnsupportedModelError`` when no kernel implements one of the model's operators, ``ModelError`` when the
     file is no model or is damaged.
@@ -45,20 +45,19 @@ def open_session(
     except Exception as error:  # the binding raises a class of its own for each status
         if not type(error).__module__.startswith("onnxruntime"):
             raise
-        raise _refusal(model, error) from error
+        raise _refusal(name or ("the model" if isinstance(model, bytes) else model.name), error) from error
 
 
-def _refusal(model: Path | bytes, error: Exception) -> ModelError | UnsupportedModelError:
-    name = "the model" if isinstance(model, bytes) else model.name
+def _refusal(name: str, error: Exception) -> ModelError | UnsupportedModelError:
     text = str(error)
     if (operator := _missing_operator(text)) is not None:
         return UnsupportedModelError(
             f"{name} uses operator {operator}, which no kernel of ONNX Runtime implements",
             hint="export the model without it, or with another opset",
         )
-    last = text.strip().splitlines()[-1]
+    reason = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text.strip().splitlines()[-1])
     return ModelError(
-        f"{name} is not a model that ONNX Runtime can load: {last}",
+        f"{name} is not a model that ONNX Runtime can load: {reason}",
         hint="the file is damaged, or was made by a newer exporter",
     )
 
@@ -72,8 +71,3 @@ def _missing_operator(text: str) -> str | None:
         if found := re.search(pattern, text):
             return found[1]
     return None
-
-
-def input_names(session: Any) -> tuple[str, ...]:
-    """Names of a session's inputs, in the graph's order."""
-    return tuple(each.name for each in session.get_inputs())

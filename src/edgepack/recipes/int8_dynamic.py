@@ -8,6 +8,7 @@ its neighbours in the batch; here every token has a scale of its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,8 @@ import onnx
 from onnx import TensorProto
 
 from edgepack.models.graph_editor import GraphEditor, edit
-from edgepack.recipes.recipe import Recipe
+from edgepack.recipes.integers import LARGEST, WeightRange, quantized_columns, quantized_rows
+from edgepack.recipes.recipe import Note, Recipe
 from edgepack.records import Pass
 
 Activations = Literal["token", "tensor"]
@@ -25,79 +27,138 @@ RECIPE = Recipe(
     summary="int8 weights and embedding tables, every token's activations quantized at run time",
     passes=(
         Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
+        Pass(name="smooth"),
         Pass(name="int8-dynamic"),
     ),
 )
 
-LARGEST = 127
-"""Weights are symmetric: -127 to 127."""
-MIDDLE = 128
-"""What zero is among uint8 activations."""
 MICROSOFT = "com.microsoft"
+MIDDLE = 128
+"""What zero is among uint8 activations that may be negative."""
+HIGHEST = 255
+LOWEST = {"BiasGelu": 0.1701, "Gelu": 0.1701, "FastGelu": 0.1701, "Relu": 0.0}
+"""Operator → how far below zero what it makes can be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantizer:
+    """One run of the pass."""
+
+    editor: GraphEditor
+    activations: Activations
+    weight_range: WeightRange
+    corrections: dict[str, np.ndarray] = field(default_factory=dict)
+    """Value → what is still to be added to it, float32 [outputs]; whoever takes the value adds it to its bias."""
 
 
 def int8_dynamic(
     model: onnx.ModelProto,
+    note: Note,
     *,
     activations: Activations = "token",
     tables: bool = True,
-    reduce_range: bool = False,
+    weight_range: WeightRange = "paired",
 ) -> onnx.ModelProto:
     """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
 
-    ``activations`` is ``token`` (one scale for each token: exact for any batch) or ``tensor`` (one for all: faster by
-    a little, and a text's vector depends on the batch). ``tables`` says whether embedding tables are quantized too.
-    ``reduce_range`` keeps weights to seven bits, for processors that add up products in 16 bits (AVX2 without VNNI).
+    ``activations`` is ``token`` (one scale for each token: the same for any batch) or ``tensor`` (one for all: a little
+    faster, and a text's vector depends on the batch). ``tables`` says whether embedding tables are quantized too.
+    ``weight_range`` is explained at its type.
     """
-    editor = edit(model)
-    largest = LARGEST // 2 if reduce_range else LARGEST
-    for node in editor.take_nodes():
-        if node.op_type == "MatMul" and editor.is_matrix(node.input[1]):
-            _quantize_matmul(editor, node, activations, largest)
+    run = Quantizer(editor=edit(model), activations=activations, weight_range=weight_range)
+    for node in run.editor.take_nodes():
+        if node.op_type == "MatMul" and run.editor.is_matrix(node.input[1]):
+            _quantize_matmul(run, node)
         elif node.op_type == "Attention" and activations == "tensor":
-            _quantize_attention(editor, node, largest)
-        elif node.op_type == "Gather" and tables and editor.is_matrix(node.input[0]):
-            _quantize_table(editor, node)
+            _quantize_attention(run, node)
+        elif node.op_type == "Gather" and tables and run.editor.is_matrix(node.input[0]):
+            _quantize_table(run.editor, node)
         else:
-            editor.keep(node)
-    return editor.finish()
+            run.editor.keep(_corrected(run, node))
+    return run.editor.finish()
 
 
-def _quantize_matmul(
-    editor: GraphEditor, node: onnx.NodeProto, activations: Activations, largest: int
-) -> None:
+def _quantize_matmul(run: Quantizer, node: onnx.NodeProto) -> None:
+    if run.activations == "tensor":
+        _matmul_by_tensor(run, node)
+    elif (lowest := _lowest(run, node)) is not None:
+        _matmul_by_token(run, node, lowest)
+    else:
+        _matmul_by_token(run, node, None)
+
+
+def _matmul_by_tensor(run: Quantizer, node: onnx.NodeProto) -> None:
+    vector, weight = node.input
+    matrix, scales, zeros = _quantized_matrix(run, weight)
+    quantized, scale, zero = _quantized_tensor(run.editor, vector)
+    run.editor.add(
+        "MatMulIntegerToFloat",
+        [quantized, matrix, scale, scales, zero, zeros],
+        list(node.output),
+        name=node.name,
+        domain=MICROSOFT,
+    )
+
+
+def _matmul_by_token(run: Quantizer, node: onnx.NodeProto, lowest: float | None) -> None:
+    """``lowest`` is how far below zero the activations can be, when all 256 steps can be spent above that."""
+    editor = run.editor
     vector, weight, output = node.input[0], node.input[1], node.output[0]
-    matrix, scales = _quantized_columns(editor, weight, largest)
-    zeros = editor.weight(f"{weight}.zeros", np.zeros(editor.array(weight).shape[1], np.int8))
-    if activations == "tensor":
-        quantized, scale, zero = _quantized_tensor(editor, vector)
-        editor.add(
-            "MatMulIntegerToFloat",
-            [quantized, matrix, scale, scales, zero, zeros],
-            [output],
-            name=node.name,
-            domain=MICROSOFT,
-        )
-        return
-    quantized, ranges = _quantized_tokens(editor, vector)
-    step = editor.weight("token.step", np.array(1 / LARGEST, np.float32))
-    middle = editor.weight("token.middle", np.array(MIDDLE, np.uint8))
+    matrix, scales, zeros = _quantized_matrix(run, weight)
+    quantized, ranges, step, zero = _quantized_tokens(editor, vector, lowest)
     product = editor.add(
         "MatMulIntegerToFloat",
-        [quantized, matrix, step, scales, middle, zeros],
+        [quantized, matrix, step, scales, zero, zeros],
         [f"{output}.unscaled"],
         name=f"{node.name}.unscaled",
         domain=MICROSOFT,
     )
     editor.add("Mul", [product, ranges], [output], name=node.name)
+    if lowest:
+        columns = editor.array(matrix).astype(np.float32) * editor.array(scales)
+        run.corrections[output] = (-lowest * columns.sum(axis=0, dtype=np.float64)).astype(np.float32)
 
 
-def _quantize_attention(editor: GraphEditor, node: onnx.NodeProto, largest: int) -> None:
+def _lowest(run: Quantizer, node: onnx.NodeProto) -> float | None:
+    """How far below zero a product's activations can be, when that is known and the product can be corrected for it."""
+    made_by = run.editor.producer(node.input[0])
+    takers = run.editor.consumers(node.output[0])
+    if made_by is None or made_by.op_type not in LOWEST or len(takers) != 1:
+        return None
+    if _bias_place(run.editor, takers[0], node.output[0]) is None:
+        return None
+    return LOWEST[made_by.op_type]
+
+
+def _bias_place(editor: GraphEditor, node: onnx.NodeProto, value: str) -> int | None:
+    """Which input of a node is a constant bias that is added to ``value``."""
+    if node.op_type == "SkipLayerNormalization" and len(node.input) == 5 and value == node.input[0]:
+        return 4 if editor.is_vector(node.input[4]) else None
+    if node.op_type == "Add":
+        place = 1 if node.input[0] == value else 0
+        return place if editor.is_vector(node.input[place]) else None
+    return None
+
+
+def _corrected(run: Quantizer, node: onnx.NodeProto) -> onnx.NodeProto:
+    """The node with what its input still lacks added to its bias."""
+    for value in node.input:
+        if value in run.corrections:
+            place = _bias_place(run.editor, node, value)
+            assert place is not None
+            bias = run.editor.array(node.input[place]) + run.corrections[value]
+            changed = onnx.NodeProto()
+            changed.CopyFrom(node)
+            changed.input[place] = run.editor.weight(f"{value}.bias", bias)
+            return changed
+    return node
+
+
+def _quantize_attention(run: Quantizer, node: onnx.NodeProto) -> None:
     vector, weight, bias, mask = node.input[:4]
-    matrix, scales = _quantized_columns(editor, weight, largest)
-    zeros = editor.weight(f"{weight}.zeros", np.zeros(editor.array(weight).shape[1], np.int8))
-    quantized, scale, zero = _quantized_tensor(editor, vector)
-    editor.add(
+    matrix, scales, zeros = _quantized_matrix(run, weight)
+    quantized, scale, zero = _quantized_tensor(run.editor, vector)
+    run.editor.add(
         "QAttention",
         [quantized, matrix, bias, scale, scales, mask, zero, zeros],
         list(node.output),
@@ -110,9 +171,8 @@ def _quantize_attention(editor: GraphEditor, node: onnx.NodeProto, largest: int)
 def _quantize_table(editor: GraphEditor, node: onnx.NodeProto) -> None:
     """int8 rows and their scales are gathered, then multiplied: the table itself is never expanded."""
     table, ids, output = node.input[0], node.input[1], node.output[0]
-    values = editor.array(table)
-    scales = _scales(values, axis=1, largest=LARGEST)
-    rows = editor.weight(f"{table}.int8", _rounded(values / scales))
+    values, scales = quantized_rows(editor.array(table))
+    rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")
     factor = editor.add("Gather", [factors, ids], [f"{output}.scale"], name=f"{node.name}.scale")
@@ -122,46 +182,51 @@ def _quantize_table(editor: GraphEditor, node: onnx.NodeProto) -> None:
     editor.add("Mul", [value, factor], [output], name=node.name)
 
 
-def _quantized_columns(editor: GraphEditor, weight: str, largest: int) -> tuple[str, str]:
-    """A matrix [inputs, outputs] as int8, and its scales [outputs]."""
-    values = editor.array(weight)
-    scales = _scales(values, axis=0, largest=largest)
-    matrix = editor.weight(f"{weight}.int8", _rounded(values / scales))
-    factors = editor.weight(f"{weight}.scales", scales.reshape(-1))
-    return matrix, factors
-
-
-def _scales(values: np.ndarray, *, axis: int, largest: int) -> np.ndarray:
-    ranges = np.abs(values).max(axis=axis, keepdims=True)
-    scales: np.ndarray = (np.where(ranges > 0, ranges, 1) / largest).astype(np.float32)
-    return scales
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(values), -LARGEST, LARGEST).astype(np.int8)
+def _quantized_matrix(run: Quantizer, weight: str) -> tuple[str, str, str]:
+    """A matrix [inputs, outputs] as int8, its scales [outputs] and its zero points, which are zero."""
+    values, scales = quantized_columns(run.editor.array(weight), run.weight_range)
+    return (
+        run.editor.weight(f"{weight}.int8", values),
+        run.editor.weight(f"{weight}.scales", scales),
+        run.editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8)),
+    )
 
 
 def _quantized_tensor(editor: GraphEditor, vector: str) -> tuple[str, str, str]:
-    """uint8 values, their one scale and zero point; made once for all the matrices that the tensor goes into."""
+    """uint8 values, their one scale and zero point; made once for all the matrices that the tensor meets."""
     names = (f"{vector}.uint8", f"{vector}.scale", f"{vector}.zero")
     if not editor.is_made(names[0]):
         editor.add("DynamicQuantizeLinear", [vector], list(names), name=f"{vector}.quantize")
     return names
 
 
-def _quantized_tokens(editor: GraphEditor, vector: str) -> tuple[str, str]:
-    """uint8 values [batch, sequence, hidden] around 128, and every token's range [batch, sequence, 1]."""
+def _quantized_tokens(editor: GraphEditor, vector: str, lowest: float | None) -> tuple[str, str, str, str]:
+    """uint8 values [batch, sequence, hidden], every token's range [batch, sequence, 1], their step and zero point.
+
+    Made once for all the matrices that the vectors meet.
+    """
     quantized, ranges = f"{vector}.uint8", f"{vector}.range"
+    signed = lowest is None
+    step = editor.weight(
+        f"token.step_{'signed' if signed else 'unsigned'}", _float(1 / LARGEST if signed else 1 / HIGHEST)
+    )
+    zero = editor.weight(
+        f"token.zero_{'signed' if signed else 'unsigned'}", np.array(MIDDLE if signed else 0, np.uint8)
+    )
     if editor.is_made(quantized):
-        return quantized, ranges
-    sizes = editor.add("Abs", [vector], [f"{vector}.sizes"], name=f"{vector}.sizes")
+        return quantized, ranges, step, zero
+    if lowest:
+        below = editor.weight("token.lowest", _float(lowest))
+        vector = editor.add("Add", [vector, below], [f"{vector}.raised"], name=f"{vector}.raised")
+    sizes = editor.add("Abs", [vector], [f"{vector}.sizes"], name=f"{vector}.sizes") if signed else vector
     largest = editor.add(
         "ReduceMax", [sizes], [f"{vector}.largest"], name=f"{vector}.largest", axes=[-1], keepdims=1
     )
-    floor = editor.weight("token.floor", np.array(1e-12, np.float32))
-    editor.add("Max", [largest, floor], [ranges], name=ranges)
+    editor.add("Max", [largest, editor.weight("token.floor", _float(1e-12))], [ranges], name=ranges)
     shares = editor.add("Div", [vector, ranges], [f"{vector}.shares"], name=f"{vector}.shares")
-    step = editor.weight("token.step", np.array(1 / LARGEST, np.float32))
-    middle = editor.weight("token.middle", np.array(MIDDLE, np.uint8))
-    editor.add("QuantizeLinear", [shares, step, middle], [quantized], name=quantized)
-    return quantized, ranges
+    editor.add("QuantizeLinear", [shares, step, zero], [quantized], name=quantized)
+    return quantized, ranges, step, zero
+
+
+def _float(value: float) -> np.ndarray:
+    return np.array(value, np.float32)

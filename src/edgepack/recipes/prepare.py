@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
+from edgepack.models.fuse import fused_operators
 from edgepack.models.graph_writer import OUTPUT
 from edgepack.models.ort_format import convert_to_ort
 from edgepack.models.reference import exported_model
-from edgepack.models.session import input_names, open_session
 from edgepack.models.source_key import source_key
 from edgepack.recipes.precision import is_batch_dependent, precision_of
 from edgepack.recipes.registry import passes_of, transform_of
-from edgepack.records import ModelOptions, ModelSource, Pass, PreparedModel
+from edgepack.records import ModelFormat, ModelOptions, ModelSource, Operators, Pass, PreparedModel
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
 
 PREPARE_SCHEMA = "1"
 """Changes whenever the same source and recipe would give another file than before."""
+
+FACTS = "facts.json"
+FIXED = "all.ort"
+"""The same model with every optimization applied, for formats that a device optimizes further."""
+UNOPTIMIZED = "none.ort"
 
 
 def prepare_model(source: ModelSource, *, options: ModelOptions, context: BuildContext) -> PreparedModel:
@@ -34,10 +39,9 @@ def prepare_model(source: ModelSource, *, options: ModelOptions, context: BuildC
     ``UnsupportedModelError`` for a model that cannot be taken.
     """
     passes = passes_of(options.recipe)
-    name = "model.onnx" if options.format == "onnx" else "model.ort"
 
     def make(folder: Path) -> None:
-        _make(source, passes, options, folder, context=context)
+        _make(source, passes, options.format, folder, context=context)
 
     inputs = {
         **source_key(source),
@@ -47,56 +51,83 @@ def prepare_model(source: ModelSource, *, options: ModelOptions, context: BuildC
         "prepare": PREPARE_SCHEMA,
     }
     folder = context.store.cached("prepared", inputs, make)
-    prepared = _describe(folder / name, source, passes, options)
-    context.note(summary(prepared))
+    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    prepared = _describe(folder, source, passes, options.format, facts)
+    context.note(summary(prepared, facts))
     return prepared
 
 
 def _make(
-    source: ModelSource, passes: Iterable[Pass], options: ModelOptions, folder: Path, *, context: BuildContext
+    source: ModelSource,
+    passes: tuple[Pass, ...],
+    model_format: ModelFormat,
+    folder: Path,
+    *,
+    context: BuildContext,
 ) -> None:
     model = onnx.load(str(exported_model(source, context=context)))
+    notes: list[str] = []
     for step in passes:
-        model = transform_of(step)(model, **step.parameters)
-    if options.format == "onnx":
-        (folder / "model.onnx").write_bytes(model.SerializeToString(deterministic=True))
-        convert_to_ort(model, folder / "needs.ort")
+        model = transform_of(step)(model, notes.append, **step.parameters)
+    _write(model, model_format, folder)
+    facts = {
+        "precision": precision_of(model),
+        "batch_dependent": is_batch_dependent(model),
+        "fused": bool(fused_operators(model)),
+        "inputs": [each.name for each in model.graph.input],
+        "notes": notes,
+    }
+    (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _write(model: onnx.ModelProto, model_format: ModelFormat, folder: Path) -> None:
+    if model_format == "ort":
+        convert_to_ort(model, folder / "model.ort")
+        return
+    if model_format == "ort-runtime-opt":
+        convert_to_ort(model, folder / "model.ort", runtime_optimizations=True)
     else:
-        convert_to_ort(model, folder / "model.ort", runtime_optimizations=options.format == "ort-runtime-opt")
-    facts = {"precision": precision_of(model), "batch_dependent": is_batch_dependent(model)}
-    (folder / "facts.json").write_text(json.dumps(facts))
+        (folder / "model.onnx").write_bytes(model.SerializeToString(deterministic=True))
+        convert_to_ort(model, folder / UNOPTIMIZED, level="none")
+    convert_to_ort(model, folder / FIXED)
+
+
+def _needs(folder: Path) -> Operators:
+    """Of every form that the model takes on the device, from the file's own to the fully optimized one."""
+    from edgepack.foundry.operators import operators_of_ort_model, union
+
+    return union(operators_of_ort_model(file) for file in sorted(folder.glob("*.ort")))
 
 
 def _describe(
-    file: Path, source: ModelSource, passes: tuple[Pass, ...], options: ModelOptions
+    folder: Path,
+    source: ModelSource,
+    passes: tuple[Pass, ...],
+    model_format: ModelFormat,
+    facts: Mapping[str, Any],
 ) -> PreparedModel:
-    from edgepack.foundry.operators import operators_of_ort_model
-
-    facts = json.loads((file.parent / "facts.json").read_text())
-    converted = file.parent / "needs.ort" if options.format == "onnx" else file
     return PreparedModel(
-        file=file,
-        format=options.format,
+        file=folder / ("model.onnx" if model_format == "onnx" else "model.ort"),
+        format=model_format,
         precision=facts["precision"],
         recipe=", ".join(["pool", *map(in_words, passes)]),
-        needs=operators_of_ort_model(converted),
+        needs=_needs(folder),
         source=source,
-        inputs=input_names(open_session(file)),
+        inputs=tuple(facts["inputs"]),
         output=OUTPUT,
         batch_dependent=facts["batch_dependent"],
     )
 
 
 def in_words(step: Pass) -> str:
-    """A pass as a person writes it, e.g. ``int8-dynamic(reduce_range=true)``."""
+    """A pass as a person writes it, e.g. ``int8-dynamic(tables=false)``."""
     if not step.parameters:
         return step.name
     pairs = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(step.parameters.items()))
     return f"{step.name}({pairs})"
 
 
-def summary(prepared: PreparedModel) -> str:
+def summary(prepared: PreparedModel, facts: Mapping[str, Any]) -> str:
     """In a few words, e.g. ``fused, pooled, int8 … 22.9 MB .ort``."""
-    fused = "fused, " if "fuse" in prepared.recipe else ""
-    size = prepared.file.stat().st_size / 1e6
-    return f"{fused}pooled, {prepared.precision} … {size:.1f} MB {prepared.file.suffix}"
+    done = ["fused"] * bool(facts["fused"]) + ["pooled", prepared.precision, *facts["notes"]]
+    return f"{', '.join(done)} … {prepared.file.stat().st_size / 1e6:.1f} MB {prepared.file.suffix}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgepack.records import Pass
+
+Note = Callable[[str], None]
+"""How a pass says that it did something else than what its name promises."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,9 @@ RECIPES: Mapping[str, str] = {
 PASSES: Mapping[str, str] = {
     "fuse": "edgepack.models.fuse:fuse",
     "int8-dynamic": "edgepack.recipes.int8_dynamic:int8_dynamic",
+    "smooth": "edgepack.recipes.smooth:smooth",
 }
-"""Name → function ``(model, *, parameters) -> model``."""
+"""Name → function ``(model, note, *, parameters) -> model``."""
 
 
 def recipe_named(name: str) -> Recipe:
@@ -53,7 +54,7 @@ def passes_of(recipe: str | tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 
 def transform_of(step: Pass) -> Transform:
-    """The function of a pass, ``(model, **parameters) -> model``."""
+    """The function of a pass, ``(model, note, **parameters) -> model``."""
     if step.name not in PASSES:
         raise TargetError(
             f"there is no pass {step.name!r}{nearest(step.name, PASSES)}",

@@ -1,0 +1,71 @@
+"""Token sequences for trying a graph out: no text and no tokenizer, only what the graph itself says of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+Feed = dict[str, npt.NDArray[np.int64]]
+
+SEED = 20
+LONGEST = 40
+VOCABULARY_WHEN_UNKNOWN = 100
+
+
+def padded_batch(model: onnx.ModelProto) -> Feed:
+    """Inputs that try padding on the right and different lengths; int64 [4, up to 12]."""
+    longest = min(12, longest_sequence(model))
+    lengths = np.maximum(np.array([longest, longest // 2, longest // 4, 1]), 1)
+    mask = (np.arange(longest)[None, :] < lengths[:, None]).astype(np.int64)
+    ids = np.random.default_rng(SEED).integers(0, vocabulary(model), mask.shape) * mask
+    return _feed(model, ids, mask)
+
+
+def random_tokens(model: onnx.ModelProto, count: int) -> Iterator[Feed]:
+    """Inputs of ``count`` sequences of different lengths, each alone; int64 [1, length]."""
+    random = np.random.default_rng(SEED)
+    longest = min(LONGEST, longest_sequence(model))
+    for _ in range(count):
+        length = int(random.integers(min(4, longest), longest + 1))
+        ids = random.integers(0, vocabulary(model), (1, length))
+        yield _feed(model, ids, np.ones_like(ids))
+
+
+def vocabulary(model: onnx.ModelProto) -> int:
+    """Rows of the table that ``input_ids`` picks from."""
+    rows = [_rows(model, table) for table, ids in _lookups(model) if ids == "input_ids"]
+    return min((count for count in rows if count), default=VOCABULARY_WHEN_UNKNOWN)
+
+
+def longest_sequence(model: onnx.ModelProto) -> int:
+    """Rows of the smallest table that something else than an input picks from: the position table."""
+    named = {each.name for each in model.graph.input}
+    rows = [_rows(model, table) for table, ids in _lookups(model) if ids not in named]
+    return min((count for count in rows if count > 1), default=LONGEST)
+
+
+def _feed(model: onnx.ModelProto, ids: npt.NDArray[np.int64], mask: npt.NDArray[np.int64]) -> Feed:
+    values = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    return {each.name: values[each.name] for each in model.graph.input if each.name in values}
+
+
+def _lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
+    """Table and ids of every lookup; ids that are only cast count as what they were cast from."""
+    cast = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Cast"}
+    for node in model.graph.node:
+        if node.op_type == "Gather":
+            yield node.input[0], cast.get(node.input[1], node.input[1])
+        elif node.op_type == "EmbedLayerNormalization":
+            yield node.input[2], cast.get(node.input[0], node.input[0])
+            yield node.input[3], ""
+
+
+def _rows(model: onnx.ModelProto, table: str) -> int:
+    """Rows of a table of weights, or 0 when it is none."""
+    for tensor in model.graph.initializer:
+        if tensor.name == table and len(tensor.dims) == 2:
+            return int(tensor.dims[0])
+    return 0
