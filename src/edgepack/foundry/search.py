@@ -8,6 +8,8 @@ from pathlib import Path
 
 _KERNEL = re.compile(r"k\w+?ExecutionProvider_(\w+?)_k\w+?Domain_ver")
 _STRUCTORS = ("C1", "C2", "D0", "D1", "D2")
+_FEW = 8
+"""More candidates than this say little: others are tried first."""
 _NESTED = re.compile(r"_Z(?:T[VTIS]|GV)?(?:L)?N?[KVRO]*")
 
 
@@ -19,15 +21,14 @@ def may_define(
     for name, path in candidates.items():
         if name not in cache:
             cache[name] = path.read_text(encoding="utf-8", errors="replace")
-    found: set[str] = set()
+    telling: set[str] = set()
+    vague: set[str] = set()
     for symbol in symbols:
-        patterns = _patterns(symbol)
-        for pattern in patterns:
-            fitting = {name for name in candidates if pattern.search(cache[name])}
-            if fitting:
-                found |= fitting
+        for pattern in _patterns(symbol):
+            if fitting := {name for name in candidates if pattern.search(cache[name])}:
+                (telling if len(fitting) <= _FEW else vague).update(fitting)
                 break
-    return found
+    return telling or vague
 
 
 def identifiers(symbol: str) -> list[str]:
@@ -55,5 +56,10 @@ def _patterns(symbol: str) -> list[re.Pattern[str]]:
     if not names:
         return []
     last = names[-1]
-    owned = [re.compile(rf"\b{names[-2]}(?:<[^;{{}}]*?>)?::~?{last}\b")] if len(names) > 1 else []
-    return [*owned, re.compile(rf"\b{last}\b\s*[(<={{\[]")]
+    patterns = [rf"\b{names[-2]}(?:<[^;{{}}]*?>)?::~?{last}\b"] if len(names) > 1 else []
+    if symbol.startswith(("_ZTV", "_ZTT")):
+        # A class's table is where its first own virtual function is.
+        patterns.append(rf"\b{last}(?:<[^;{{}}]*?>)?::~?\w+\s*\(")
+    # A function defined at the beginning of a line, then anything that is called or set up.
+    patterns += [rf"(?m)^[A-Za-z_][^\n;=]*\b{last}\s*\(", rf"\b{last}\b\s*[(<={{\[]"]
+    return [re.compile(pattern) for pattern in patterns]
