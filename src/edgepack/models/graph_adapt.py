@@ -72,7 +72,7 @@ def _take_inputs(model: onnx.ModelProto, file: Path) -> None:
 def _require_dynamic(value: onnx.ValueInfoProto, file: Path) -> None:
     sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
     if any(sizes):
-        shape = " × ".join(str(size) if size else "any" for size in sizes)
+        shape = " x ".join(str(size) if size else "any" for size in sizes)
         raise UnsupportedModelError(
             f"{file.name} takes {value.name} of the fixed size {shape} only",
             hint="export the model with dynamic axes for batch and sequence",

@@ -1,0 +1,182 @@
+"""What a model is made of, and which recipe fits it: ``edgepack inspect MODEL``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import onnx
+from onnx import TensorProto
+
+from edgepack.models.fuse import fuse, fused_operators
+from edgepack.models.reference import exported_model
+from edgepack.records import FileDigest, ModelSource, Pooling
+
+if TYPE_CHECKING:
+    from edgepack.context import BuildContext
+
+SCHEMA = 1
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+EMBEDDINGS, MATRICES, OTHERS = "embeddings", "matrices", "norms and biases"
+QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "MatMulInteger", "DynamicQuantizeLinear", "QLinearMatMul")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One kind of weights."""
+
+    name: str
+    parameters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorCount:
+    """How often a graph uses an operator."""
+
+    domain: str
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphInput:
+    """An input; a size that is free is a name."""
+
+    name: str
+    shape: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """What is known of a model before a recipe has touched it."""
+
+    name: str
+    origin: str
+    license: str | None
+    architecture: str
+    dimension: int
+    max_length: int
+    pooling: Pooling
+    opset: int
+    inputs: tuple[GraphInput, ...]
+    dynamic: bool
+    """Whether any batch size and any number of tokens can be run."""
+    parts: tuple[Part, ...]
+    operators: tuple[OperatorCount, ...]
+    """Of the exported graph, the most frequent first."""
+    fused_operators: tuple[OperatorCount, ...]
+    """Of the same graph after fusion."""
+    files: tuple[FileDigest, ...]
+    recipe: str
+    """The recommended one."""
+    reason: str
+    hindrances: tuple[str, ...] = ()
+    """What keeps the model from being as small or as fast as others, in words."""
+
+    @property
+    def parameters(self) -> int:
+        return sum(part.parameters for part in self.parts)
+
+
+def inspect_model(source: ModelSource, *, context: BuildContext) -> Inspection:
+    """Export a model and look at its graph, as it is and fused.
+
+    Raises ``ModelError`` and ``UnsupportedModelError`` as ``export_onnx`` does.
+    """
+    model = onnx.load(str(exported_model(source, context=context)))
+    notes: list[str] = []
+    fused = fuse(model, notes.append)
+    if not notes and not _has_attention(fused):
+        notes.append("its attention is not of a shape that can be fused: more operators, slower")
+    parts = _parts(model)
+    recipe, reason = _recommend(model, parts)
+    return Inspection(
+        name=source.name,
+        origin=source.origin,
+        license=source.license,
+        architecture=_architecture(source),
+        dimension=source.dimension,
+        max_length=source.max_length,
+        pooling=source.pooling,
+        opset=next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx")),
+        inputs=_inputs(model),
+        dynamic=all(not size.isdigit() for each in _inputs(model) for size in each.shape),
+        parts=parts,
+        operators=_operators(model),
+        fused_operators=_operators(fused),
+        files=source.files,
+        recipe=recipe,
+        reason=reason,
+        hindrances=tuple(notes),
+    )
+
+
+def as_dict(inspection: Inspection) -> dict[str, Any]:
+    """The inspection as plain data (schema 1)."""
+    plain = asdict(inspection)
+    plain["inputs"] = [{"name": each.name, "shape": list(each.shape)} for each in inspection.inputs]
+    for name in ("parts", "operators", "fused_operators", "files", "hindrances"):
+        plain[name] = list(plain[name])
+    return {"schema": SCHEMA, **plain, "parameters": inspection.parameters}
+
+
+def _architecture(source: ModelSource) -> str:
+    named: Sequence[str] = source.config.get("architectures") or ()
+    return named[0] if named else str(source.config.get("model_type") or "an ONNX graph")
+
+
+def _inputs(model: onnx.ModelProto) -> tuple[GraphInput, ...]:
+    return tuple(
+        GraphInput(
+            name=each.name,
+            shape=tuple(dim.dim_param or str(dim.dim_value) for dim in each.type.tensor_type.shape.dim),
+        )
+        for each in model.graph.input
+    )
+
+
+def _operators(model: onnx.ModelProto) -> tuple[OperatorCount, ...]:
+    counts = Counter((node.domain or "ai.onnx", node.op_type) for node in model.graph.node)
+    return tuple(
+        OperatorCount(domain=domain, name=name, count=count)
+        for (domain, name), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
+
+
+def _parts(model: onnx.ModelProto) -> tuple[Part, ...]:
+    """Weights by what they are used for."""
+    tables = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
+    sizes = Counter({EMBEDDINGS: 0, MATRICES: 0, OTHERS: 0})
+    for tensor in model.graph.initializer:
+        if tensor.data_type not in FLOATS or not tensor.dims:
+            continue
+        matrix = EMBEDDINGS if tensor.name in tables else MATRICES
+        sizes[matrix if len(tensor.dims) > 1 else OTHERS] += _elements(tensor)
+    return tuple(Part(name=name, parameters=count) for name, count in sizes.items())
+
+
+def _elements(tensor: onnx.TensorProto) -> int:
+    count = 1
+    for size in tensor.dims:
+        count *= size
+    return count
+
+
+def _has_attention(fused: onnx.ModelProto) -> bool:
+    return bool({"Attention", "MultiHeadAttention"} & fused_operators(fused).keys())
+
+
+def _recommend(model: onnx.ModelProto, parts: Sequence[Part]) -> tuple[str, str]:
+    """A recipe, and why."""
+    if found := next((node.op_type for node in model.graph.node if node.op_type in QUANTIZED), None):
+        return "fp32", f"it is quantized already ({found}) and is taken as it is"
+    sizes = {part.name: part.parameters for part in parts}
+    quantized = sizes[EMBEDDINGS] + sizes[MATRICES]
+    total = sum(sizes.values())
+    before, after = 4 * total, quantized + 4 * (total - quantized)
+    return "int8", (
+        f"about {after / 1e6:.1f} MB instead of {before / 1e6:.1f}: "
+        f"{quantized / max(total, 1):.1%} of the parameters are in matrices and tables, which become int8"
+    )
