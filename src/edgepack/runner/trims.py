@@ -16,8 +16,8 @@ UNUSED = (
     "_multibytecodec _py_abc _pydecimal _strptime _threading_local ast base64 bisect calendar contextlib "
     "contextvars copy csv dataclasses datetime decimal dis fnmatch fractions getopt gzip hashlib importlib.abc "
     "importlib.metadata importlib.readers importlib.resources importlib.util inspect ipaddress logging numbers "
-    "opcode pathlib pickle pprint py_compile quopri random resource selectors shutil sre_compile sre_constants "
-    "sre_parse statistics string stringprep tempfile threading token tokenize tracemalloc typing unicodedata"
+    "opcode pathlib pickle pprint py_compile quopri random resource selectors shutil "
+    "statistics string stringprep tempfile threading token tokenize tracemalloc typing unicodedata"
 )
 """Imported by something that is imported by something, in functions that the program never calls."""
 
@@ -28,6 +28,6 @@ LEAN = Trim(
     encodings=("ascii", "cp437", "latin_1", "utf_8"),
     drop_hooks=True,
 )
-SAFE = Trim(name="safe", excludes=tuple(sorted(HEAVY.split())))
+SAFE = Trim(name="safe", excludes=tuple(sorted(HEAVY.split())), drop_hooks=True)
 WHOLE = Trim(name="whole")
 TRIMS = (LEAN, SAFE, WHOLE)

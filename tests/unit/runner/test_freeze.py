@@ -19,8 +19,10 @@ from edgepack.records import RunnerArtifact
 from edgepack.runner import freeze, smoke
 from edgepack.runner.freeze import freeze_leanest, freeze_runner
 from edgepack.runner.pyinstaller import Trim
+from edgepack.runner.pyinstaller import freeze as freeze_once
+from edgepack.runner.python_library import python_library
 from edgepack.runner.sample import write_golden, write_manifest
-from edgepack.runner.trims import LEAN
+from edgepack.runner.trims import LEAN, SAFE, WHOLE
 from edgepack.store import Store, digest_tree
 
 from .conftest import complaint, library_of, vectors_of
@@ -138,6 +140,14 @@ def test_a_second_call_freezes_nothing(
     monkeypatch.setattr(freeze, "make", fail)
     with host_context(story=Story(quiet=True), offline=True, store=store) as context:
         assert freeze_runner(context=context) == frozen
+
+
+@pytest.mark.parametrize("trim", [SAFE, WHOLE], ids=lambda trim: trim.name)
+def test_the_other_trims_work_as_well(context: HostContext, tmp_path: Path, trim: Trim) -> None:
+    program = tmp_path / "program"
+    library = python_library(tmp_path / "python", context=context)
+    freeze_once(program, trim=trim, python_library=library, context=context)
+    smoke.try_program(program, work=tmp_path, context=context)
 
 
 def test_when_the_leanest_does_not_work_the_next_is_taken(
