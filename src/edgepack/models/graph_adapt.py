@@ -122,9 +122,9 @@ def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> st
 
 def _append(model: onnx.ModelProto, chosen: str, value: np.ndarray, source: ModelSource) -> None:
     """Make the chosen output the text's vector, float32 [batch, dimension], and the only output."""
+    rename_value(model, OUTPUT, f"{PREFIX}{OUTPUT}")
     if chosen == OUTPUT:
         chosen = f"{PREFIX}{OUTPUT}"
-        rename_value(model, OUTPUT, chosen)
     writer = GraphWriter(prefix=PREFIX)
     vector = chosen
     if value.dtype != np.float32:

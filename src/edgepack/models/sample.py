@@ -13,6 +13,7 @@ Feed = dict[str, npt.NDArray[np.int64]]
 SEED = 20
 LONGEST = 40
 VOCABULARY_WHEN_UNKNOWN = 100
+SAME_VALUES = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
 def padded_batch(model: onnx.ModelProto) -> Feed:
@@ -53,13 +54,19 @@ def _feed(model: onnx.ModelProto, ids: npt.NDArray[np.int64], mask: npt.NDArray[
 
 
 def _lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
-    """Table and ids of every lookup; ids that are only cast count as what they were cast from."""
-    cast = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Cast"}
+    """Table and ids of every lookup; ids that were only cast or reshaped count as what they were before."""
+    made_of = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type in SAME_VALUES}
+
+    def origin(ids: str) -> str:
+        while ids in made_of:
+            ids = made_of[ids]
+        return ids
+
     for node in model.graph.node:
         if node.op_type == "Gather":
-            yield node.input[0], cast.get(node.input[1], node.input[1])
+            yield node.input[0], origin(node.input[1])
         elif node.op_type == "EmbedLayerNormalization":
-            yield node.input[2], cast.get(node.input[0], node.input[0])
+            yield node.input[2], origin(node.input[0])
             yield node.input[3], ""
 
 

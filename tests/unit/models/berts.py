@@ -48,7 +48,8 @@ def write_bert(
     """A model folder with random weights of a shape, as a source, and the torch model."""
     torch.manual_seed(seed)
     config = BertConfig(**{**SHAPE, **shape})
-    model = BertModel(config).eval()
+    model: Any = BertModel(config)
+    model.eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             # Wide enough that attention is sharp and every nonlinearity is felt; LayerNorms are not the identity.

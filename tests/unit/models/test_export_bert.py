@@ -98,7 +98,9 @@ def test_the_names_that_tensorflow_gave_layer_norms_are_understood(tmp_path: Pat
     source, model = write_bert(tmp_path / "model")
     assert source.weights is not None
     renamed = {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
         for name, tensor in load_file(source.weights).items()
     }
     save_file(renamed, source.weights)
@@ -138,7 +140,7 @@ def test_the_graph_is_opset_17_with_free_batch_and_sequence(tmp_path: Path) -> N
 
 
 def test_the_same_model_in_another_folder_gives_the_same_bytes(tmp_path: Path) -> None:
-    source, _ = write_bert(tmp_path / "one")
+    write_bert(tmp_path / "one")
     (tmp_path / "one").rename(tmp_path / "two")
     (tmp_path / "one").mkdir()
     again, _ = write_bert(tmp_path / "one")
@@ -152,7 +154,8 @@ def test_the_same_model_in_another_folder_gives_the_same_bytes(tmp_path: Path) -
 def test_the_real_weights_give_the_vectors_of_transformers(tmp_path: Path, minilm: Any) -> None:
     from transformers import BertModel
 
-    model = BertModel.from_pretrained(minilm.directory).eval()
+    model: Any = BertModel.from_pretrained(minilm.directory)
+    model.eval()
     tokens = some_tokens(lengths=(40, 3, 128, 17), vocabulary=30_522)
     exported = export_onnx(minilm, tmp_path / "model.onnx")
     expected = torch_vectors(model, tokens, minilm.pooling)

@@ -1,0 +1,73 @@
+"""Ready-made ONNX graphs such as exporters write them, made from the graph that edgepack writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from edgepack.models.export import export_onnx
+from edgepack.records import ModelSource
+
+TOKENS = "encoder.layer.1.output.LayerNorm"
+"""The token vectors of a BERT of two layers, as edgepack's graph names them."""
+
+
+def token_graph(source: ModelSource, file: Path, *, output: str = "last_hidden_state") -> onnx.ModelProto:
+    """The encoder of a source without pooling: one output [batch, sequence, hidden], called ``output``."""
+    whole = file.with_suffix(".whole")
+    model = onnx.load(export_onnx(source, whole))
+    whole.unlink()
+    keep_output(model, TOKENS, output, rank=3, dimension=source.dimension)
+    return model
+
+
+def vector_graph(source: ModelSource, file: Path, *, output: str = "sentence_embedding") -> onnx.ModelProto:
+    """A source's graph with pooling, its output called ``output``."""
+    whole = file.with_suffix(".whole")
+    model = onnx.load(export_onnx(source, whole))
+    whole.unlink()
+    keep_output(model, "sentence_embedding", output, rank=2, dimension=source.dimension)
+    return model
+
+
+def keep_output(model: onnx.ModelProto, value: str, name: str, *, rank: int, dimension: int) -> None:
+    """Make a value the only output, under a name of its own."""
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            for place, each in enumerate(names):
+                if each == value:
+                    names[place] = name
+    del model.graph.output[:]
+    axes: list[Any] = ["batch", "sequence", dimension] if rank == 3 else ["batch", dimension]
+    model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, axes))
+
+
+def write(model: onnx.ModelProto, file: Path) -> Path:
+    file.write_bytes(model.SerializeToString())
+    return file
+
+
+def one_node(
+    operator: str,
+    file: Path,
+    *,
+    domain: str = "",
+    inputs: Sequence[str] = ("input_ids",),
+    kind: int = TensorProto.INT64,
+    **attributes: Any,
+) -> Path:
+    """A graph of a single node that makes ``last_hidden_state``, of inputs [batch, sequence]."""
+    node = helper.make_node(operator, inputs, ["last_hidden_state"], domain=domain, name="it", **attributes)
+    names = dict.fromkeys((*inputs, "input_ids", "attention_mask"))
+    graph = helper.make_graph(
+        [node],
+        "one-node",
+        [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"]) for name in names],
+        [helper.make_tensor_value_info("last_hidden_state", kind, None)],
+    )
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    return write(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)

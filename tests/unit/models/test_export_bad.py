@@ -1,0 +1,134 @@
+"""Weights and configurations that are damaged, contradictory or of another architecture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.unit.models.berts import change_config, change_weights, write_bert
+
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.export import export_onnx
+from edgepack.records import ModelSource
+
+QUERY = "encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ModelSource:
+    return write_bert(tmp_path / "model")[0]
+
+
+def refused(source: ModelSource, tmp_path: Path) -> EdgepackError:
+    """The error, after making sure that nothing was left behind."""
+    destination = tmp_path / "out" / "model.onnx"
+    with pytest.raises(EdgepackError) as caught:
+        export_onnx(source, destination)
+    assert not destination.parent.exists() or not list(destination.parent.iterdir())
+    return caught.value
+
+
+def test_a_missing_tensor_is_named(source: ModelSource, tmp_path: Path) -> None:
+    change_weights(source, {}, drop=[QUERY])
+    error = refused(source, tmp_path)
+    assert isinstance(error, ModelError)
+    assert error.message == f"model.safetensors has no tensor {QUERY}"
+
+
+def test_weights_without_any_bert_in_them(source: ModelSource, tmp_path: Path) -> None:
+    change_weights(source, {}, drop=["embeddings.word_embeddings.weight"])
+    assert "no tensor embeddings.word_embeddings.weight" in refused(source, tmp_path).message
+
+
+def test_a_wrong_shape_names_both(source: ModelSource, tmp_path: Path) -> None:
+    change_weights(source, {QUERY: torch.zeros(32, 16)})
+    error = refused(source, tmp_path)
+    assert isinstance(error, ModelError)
+    assert f"{QUERY} has shape [32, 16], config.json asks for [32, 32]" in error.message
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite(source: ModelSource, tmp_path: Path, value: float) -> None:
+    damaged = torch.zeros(32, 32)
+    damaged[3, 5] = value
+    change_weights(source, {QUERY: damaged})
+    error = refused(source, tmp_path)
+    assert isinstance(error, ModelError)
+    assert f"{QUERY} holds NaN or infinite values" in error.message
+
+
+@pytest.mark.parametrize("left", [4, 100, 3_000, -1], ids=lambda left: f"{left} bytes")
+def test_truncated_weights(source: ModelSource, tmp_path: Path, left: int) -> None:
+    assert source.weights is not None
+    source.weights.write_bytes(source.weights.read_bytes()[:left])
+    error = refused(source, tmp_path)
+    assert isinstance(error, ModelError)
+    assert "model.safetensors" in error.message
+
+
+def test_quantized_weights_are_not_taken_for_full_precision(source: ModelSource, tmp_path: Path) -> None:
+    change_weights(source, {QUERY: torch.zeros(32, 32, dtype=torch.int8)})
+    error = refused(source, tmp_path)
+    assert isinstance(error, UnsupportedModelError)
+    assert f"{QUERY} is of type I8" in error.message
+
+
+def test_an_unsupported_architecture_says_what_is_supported(source: ModelSource, tmp_path: Path) -> None:
+    error = refused(change_config(source, model_type="roberta"), tmp_path)
+    assert isinstance(error, UnsupportedModelError)
+    assert "'roberta'" in error.message
+    assert error.hint is not None and "bert" in error.hint
+
+
+def test_a_config_that_names_no_architecture(source: ModelSource, tmp_path: Path) -> None:
+    config = {key: value for key, value in source.config.items() if key != "model_type"}
+    error = refused(replace(source, config=config), tmp_path)
+    assert isinstance(error, ModelError)
+    assert "model_type" in error.message
+
+
+def test_a_source_with_neither_weights_nor_graph(source: ModelSource, tmp_path: Path) -> None:
+    assert isinstance(refused(replace(source, weights=None), tmp_path), ModelError)
+
+
+@pytest.mark.parametrize("kind", ["relative_key", "relative_key_query", "rotary"])
+def test_other_position_embeddings_are_refused_by_name(
+    source: ModelSource, tmp_path: Path, kind: str
+) -> None:
+    error = refused(change_config(source, position_embedding_type=kind), tmp_path)
+    assert isinstance(error, UnsupportedModelError)
+    assert kind in error.message
+
+
+def test_an_unknown_activation_says_which_there_are(source: ModelSource, tmp_path: Path) -> None:
+    error = refused(change_config(source, hidden_act="snake"), tmp_path)
+    assert isinstance(error, UnsupportedModelError)
+    assert "'snake'" in error.message
+    assert error.hint is not None and "gelu_new" in error.hint
+
+
+def test_decoders_are_refused(source: ModelSource, tmp_path: Path) -> None:
+    assert isinstance(refused(change_config(source, is_decoder=True), tmp_path), UnsupportedModelError)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hidden_size": None}, "hidden_size is None"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        ({"vocab_size": "many"}, "vocab_size is 'many'"),
+        ({"num_attention_heads": 5}, "no multiple of num_attention_heads 5"),
+        ({"hidden_size": 64}, "64 dimensions, 32 were announced"),
+        ({"num_hidden_layers": 3}, "no tensor encoder.layer.2."),
+    ],
+    ids=str,
+)
+def test_a_config_that_makes_no_sense(
+    source: ModelSource, tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    error = refused(change_config(source, **changes), tmp_path)
+    assert isinstance(error, ModelError)
+    assert said in error.message

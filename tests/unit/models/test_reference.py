@@ -1,0 +1,100 @@
+"""The full-precision reference: texts in, vectors out, by the stock onnxruntime package."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.models.berts import Tokens, change_weights, torch_vectors, write_bert
+
+from edgepack.errors import ModelError
+from edgepack.models.export import export_onnx
+from edgepack.models.fuse import fuse
+from edgepack.models.ort_format import convert_to_ort
+from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors
+from edgepack.plugins.context import HostContext
+
+TEXTS = ("hello world", "a", "small models", "a small world hello a model", "", "unknown words")
+IDS = {"hello": 8, "world": 9, "a": 4, "small": 5, "model": 6}
+
+
+def test_texts_are_tokenized_as_the_tokenizer_says(tmp_path: Path) -> None:
+    source, model = write_bert(tmp_path / "model")
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    ids = np.array([[2, IDS["hello"], IDS["world"], 3]])
+    tokens = Tokens(ids=ids, mask=np.ones_like(ids), types=np.zeros_like(ids))
+    vectors = embed_with_onnxruntime(exported, source, ["hello world"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, torch_vectors(model, tokens, source.pooling), atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 100])
+def test_a_batch_gives_what_texts_alone_give(tmp_path: Path, batch_size: int) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    alone = embed_with_onnxruntime(exported, source, TEXTS)
+    assert alone.shape == (len(TEXTS), 32)
+    together = embed_with_onnxruntime(exported, source, TEXTS, batch_size=batch_size)
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+
+
+def test_long_texts_are_cut_at_the_models_length(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    cut, whole, longer = embed_with_onnxruntime(
+        exported, source, ["hello " * 14 + "world", "hello " * 14, "hello " * 10_000]
+    )
+    np.testing.assert_allclose(cut, whole, atol=1e-6)
+    np.testing.assert_allclose(longer, whole, atol=1e-6)
+    short = replace(source, max_length=5)
+    assert np.abs(embed_with_onnxruntime(exported, short, ["hello " * 14])[0] - whole).max() > 1e-4
+
+
+def test_no_texts_give_no_vectors(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    assert embed_with_onnxruntime(exported, source, []).shape == (0, 32)
+
+
+def test_ort_files_are_read_as_well(tmp_path: Path) -> None:
+    import onnx
+
+    source, _ = write_bert(tmp_path / "model")
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    converted = convert_to_ort(fuse(onnx.load(exported), print), tmp_path / "model.ort")
+    np.testing.assert_allclose(
+        embed_with_onnxruntime(converted, source, TEXTS),
+        embed_with_onnxruntime(exported, source, TEXTS),
+        atol=1e-5,
+    )
+
+
+def test_a_damaged_model_file_is_named(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    (tmp_path / "model.ort").write_bytes(b"not a model at all" * 20)
+    with pytest.raises(ModelError, match=r"model\.ort"):
+        embed_with_onnxruntime(tmp_path / "model.ort", source, ["a"])
+
+
+def test_the_reference_is_exported_once(tmp_path: Path, context: HostContext) -> None:
+    source, model = write_bert(tmp_path / "model")
+    first = reference_vectors(source, ["hello world"], context=context)
+    file = exported_model(source, context=context)
+    written = file.stat().st_mtime_ns
+    np.testing.assert_array_equal(reference_vectors(source, ["hello world"], context=context), first)
+    assert exported_model(source, context=context) == file
+    assert file.stat().st_mtime_ns == written
+    ids = np.array([[2, 8, 9, 3]])
+    tokens = Tokens(ids=ids, mask=np.ones_like(ids), types=np.zeros_like(ids))
+    np.testing.assert_allclose(first, torch_vectors(model, tokens, source.pooling), atol=1e-5)
+
+
+def test_other_weights_are_another_reference(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    before = exported_model(source, context=context)
+    change_weights(source, {"encoder.layer.0.output.dense.bias": torch.ones(32)})
+    changed = replace(source, files=())
+    assert exported_model(changed, context=context) != before

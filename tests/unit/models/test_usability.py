@@ -1,0 +1,122 @@
+"""What `edgepack inspect` says of a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+from tests.unit.models.berts import source_of, write_bert
+from tests.unit.models.graphs import token_graph, write
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.usability import as_dict, inspect_model
+from edgepack.plugins.context import HostContext
+from edgepack.recipes.registry import recipe_named
+
+
+def test_parameters_are_counted_by_part(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    found = inspect_model(source, context=context)
+    hidden, inner, layers = 32, 48, 2
+    assert {part.name: part.parameters for part in found.parts} == {
+        "embeddings": (60 + 40 + 2) * hidden,
+        "matrices": layers * (4 * hidden * hidden + 2 * hidden * inner),
+        "norms and biases": 2 * hidden + layers * (4 * hidden + inner + hidden + 4 * hidden),
+    }
+    assert found.parameters == sum(part.parameters for part in found.parts)
+
+
+def test_the_model_is_described(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    found = inspect_model(source, context=context)
+    assert found.architecture == "BertModel"
+    assert (found.opset, found.dimension, found.max_length, found.dynamic) == (17, 32, 16, True)
+    assert found.license == "apache-2.0"
+    counts = {(each.domain, each.name): each.count for each in found.operators}
+    assert counts["ai.onnx", "Softmax"] == 2
+    fused = {(each.domain, each.name): each.count for each in found.fused_operators}
+    assert fused["com.microsoft", "Attention"] == 2
+    assert sum(fused.values()) < sum(counts.values()) / 2
+    assert {file.path for file in found.files} >= {"model.safetensors", "config.json", "tokenizer.json"}
+    assert found.hindrances == ()
+
+
+def test_the_recommended_recipe_exists_and_says_why(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    found = inspect_model(source, context=context)
+    assert recipe_named(found.recipe)
+    assert found.recipe == "int8"
+    assert "become int8" in found.reason
+
+
+def test_as_json(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    found = inspect_model(source, context=context)
+    plain = json.loads(json.dumps(as_dict(found)))
+    assert plain["schema"] == 1
+    assert plain["parameters"] == found.parameters
+    assert plain["pooling"] == {"mode": "mean", "normalize": True}
+    assert plain["inputs"][0] == {"name": "input_ids", "shape": ["batch", "sequence"]}
+    assert str(tmp_path) not in json.dumps(plain)
+
+
+def test_a_quantized_graph_is_taken_as_it_is(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    graph = token_graph(source, source.directory / "graph", output="exact")
+    graph.graph.node.append(
+        helper.make_node("DynamicQuantizeLinear", ["exact"], ["q", "scale", "zero"], name="q")
+    )
+    graph.graph.node.append(
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["last_hidden_state"], name="dq")
+    )
+    graph.graph.output[0].name = "last_hidden_state"
+    write(graph, source.directory / "graph.onnx")
+    found = inspect_model(source_of(source.directory, onnx="graph.onnx"), context=context)
+    assert found.recipe == "fp32"
+    assert "quantized already" in found.reason
+
+
+def test_attention_that_cannot_be_fused_is_said(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    graph = token_graph(source, source.directory / "graph")
+    softmax = [node for node in graph.graph.node if node.op_type == "Softmax"]
+    for node in softmax:  # the same function in a shape that no fusion looks for
+        before = node.input[0]
+        node.input[0] = f"{before}.same"
+        place = list(graph.graph.node).index(node)
+        graph.graph.node.insert(place, helper.make_node("Abs", [before], [f"{before}.abs"]))
+        graph.graph.node.insert(
+            place + 1, helper.make_node("Sub", [before, f"{before}.abs"], [f"{before}.low"])
+        )
+        graph.graph.node.insert(
+            place + 2, helper.make_node("Add", [f"{before}.low", f"{before}.abs"], [f"{before}.same"])
+        )
+    write(graph, source.directory / "graph.onnx")
+    assert onnx.load(source.directory / "graph.onnx")
+    found = inspect_model(source_of(source.directory, onnx="graph.onnx"), context=context)
+    assert any("attention" in each for each in found.hindrances)
+
+
+def test_an_unsupported_model_is_refused(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    write(
+        helper.make_model(
+            helper.make_graph(
+                [helper.make_node("Frobnicate", ["input_ids"], ["y"])],
+                "g",
+                [
+                    helper.make_tensor_value_info(name, 7, ["b", "s"])
+                    for name in ("input_ids", "attention_mask")
+                ],
+                [helper.make_tensor_value_info("y", 1, None)],
+            ),
+            opset_imports=[helper.make_opsetid("", 17)],
+            ir_version=8,
+        ),
+        source.directory / "graph.onnx",
+    )
+    with pytest.raises(UnsupportedModelError, match="Frobnicate"):
+        inspect_model(source_of(source.directory, onnx="graph.onnx"), context=context)
