@@ -9,7 +9,13 @@ from edgepack.errors import TargetError
 from edgepack.records import Target
 from edgepack.targets import nearest
 
-KIND_NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false", list: "a list"}
+KIND_NAMES: Mapping[type, str] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+}
 
 OptionTable = Mapping[str, Any]
 """Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""

@@ -180,7 +180,7 @@ def _check_keys(name: str, section: str, table: Mapping[str, Any]) -> None:
 
 
 _REQUIRED = object()
-KIND_NAMES = {str: "a string", list: "a list", dict: "a table"}
+KIND_NAMES: Mapping[type, str] = {str: "a string", list: "a list", dict: "a table"}
 
 
 def _value(

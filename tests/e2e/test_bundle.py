@@ -101,3 +101,13 @@ def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_p
         assert f"\n{step} " in f"\n{done.stderr}"
     assert "zstd" in done.stdout
     assert "tiny-bert-linux-x86-min/embed" in done.stdout
+
+
+def test_a_model_is_inspected() -> None:
+    shown = edgepack("inspect", "--offline")
+    assert shown.returncode == 0, shown.stderr
+    assert "input_ids [batch, sequence]" in shown.stdout
+    assert "recommended recipe: int8" in shown.stdout
+    inspection = json.loads(edgepack("inspect", "--offline", "--json").stdout)
+    assert inspection["parameters"] == 22_565_376
+    assert {operator["name"] for operator in inspection["fused_operators"]} >= {"Attention", "BiasGelu"}
