@@ -13,6 +13,8 @@ from edgepack.foundry.toolchain import Toolchain, zig_environment
 from edgepack.store import key_of
 
 SONAME = "libonnxruntime.so.1"
+SCHEMA = "2"
+"""Changes when the same objects are linked otherwise."""
 _EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
 
@@ -31,7 +33,7 @@ def host_libraries(toolchain: Toolchain, *, context: BuildContext) -> HostLibrar
         return HostLibraries(files=(), offered=frozenset())
     folder = context.store.cached(
         "libc-stubs",
-        {"toolchain": toolchain.identity, "schema": "1"},
+        {"toolchain": toolchain.identity, "schema": SCHEMA},
         lambda made: _make_stubs(toolchain, made, context),
     )
     shared = [folder / name for name in _STUBS]
@@ -147,3 +149,17 @@ def _make_stubs(toolchain: Toolchain, folder: Path, context: BuildContext) -> No
     for name in (*_STUBS, "libc_nonshared.a", "libcompiler_rt.a"):
         path = next(word for word in words if word.endswith(f"/{name}"))
         shutil.copyfile(path, folder / name)
+    runtime = folder / "libcompiler_rt.a"
+    runtime.write_bytes(_without_string_functions(runtime.read_bytes()))
+
+
+def _without_string_functions(archive: bytes) -> bytes:
+    """zig's compiler runtime with other names for its memcpy and the like.
+
+    The runtime is one object: who needs its 128-bit division gets its plain loops in the place of the C library's
+    vector code too, and MiniLM a fifth slower.
+    """
+    for name in (b"memcpy", b"memmove", b"memset", b"memcmp", b"bcmp", b"strlen"):
+        # Names share their ends in a string table, so what comes before may be anything.
+        archive = archive.replace(name + b"\0", b"_" + name[1:] + b"\0")
+    return archive

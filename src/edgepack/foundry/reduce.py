@@ -14,7 +14,7 @@ from edgepack.foundry.closure import Closure, close
 from edgepack.foundry.elf import Symbols, check_floor
 from edgepack.foundry.index import load_index
 from edgepack.foundry.licenses import write_licenses
-from edgepack.foundry.link import HostLibraries, host_libraries, link
+from edgepack.foundry.link import SCHEMA, HostLibraries, host_libraries, link
 from edgepack.foundry.objects import Job, identity_of
 from edgepack.foundry.operators import format_config, types_by_operator, union
 from edgepack.foundry.search import may_define
@@ -60,7 +60,7 @@ def reduce_runtime(
     )
     folder = context.store.cached(
         "runtime",
-        {"archive": archive.key, "operators": format_config(needs)},
+        {"archive": archive.key, "link": SCHEMA, "operators": format_config(needs)},
         lambda made: _build(archive, needs, made, context),
     )
     library = folder / library_name()
