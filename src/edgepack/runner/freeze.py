@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import logging
 import platform
+import shutil
 import sys
 import zlib
 from pathlib import Path
@@ -75,7 +76,8 @@ def make(folder: Path, *, context: BuildContext) -> None:
     trim = freeze_leanest(program, library=library, context=context)
     write_licenses(program, folder / "licenses", context=context)
     (folder / "versions.json").write_text(json.dumps(versions_of(program, trim), indent=1))
-    program.rename(folder / "program")
+    # The store may lie on another file system than temporary folders do.
+    shutil.copytree(program, folder / "program", symlinks=True)
 
 
 def freeze_leanest(program: Path, *, library: Path, context: BuildContext) -> str:

@@ -33,7 +33,7 @@ def try_program(program: Path, *, work: Path, context: BuildContext) -> None:
         write_manifest(bundle, library=library)
         speak(run)
         refuse(run, bundle)
-    except (ToolError, ValueError, KeyError, TypeError, OSError) as error:
+    except (ToolError, ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise ProofError(f"the frozen program does not work: {error}") from error
     shutil.rmtree(bundle)
 
