@@ -106,6 +106,8 @@ INSTALL_HINTS = {
     "g++": "apt-get install g++",
     "objcopy": "apt-get install binutils",
     "objdump": "apt-get install binutils",
+    "strip": "apt-get install binutils",
+    "ldd": "apt-get install libc-bin",
     "patch": "apt-get install patch",
     "protoc": "apt-get install protobuf-compiler",
     "apt-get": "on a system without apt, name the sources with --sources FOLDER",
