@@ -1,0 +1,241 @@
+"""From a source to the file that is shipped: formats, needs, notes, the cache, and the same bytes everywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from tests.unit.models.berts import change_weights, write_bert
+
+from edgepack.errors import EdgepackError, ModelError, TargetError, UnsupportedModelError
+from edgepack.foundry.operators import operators_of_ort_model
+from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
+from edgepack.plugins.context import HostContext
+from edgepack.recipes import prepare
+from edgepack.recipes.prepare import prepare_model
+from edgepack.records import ModelOptions, ModelSource, Pass, PreparedModel
+from edgepack.store import sha256_of
+
+TEXTS = ("hello world", "a small model", "hello", "models models a")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """A context that remembers what was said."""
+
+    inner: HostContext
+    notes: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+Prepare = Callable[..., PreparedModel]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ModelSource:
+    return write_bert(tmp_path / "model")[0]
+
+
+@pytest.fixture
+def listening(context: HostContext) -> Any:
+    return Listening(inner=context)
+
+
+def cosines(model: PreparedModel, source: ModelSource, context: HostContext) -> np.ndarray:
+    vectors = embed_with_onnxruntime(model.file, source, TEXTS)
+    found: np.ndarray = (vectors * reference_vectors(source, TEXTS, context=context)).sum(axis=1)
+    return found
+
+
+def test_int8_in_ort_format(source: ModelSource, listening: Any) -> None:
+    model = prepare_model(source, options=ModelOptions(), context=listening)
+    assert model.file.read_bytes()[4:8] == b"ORTM"
+    assert (model.precision, model.format, model.batch_dependent) == ("int8", "ort", False)
+    assert model.inputs == ("input_ids", "attention_mask", "token_type_ids")
+    assert model.output == "sentence_embedding"
+    assert model.recipe.startswith("pool, fuse(") and model.recipe.endswith(", smooth, int8-dynamic")
+    size = model.file.stat().st_size / 1e6
+    assert listening.notes == [f"fused, pooled, int8 … {size:.1f} MB .ort"]
+    assert cosines(model, source, listening.inner).min() > 0.99
+
+
+def test_full_precision(source: ModelSource, context: HostContext) -> None:
+    model = prepare_model(source, options=ModelOptions(recipe="fp32"), context=context)
+    assert model.precision == "fp32"
+    np.testing.assert_allclose(
+        embed_with_onnxruntime(model.file, source, TEXTS),
+        reference_vectors(source, TEXTS, context=context),
+        atol=1e-5,
+    )
+
+
+def test_needs_are_those_of_the_finished_file_with_types(source: ModelSource, context: HostContext) -> None:
+    model = prepare_model(source, options=ModelOptions(), context=context)
+    assert model.needs == operators_of_ort_model(model.file)
+    needs = {(kernel.domain, kernel.name): kernel.types for kernel in model.needs.kernels}
+    # What fusion, quantization and pooling added.
+    assert ("com.microsoft", "MultiHeadAttention") in needs
+    assert ("com.microsoft", "MatMulIntegerToFloat") in needs
+    assert ("ai.onnx", "Sqrt") in needs
+    assert needs["ai.onnx", "QuantizeLinear"] == '{"outputs":{"0":["uint8_t"]}}'
+    # What fusion took away.
+    assert ("ai.onnx", "Softmax") not in needs
+    assert ("ai.onnx", "Erf") not in needs
+
+
+@pytest.mark.parametrize("recipe", ["fp32", "int8"])
+def test_onnx_format_needs_what_the_runtime_may_make_of_it(
+    source: ModelSource, context: HostContext, recipe: str
+) -> None:
+    model = prepare_model(source, options=ModelOptions(recipe=recipe, format="onnx"), context=context)
+    assert model.file.suffix == ".onnx"
+    used = {(node.domain or "ai.onnx", node.op_type) for node in onnx.load(model.file).graph.node}
+    needed = {(kernel.domain, kernel.name) for kernel in model.needs.kernels}
+    assert used <= needed
+    fixed = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+    assert {(kernel.domain, kernel.name) for kernel in fixed.needs.kernels} <= needed
+    assert cosines(model, source, context).min() > 0.99
+
+
+def test_saved_runtime_optimizations(source: ModelSource, context: HostContext) -> None:
+    model = prepare_model(
+        source, options=ModelOptions(recipe="fp32", format="ort-runtime-opt"), context=context
+    )
+    fixed = prepare_model(source, options=ModelOptions(recipe="fp32"), context=context)
+    assert model.format == "ort-runtime-opt"
+    assert model.file.read_bytes()[4:8] == b"ORTM"
+    names = {(kernel.domain, kernel.name) for kernel in model.needs.kernels}
+    assert {(kernel.domain, kernel.name) for kernel in fixed.needs.kernels} <= names
+    assert cosines(model, source, context).min() > 0.9999
+
+
+def test_a_list_of_passes(source: ModelSource, context: HostContext) -> None:
+    steps = (Pass(name="int8-dynamic", parameters={"tables": False, "activations": "tensor"}),)
+    model = prepare_model(source, options=ModelOptions(recipe=steps), context=context)
+    assert model.recipe == 'pool, int8-dynamic(activations="tensor", tables=false)'
+    assert model.batch_dependent
+    assert "com.microsoft" in {kernel.domain for kernel in model.needs.kernels}
+
+
+def test_an_unknown_recipe_is_refused_before_anything_is_done(
+    source: ModelSource, context: HostContext
+) -> None:
+    with pytest.raises(TargetError, match="did you mean int8"):
+        prepare_model(source, options=ModelOptions(recipe="int88"), context=context)
+    assert not context.store.root.exists()
+
+
+def test_the_second_time_nothing_is_made(
+    source: ModelSource, listening: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = prepare_model(source, options=ModelOptions(), context=listening)
+    monkeypatch.setattr(prepare, "_make", None)
+    second = prepare_model(source, options=ModelOptions(), context=listening)
+    assert second == first
+    assert listening.notes[0] == listening.notes[1]
+
+
+def test_other_recipes_formats_and_weights_are_other_entries(
+    source: ModelSource, context: HostContext
+) -> None:
+    files = {
+        prepare_model(source, options=options, context=context).file
+        for options in (
+            ModelOptions(),
+            ModelOptions(recipe="fp32"),
+            ModelOptions(format="onnx"),
+            ModelOptions(recipe=(Pass(name="fuse"),)),
+            ModelOptions(recipe=(Pass(name="fuse", parameters={"embeddings": False}),)),
+        )
+    }
+    change_weights(source, {"encoder.layer.0.output.dense.bias": torch.ones(32)})
+    changed = prepare_model(replace(source, files=()), options=ModelOptions(), context=context)
+    # fp32 is the same recipe as fuse alone.
+    assert len({*files, changed.file}) == 5
+
+
+def test_a_damaged_entry_is_made_again(source: ModelSource, context: HostContext) -> None:
+    model = prepare_model(source, options=ModelOptions(), context=context)
+    right = sha256_of(model.file)
+    model.file.write_bytes(b"damaged")
+    again = prepare_model(source, options=ModelOptions(), context=context)
+    assert sha256_of(again.file) == right
+
+
+def test_notes_of_passes_are_said(
+    source: ModelSource, listening: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgepack.models import fuse as fusing
+
+    monkeypatch.setattr(fusing, "LARGEST_DIFFERENCE", -1.0)
+    prepare_model(source, options=ModelOptions(recipe="fp32"), context=listening)
+    prepare_model(source, options=ModelOptions(recipe="fp32"), context=listening)
+    assert listening.notes[0].startswith("pooled, fp32, not fused (it would change the vectors by ")
+    assert listening.notes[1] == listening.notes[0], "from the cache as well"
+
+
+@pytest.mark.parametrize("recipe", ["int8", "fp32"])
+def test_every_process_and_folder_gives_the_same_bytes(
+    source: ModelSource, tmp_path: Path, recipe: str
+) -> None:
+    code = (
+        "import sys, pathlib\n"
+        "sys.path.insert(0, sys.argv[4])\n"
+        "from tests.unit.models.berts import source_of\n"
+        "from edgepack.console import Story\n"
+        "from edgepack.plugins.context import host_context\n"
+        "from edgepack.recipes.prepare import prepare_model\n"
+        "from edgepack.records import ModelOptions\n"
+        "from edgepack.store import Store, sha256_of\n"
+        "with host_context(story=Story(quiet=True), offline=True, store=Store(root=pathlib.Path(sys.argv[2]))) as c:\n"
+        "    model = prepare_model(source_of(pathlib.Path(sys.argv[1])), options=ModelOptions(recipe=sys.argv[3]), context=c)\n"
+        "    print(sha256_of(model.file))"
+    )
+    root = str(Path(__file__).parents[3])
+    digests = set()
+    for number in range(3):
+        folder = tmp_path / f"elsewhere{number}" / "model"
+        folder.parent.mkdir()
+        (folder.parent / "store").mkdir()
+        source.directory.rename(folder) if number == 0 else None
+        where = tmp_path / "elsewhere0" / "model"
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(where), str(folder.parent / "store"), recipe, root],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda source: source.weights.write_bytes(b"short"), ModelError),
+        (lambda source: change_weights(source, {}, drop=["embeddings.LayerNorm.bias"]), ModelError),
+        (lambda source: source.config.update(model_type="t5"), UnsupportedModelError),
+    ],
+    ids=["truncated", "missing tensor", "architecture"],
+)
+def test_a_bad_model_leaves_no_entry(
+    source: ModelSource, context: HostContext, damage: Callable[[Any], None], expected: type[EdgepackError]
+) -> None:
+    damage(source)
+    with pytest.raises(expected):
+        prepare_model(source, options=ModelOptions(), context=context)
+    left = [path for path in context.store.root.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert left == []

@@ -1,0 +1,84 @@
+"""Recipes by name, and as lists of passes: what is misspelt is said with the nearest name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from edgepack.errors import TargetError
+from edgepack.recipes.registry import PASSES, RECIPES, parameters_of, passes_of, recipe_named, transform_of
+from edgepack.records import Pass
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_made_of_passes_that_exist(name: str) -> None:
+    recipe = recipe_named(name)
+    assert recipe.summary
+    assert passes_of(name) == recipe.passes
+    assert all(step.name in PASSES for step in recipe.passes)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_every_pass_is_documented_with_its_parameters(name: str) -> None:
+    transform = transform_of(Pass(name=name))
+    assert transform.__doc__
+    for parameter in parameters_of(Pass(name=name)):
+        assert f"``{parameter}``" in transform.__doc__
+
+
+def test_int8_is_the_dynamic_one() -> None:
+    assert passes_of("int8") == passes_of("int8-dynamic")
+
+
+def test_a_list_of_passes_is_taken_as_it_is() -> None:
+    steps = (Pass(name="fuse"), Pass(name="int8-dynamic", parameters={"weight_range": "full"}))
+    assert passes_of(steps) == steps
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        ("int9", "there is no recipe 'int9' (did you mean int8?)"),
+        ("fp23", "there is no recipe 'fp23' (did you mean fp32?)"),
+        ((Pass(name="fuze"),), "there is no pass 'fuze' (did you mean fuse?)"),
+        (
+            (Pass(name="int8-dynamic", parameters={"activation": "token"}),),
+            "pass int8-dynamic has no parameter 'activation' (did you mean activations?)",
+        ),
+        (
+            (Pass(name="int8-dynamic", parameters={"activations": "tokens"}),),
+            "pass int8-dynamic: activations is 'tokens' (did you mean token?)",
+        ),
+        (
+            (Pass(name="int8-dynamic", parameters={"tables": "yes"}),),
+            "pass int8-dynamic: tables is 'yes', expected a bool",
+        ),
+        (
+            (Pass(name="smooth", parameters={"strength": True}),),
+            "pass smooth: strength is True, expected a float",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_misspelt_is_said_with_the_nearest(recipe: Any, said: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        passes_of(recipe)
+    assert caught.value.message == said
+    assert caught.value.hint or "expected" in said
+
+
+def test_a_whole_number_will_do_for_a_float() -> None:
+    passes_of((Pass(name="smooth", parameters={"strength": 1}),))
+
+
+def test_knowing_the_names_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, edgepack.recipes.registry as registry\n"
+        "try:\n    registry.recipe_named('int9')\nexcept Exception:\n    pass\n"
+        "print({'onnx', 'numpy', 'onnxruntime', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
