@@ -29,6 +29,9 @@ class Architecture(Protocol):
     ) -> onnx.ModelProto: ...
 
 
+LARGEST_MODEL = 2**31 - 2**20
+"""Bytes of weights: protobuf's limit for one message, less room for the graph."""
+
 ARCHITECTURES: Mapping[str, Architecture] = {"bert": write_bert}
 """``model_type`` of config.json → who writes its graph."""
 
@@ -40,6 +43,11 @@ def export_onnx(source: ModelSource, destination: Path) -> Path:
     architecture or an operator that cannot be run.
     """
     model = adapt_graph(source) if source.onnx is not None else _from_weights(source)
+    if (size := sum(len(tensor.raw_data) for tensor in model.graph.initializer)) > LARGEST_MODEL:
+        raise UnsupportedModelError(
+            f"{source.name} has {size / 1e9:.1f} GB of weights in full precision; one ONNX file holds 2 GB",
+            hint="choose a smaller model of the same family",
+        )
     with written_beside(destination) as temporary:
         temporary.write_bytes(model.SerializeToString(deterministic=True))
     return destination

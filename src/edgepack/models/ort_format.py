@@ -11,10 +11,12 @@ from typing import Literal
 
 import onnx
 
+from edgepack.errors import ModelError
 from edgepack.models.ort_layout import settle_layout
 from edgepack.models.session import open_session, session_options
 from edgepack.store import written_beside
 
+BLOCK = 1 << 20
 Level = Literal["none", "basic", "extended", "all"]
 
 
@@ -45,8 +47,20 @@ def convert_to_ort(
     options.add_session_config_entry("session.save_model_format", "ORT")
     if runtime_optimizations:
         options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
+    content = model.SerializeToString(deterministic=True)
     with written_beside(destination) as temporary:
         options.optimized_model_filepath = str(temporary)
-        open_session(model.SerializeToString(deterministic=True), options)
+        try:
+            open_session(content, options)
+        except ModelError:
+            _require_space(temporary, len(content))
+            raise
         settle_layout(temporary)
     return destination
+
+
+def _require_space(file: Path, size: int) -> None:
+    """ONNX Runtime only says that it could not write a file; what the system says of writing one gives the reason."""
+    with file.open("wb") as stream:
+        for _ in range(0, size, BLOCK):
+            stream.write(bytes(BLOCK))

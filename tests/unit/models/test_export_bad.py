@@ -132,3 +132,12 @@ def test_a_config_that_makes_no_sense(
     error = refused(change_config(source, **changes), tmp_path)
     assert isinstance(error, ModelError)
     assert said in error.message
+
+
+def test_a_model_that_no_onnx_file_can_hold(
+    source: ModelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgepack.models.export.LARGEST_MODEL", 50_000)
+    error = refused(source, tmp_path)
+    assert isinstance(error, UnsupportedModelError)
+    assert "2 GB" in error.message

@@ -92,3 +92,26 @@ def test_a_model_that_cannot_be_converted_leaves_nothing_behind(tmp_path: Path) 
     with pytest.raises(UnsupportedModelError, match="Frobnicate"):
         convert_to_ort(bad, tmp_path / "out" / "model.ort")
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_full_disk_is_called_one(tmp_path: Path, model: onnx.ModelProto) -> None:
+    """ONNX Runtime itself says only that it failed to save the file. Tried on a real disk of 64 kB."""
+    code = (
+        "import onnx, pathlib, sys\n"
+        "from edgepack.errors import DiskFullError\n"
+        "from edgepack.models.ort_format import convert_to_ort\n"
+        "folder = pathlib.Path(sys.argv[2])\n"
+        "try:\n    convert_to_ort(onnx.load(sys.argv[1]), folder / 'model.ort')\n"
+        "except DiskFullError as error:\n    print(error.message, list(folder.iterdir()))"
+    )
+    folder = tmp_path / "small"
+    folder.mkdir()
+    script = f'mount -t tmpfs -o size=64k tmpfs {folder} && exec "$@"'
+    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", code]
+    done = subprocess.run(
+        [*command, str(tmp_path / "model.onnx"), str(folder)], capture_output=True, text=True, check=False
+    )
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no small disk can be made here: {done.stderr.strip()}")
+    assert done.stdout.startswith("no space left on the disk"), done.stderr
+    assert done.stdout.strip().endswith("[]")
