@@ -13,7 +13,7 @@ from edgepack.foundry.toolchain import Toolchain, zig_environment
 from edgepack.store import key_of
 
 SONAME = "libonnxruntime.so.1"
-SCHEMA = "2"
+SCHEMA = "4"
 """Changes when the same objects are linked otherwise."""
 _EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
