@@ -55,7 +55,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     output = tmp_path_factory.mktemp("dist")
     done = edgepack("bundle", "--target", "linux-x86-min", "--output", str(output), "--offline", "--json")
     assert done.returncode == 0, done.stderr
-    made = open_bundle(Path(json.loads(done.stdout)["bundle"]))
+    made = open_bundle(Path(json.loads(done.stdout)["directory"]))
     return Bundle(
         directory=made.directory,
         manifest=made.manifest,

@@ -101,7 +101,8 @@ def reduce_runtime(
 ) -> RuntimeArtifact:
     """An ONNX Runtime library that holds just the operator kernels and types that are needed.
 
-    ``glibc`` is the oldest C library that the library itself must run on; by default the platform's.
+    ``glibc`` is the oldest C library that the library itself must run on; by default 2.28, or the platform's where that
+    is older.
     """
     from edgepack.foundry.reduce import reduce_runtime
 

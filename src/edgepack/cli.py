@@ -148,7 +148,8 @@ def bundle(
     from edgepack.report import text
 
     if as_json:
-        _print_json({"bundle": str(outcome.bundle.directory), **text.as_json(outcome.report)})
+        places = {"directory": str(outcome.bundle.directory), "archive": str(outcome.bundle.archive)}
+        _print_json({**text.as_json(outcome.report), **places})
     else:
         _print(text.render(outcome.report))
         click.echo(

@@ -44,9 +44,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     python = folder / "env" / "bin" / "python"
     pip("install", "--quiet", "--no-deps", "--no-index", *sorted(wheels.glob("*.whl")), python=python)
-    # Third-party packages come from the environment that runs the tests: nothing is fetched here.
+    # Third-party packages and their programs come from the environment that runs the tests: nothing is fetched here.
     site = next((folder / "env" / "lib").glob("python3*")) / "site-packages"
     (site / "third-party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for program in Path(sysconfig.get_path("scripts")).iterdir():
+        if not (python.parent / program.name).exists():
+            (python.parent / program.name).symlink_to(program)
     return python.parent
 
 
@@ -55,6 +58,14 @@ def run(environment: Path, *arguments: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, cwd=environment, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_wheel_holds_every_file_of_the_source(environment: Path) -> None:
+    package = next((environment.parent / "lib").glob("python3*")) / "site-packages" / "edgepack"
+    source = ROOT / "src" / "edgepack"
+    for file in source.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            assert (package / file.relative_to(source)).is_file(), f"{file} is not in the wheel"
 
 
 def test_it_is_listed_like_our_own(environment: Path) -> None:
@@ -73,7 +84,7 @@ def test_it_bundles_is_verified_and_is_reported(environment: Path, tiny_model: P
     assert made["verification"]["status"] == "passed"
     assert made["verification"]["mean_cosine"] >= 0.9999
     folder = tmp_path / "tiny-bert-kiosk"
-    assert made["bundle"] == str(folder)
+    assert made["directory"] == str(folder)
 
     vectors = json.loads(
         subprocess.run([folder / "embed", "hello"], capture_output=True, text=True, check=True, env={}).stdout

@@ -45,10 +45,13 @@ class Toolchain:
 
 
 def choose(platform: Platform, *, glibc: str | None = None, context: BuildContext) -> Toolchain:
-    """The toolchain for a platform: zig, or what ``EDGEPACK_TOOLCHAIN`` says. Raises ``MissingToolError``."""
+    """The toolchain for a platform: zig, or what ``EDGEPACK_TOOLCHAIN`` says. Raises ``MissingToolError``.
+
+    Without ``glibc`` it compiles for 2.28 also where the platform has a newer one: one kernel archive then serves them all.
+    """
     if platform.os != "linux" or platform.arch not in ARCHITECTURES:
         raise UsageError(f"no runtime can be built for {platform.os} on {platform.arch}")
-    floor = glibc or platform.glibc or DEFAULT_GLIBC
+    floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=_version)
     family = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
     if family == "zig":
         program = zig_program()
@@ -59,6 +62,10 @@ def choose(platform: Platform, *, glibc: str | None = None, context: BuildContex
         version = context.run([program, "-dumpfullversion"]).strip()
         return Toolchain(family="gcc", version=version, arch=platform.arch, glibc=floor, program=program)
     raise UsageError(f"EDGEPACK_TOOLCHAIN={family} is no toolchain that edgepack knows", hint="zig or gcc")
+
+
+def _version(glibc: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in glibc.split("."))
 
 
 def zig_program() -> Path:
