@@ -20,7 +20,8 @@ def may_define(
     cache = {} if texts is None else texts
     for name, path in candidates.items():
         if name not in cache:
-            cache[name] = path.read_text(encoding="utf-8", errors="replace")
+            # Registrations often stand in macros of several lines.
+            cache[name] = path.read_text(encoding="utf-8", errors="replace").replace("\\\n", "\n")
     telling: set[str] = set()
     vague: set[str] = set()
     for symbol in symbols:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from edgepack.foundry.closure import Closure, Index, close
 from edgepack.foundry.elf import Symbols
@@ -145,8 +146,6 @@ def test_names_in_mangled_symbols() -> None:
 
 
 def test_sources_that_may_define_a_symbol() -> None:
-    from pathlib import Path
-
     texts = {
         "graph.cc": "Status Graph::Resolve() {",
         "user.cc": "graph.Resolve();",
@@ -157,3 +156,12 @@ def test_sources_that_may_define_a_symbol() -> None:
     kernel = "_ZN11onnxruntime21BuildKernelCreateInfoINS_46kCpuExecutionProvider_Gather_kOnnxDomain_ver13EEENS_16KernelCreateInfoEv"
     assert may_define([kernel], candidates, texts=texts) == {"gather.cc"}
     assert may_define(["memcpy"], candidates, texts=texts) == set()
+
+
+def test_a_registration_in_a_macro_of_several_lines_is_found(tmp_path: Path) -> None:
+    source = tmp_path / "embed_layer_norm.cc"
+    source.write_text(
+        "#define REGISTER_KERNEL_TYPED(T) \\\n  ONNX_OPERATOR_TYPED_KERNEL_EX( \\\n    EmbedLayer, \\\n"
+    )
+    kernel = "_ZN11onnxruntime7contrib21BuildKernelCreateInfoINS0_48kCpuExecutionProvider_EmbedLayer_kMSDomain_ver1E"
+    assert may_define([kernel], {"embed": source}) == {"embed"}
