@@ -1,0 +1,99 @@
+"""The command line. Commands import what they need when they run: ``--help`` stays light."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from edgepack import __version__
+from edgepack.cli import bundles, listings
+from edgepack.errors import DiskFullError, EdgepackError, UsageError
+
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="edgepack", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right.
+
+    \b
+    edgepack bundle --target linux-x86-min
+    """
+
+
+for command in (
+    bundles.bundle,
+    bundles.fetch,
+    bundles.inspect,
+    bundles.report,
+    bundles.verify,
+    listings.cache,
+    listings.completion,
+    listings.list_plugins,
+    listings.list_targets,
+):
+    cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """Run the command line; every failure is two lines and an exit code of its own."""
+    if instruction := os.environ.get(listings.COMPLETE_VARIABLE):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
+    signal.signal(signal.SIGTERM, _terminate)
+    meta: dict[str, Any] = {}
+    try:
+        with cli.make_context("edgepack", sys.argv[1:]) as context:
+            meta = context.meta
+            cli.invoke(context)
+            code = 0
+    except click.exceptions.Exit as leave:
+        code = leave.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        asked.show()
+        code = asked.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; nothing half-made was left behind", err=True)
+        code = INTERRUPTED
+    except Exception as exception:
+        if meta.get("edgepack.debug"):
+            logging.getLogger("edgepack").exception("failed")
+        error = _in_two_lines(exception)
+        _show_error(error)
+        code = error.exit_code
+    sys.exit(code)
+
+
+def _in_two_lines(exception: Exception) -> EdgepackError:
+    """Any failure as an error for people; what nobody foresaw is said to be our fault."""
+    if isinstance(exception, EdgepackError):
+        return exception
+    if isinstance(exception, click.UsageError):
+        command = exception.ctx.command_path if exception.ctx else "edgepack"
+        return UsageError(exception.format_message(), hint=f"`{command} --help` shows what is understood")
+    if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(
+            "no space left on the disk", hint="free some space, or set EDGEPACK_CACHE and TMPDIR"
+        )
+    return EdgepackError(
+        f"unexpected {type(exception).__name__}: {exception}",
+        hint="this is a fault of edgepack's or of a plugin's; --debug shows where it happened",
+    )
+
+
+def _show_error(error: EdgepackError) -> None:
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
+    if error.hint:
+        click.echo(f"{click.style('hint:', fg='cyan')} {error.hint}", err=True)
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt

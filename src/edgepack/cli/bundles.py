@@ -1,0 +1,175 @@
+"""The commands that make, check and measure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgepack.cli.options import (
+    common_options,
+    model_option,
+    offline_option,
+    prices_option,
+    set_option,
+    target_option,
+)
+from edgepack.cli.output import print_json, print_rich
+
+
+@click.command()
+@target_option
+@model_option
+@click.option(
+    "-r", "--recipe", metavar="NAME", help="How the model is made small; short for --set model.recipe=NAME."
+)
+@set_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=True),
+    default=Path("dist"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the bundle's folder and archive go.",
+)
+@click.option("-f", "--force", is_flag=True, help="Replace a bundle that is there already.")
+@prices_option
+@offline_option
+@common_options
+def bundle(
+    target_name: str,
+    model: str | None,
+    recipe: str | None,
+    overrides: tuple[str, ...],
+    output: Path,
+    force: bool,
+    prices: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Make a self-contained bundle, verify it and say what it weighs."""
+    from edgepack import pipeline
+    from edgepack.console import Story
+    from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+
+    host = load_plugins()
+    if recipe:
+        overrides = (*overrides, f"model.recipe={recipe}")
+    target = host.target(target_name, overrides)
+    with host_context(story=Story(), offline=offline) as context:
+        outcome = pipeline.build(
+            target, model=model, output=output, force=force, prices=prices, host=host, context=context
+        )
+    from edgepack.report import text
+
+    if as_json:
+        places = {"directory": str(outcome.bundle.directory), "archive": str(outcome.bundle.archive)}
+        print_json({**text.as_json(outcome.report), **places})
+    else:
+        print_rich(text.render(outcome.report))
+        click.echo(
+            f"\n{outcome.bundle.directory}/{outcome.bundle.manifest['runner']['program']} is ready to run"
+        )
+
+
+@click.command()
+@click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
+@model_option
+@offline_option
+@common_options
+def verify(path: Path, model: str | None, offline: bool, as_json: bool) -> None:
+    """Check a bundle's files, run it, and compare its vectors with the full-precision model's.
+
+    BUNDLE is a bundle's folder or its .tar.zst archive. The model is fetched again from where the manifest says it came
+    from; --model names another place for the same files.
+    """
+    import dataclasses
+
+    from edgepack import verification
+    from edgepack.console import Story
+    from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+
+    with host_context(story=Story(), offline=offline) as context:
+        result = verification.verify_again(path, model=model, host=load_plugins(), context=context)
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    else:
+        from edgepack.report import text
+
+        click.echo(text.verification_line(result))
+
+
+@click.command()
+@click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
+@prices_option
+@click.option(
+    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a web page, too."
+)
+@common_options
+def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) -> None:
+    """Say what a bundle weighs, by part and by encoding, and what its downloads cost."""
+    from edgepack import verification
+    from edgepack.report import text
+
+    result = verification.report_again(path, prices=prices)
+    if html is not None:
+        from edgepack.report.html import render_html
+        from edgepack.store import written_beside
+
+        with written_beside(html) as temporary:
+            temporary.write_text(render_html(result), encoding="utf-8")
+    if as_json:
+        print_json(text.as_json(result))
+    else:
+        print_rich(text.render(result))
+
+
+@click.command()
+@click.argument("model", required=False)
+@offline_option
+@common_options
+def inspect(model: str | None, offline: bool, as_json: bool) -> None:
+    """Say what a model is made of, and which recipe fits it."""
+    from edgepack.console import Story
+    from edgepack.models.source import ingest
+    from edgepack.models.usability import as_dict, inspect_model
+    from edgepack.plugins.context import host_context
+    from edgepack.report.inspection import render_inspection
+
+    with host_context(story=Story(quiet=as_json), offline=offline) as context:
+        source = ingest(model, context=context)
+        inspection = inspect_model(source, context=context)
+    if as_json:
+        print_json(as_dict(inspection))
+    else:
+        print_rich(render_inspection(inspection))
+
+
+@click.command()
+@target_option
+@model_option
+@set_option
+@common_options
+def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Download everything that a build needs, so that the build itself can be --offline."""
+    from edgepack.console import Story
+    from edgepack.foundry.sources import fetch_sources
+    from edgepack.models.source import ingest
+    from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+
+    host = load_plugins()
+    host.builder_spec(host.target(target_name, overrides))
+    story = Story()
+    with host_context(story=story) as context:
+        with story.step("model"):
+            source = ingest(model, context=context)
+        with story.step("runtime"):
+            fetch_sources(context=context)
+    if as_json:
+        print_json({"model": source.name, "cache": str(context.store.root)})
+    else:
+        click.echo(f"a build of {source.name} for {target_name} can now be --offline")

@@ -1,0 +1,103 @@
+"""The commands that show what there is: targets, plugins, the cache; and shell completion."""
+
+from __future__ import annotations
+
+import click
+
+from edgepack.cli.options import common_options
+from edgepack.cli.output import print_json, print_rows
+
+COMPLETE_VARIABLE = "_EDGEPACK_COMPLETE"
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("targets")
+@common_options
+def list_targets(as_json: bool) -> None:
+    """List the targets, and whether this machine can build them."""
+    from edgepack import listing
+    from edgepack.plugins.host import load_plugins
+
+    rows = listing.target_rows(load_plugins())
+    print_rows(rows, as_json=as_json, columns=("target", "state", "summary", "origin"))
+
+
+@click.command("plugins")
+@common_options
+def list_plugins(as_json: bool) -> None:
+    """List the installed plugins, what they add, and what is wrong with the broken ones."""
+    from edgepack import listing
+    from edgepack.plugins.host import load_plugins
+
+    rows = listing.plugin_rows(load_plugins())
+    print_rows(rows, as_json=as_json, columns=("plugin", "state", "distribution", "builders", "targets"))
+
+
+@click.group(invoke_without_command=True)
+@common_options
+@click.pass_context
+def cache(context: click.Context, as_json: bool) -> None:
+    """Show where the cache is and what it holds."""
+    if context.invoked_subcommand is None:
+        _show_cache(as_json=as_json)
+
+
+@cache.command("where")
+@common_options
+def cache_where(as_json: bool) -> None:
+    """Print the cache folder ($EDGEPACK_CACHE moves it)."""
+    from edgepack.store import default_root
+
+    if as_json:
+        print_json({"path": str(default_root())})
+    else:
+        click.echo(str(default_root()))
+
+
+@cache.command("size")
+@common_options
+def cache_size(as_json: bool) -> None:
+    """Print what the cache holds, by kind."""
+    _show_cache(as_json=as_json)
+
+
+@cache.command("clean")
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@common_options
+def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
+    """Empty the cache, or only the kinds named."""
+    from edgepack import listing
+    from edgepack.store import Store, default_root
+
+    freed = listing.clean_cache(Store(root=default_root()), kinds)
+    if as_json:
+        print_json({"freed_bytes": freed})
+    else:
+        click.echo(f"{freed / 1e6:.1f} MB freed")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a completion script: `eval "$(edgepack completion bash)"`."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None, "click knows these shells"
+    command = click.get_current_context().find_root().command
+    click.echo(found(command, {}, "edgepack", COMPLETE_VARIABLE).source())
+
+
+def _show_cache(*, as_json: bool) -> None:
+    from edgepack import listing
+    from edgepack.store import Store, default_root
+
+    root = default_root()
+    sizes = listing.cache_sizes(Store(root=root))
+    if as_json:
+        print_json({"path": str(root), "bytes": sum(sizes.values()), "kinds": sizes})
+        return
+    rows = [{"kind": kind, "MB": f"{size / 1e6:.1f}"} for kind, size in sizes.items()]
+    rows.append({"kind": "all", "MB": f"{sum(sizes.values()) / 1e6:.1f}"})
+    click.echo(str(root))
+    print_rows(rows, as_json=False, columns=("kind", "MB"))

@@ -1,0 +1,34 @@
+"""Results, on stdout: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+def print_rich(renderable: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, soft_wrap=False).print(renderable)
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_rows(rows: list[dict[str, str]], *, as_json: bool, columns: tuple[str, ...]) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="right" if column == "MB" else "left")
+    for row in rows:
+        table.add_row(*(Text(row[column]) for column in columns))
+    print_rich(table)
