@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import shutil
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -26,8 +27,8 @@ def unpack(
     destination.mkdir(parents=True, exist_ok=True)
     try:
         with disk_errors(destination), _tar(archive) as tar:
-            for member in _members(tar, top, skip, keep):
-                tar.extract(member, destination, filter="data")
+            for member, path in _members(tar, top, skip, keep):
+                _extract(tar, member, path, destination.resolve(), top)
     except (tarfile.TarError, EOFError, lzma.LZMAError, ValueError) as error:
         raise DownloadError(
             f"{archive.name} cannot be unpacked: {error}", hint="the archive is damaged: fetch it again"
@@ -36,7 +37,7 @@ def unpack(
 
 def _members(
     tar: tarfile.TarFile, top: str, skip: Sequence[str], keep: Sequence[str]
-) -> Iterator[tarfile.TarInfo]:
+) -> Iterator[tuple[tarfile.TarInfo, PurePosixPath]]:
     for member in tar:
         path = PurePosixPath(member.name.removeprefix("./"))
         if top:
@@ -49,11 +50,41 @@ def _members(
             continue
         if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
             raise tarfile.TarError(f"{member.name} is neither a file nor a folder nor a link")
-        if member.islnk() and top:
-            member = member.replace(linkname=str(PurePosixPath(member.linkname).relative_to(top)), deep=False)
         # Folders are made as files need them: what packagers set as a folder's mode must not keep us out.
         if not member.isdir():
-            yield member.replace(name=str(path), deep=False)
+            yield member, path
+
+
+def _extract(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, path: PurePosixPath, destination: Path, top: str
+) -> None:
+    """Lay one member out; by hand, because tarfile's own filters came with Python 3.11.4 and Debian 12 has 3.11.2."""
+    place = _inside(destination, destination / path, member)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    if member.issym():
+        _inside(destination, place.parent / member.linkname, member)
+        place.symlink_to(member.linkname)
+    elif member.islnk():
+        linked = PurePosixPath(member.linkname.removeprefix("./"))
+        original = destination / (linked.relative_to(top) if top else linked)
+        place.hardlink_to(_inside(destination, original, member))
+    else:
+        content = tar.extractfile(member)
+        assert content is not None, "a regular file has content"
+        with place.open("wb") as out:
+            shutil.copyfileobj(content, out)
+        place.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def _inside(destination: Path, place: Path, member: tarfile.TarInfo) -> Path:
+    """The place, when it is below the destination whatever links lead there."""
+    # The last component may be a link that is about to be replaced; what leads to it may not lead out.
+    if not (place.parent.resolve() / place.name).is_relative_to(destination) or place.name == "..":
+        raise tarfile.TarError(f"{member.name} would be written outside the folder")
+    if member.issym() and not place.resolve().is_relative_to(destination):
+        raise tarfile.TarError(f"{member.name} links outside the folder")
+    return place
 
 
 def _tar(archive: Path) -> tarfile.TarFile:
