@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection
+from importlib.resources import files
 from pathlib import Path
 
 from edgepack.foundry.archive import KernelArchive
@@ -13,6 +14,8 @@ _HEADERS = ("date", "eigen", "gsl", "json", "mp11", "onnx", "safeint")
 _TARGETS = {"abseil": "absl_", "flatbuffers": "flatbuffers", "protobuf": "libprotobuf", "re2": "re2"}
 """Part → what its CMake targets begin with. Their headers are compiled in everywhere too."""
 _LLVM = "LLVM"
+_STORED = {"mp11": "mp11.txt"}
+"""Debian's file for mp11 is that of all of Boost, two megabytes: its own licence is kept here instead."""
 
 
 def write_licenses(archive: KernelArchive, units: Collection[str], folder: Path) -> tuple[Path, ...]:
@@ -36,9 +39,13 @@ def _write(archive: KernelArchive, name: str, folder: Path) -> Path:
     part = archive.tree.parts[name]
     root = archive.tree.folder / name
     texts = [f"{part.name} {part.version} ({part.license})\n{part.upstream}\n"]
-    for file in part.license_files:
-        if (root / file).is_file():
-            texts.append((root / file).read_text(encoding="utf-8", errors="replace"))
+    if name in _STORED:
+        texts.append(
+            (files("edgepack.foundry") / "data/licenses" / _STORED[name]).read_text(encoding="utf-8")
+        )
+    else:
+        found = (root / file for file in part.license_files if (root / file).is_file())
+        texts += [file.read_text(encoding="utf-8", errors="replace") for file in found]
     target = folder / f"{name}-{part.version}.txt"
     target.write_text("\n".join(texts), encoding="utf-8")
     return target
