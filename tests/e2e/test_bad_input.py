@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -15,10 +16,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tests.command import edgepack
+from tests.serving import file, serving
+
+from edgepack.records import ModelSource
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 TARGET = ("bundle", "-t", "linux-x86-min", "--offline")
+REVISION = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 UNGATED = ("--set", "model.min_cosine=0", "--set", "model.min_agreement=0")
 
 
@@ -167,6 +172,38 @@ def test_no_network(tmp_path: Path) -> None:
 
 def test_offline_with_an_empty_cache(tmp_path: Path) -> None:
     fails(7, "offline", *TARGET, "-o", str(tmp_path / "out"), env={"EDGEPACK_CACHE": str(tmp_path / "cache")})
+
+
+def test_a_missing_compiler(tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "shadow" / "ziglang").mkdir(parents=True)
+    (tmp_path / "shadow" / "ziglang" / "__init__.py").touch()
+    fails(
+        *(9, "zig, which compiles the runtime, is not installed", *TARGET, "-m", str(tiny_model)),
+        *("-o", str(tmp_path / "out")),
+        env={"PYTHONPATH": str(tmp_path / "shadow")},
+        output=tmp_path / "out",
+    )
+
+
+def test_a_wrong_hash(minilm: ModelSource, tmp_path: Path) -> None:
+    """A hub that has right content, but for the configuration; and no other place to get it from."""
+    contents = {file.path: (minilm.directory / file.path).read_bytes() for file in minilm.files}
+    contents["config.json"] = contents["config.json"].replace(b"384", b"385")
+    closed = "http://127.0.0.1:9"
+    with serving() as hub:
+        for name, content in contents.items():
+            hub.on(f"/sentence-transformers/all-MiniLM-L6-v2/resolve/{REVISION}/{name}", file(content))
+        env = {"EDGEPACK_CACHE": str(tmp_path / "cache"), "HF_ENDPOINT": hub.base, "PIP_INDEX_URL": closed}
+        env |= {
+            "PIP_EXTRA_INDEX_URL": "",
+            "PIP_FIND_LINKS": "",
+            "PIP_RETRIES": "0",
+            "PIP_CONFIG_FILE": os.devnull,
+        }
+        wrong = hashlib.sha256(contents["config.json"]).hexdigest()
+        right = next(file.sha256 for file in minilm.files if file.path == "config.json")
+        for digest in (wrong, right):
+            fails(8, digest, "bundle", "-t", "linux-x86-min", "-o", str(tmp_path / "out"), env=env)
 
 
 def test_a_full_disk(tiny_model: Path, tmp_path: Path) -> None:
