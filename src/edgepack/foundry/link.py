@@ -13,7 +13,7 @@ from edgepack.foundry.toolchain import Toolchain, zig_environment
 from edgepack.store import key_of
 
 SONAME = "libonnxruntime.so.1"
-SCHEMA = "4"
+SCHEMA = "5"
 """Changes when the same objects are linked otherwise."""
 _EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
@@ -48,13 +48,14 @@ def link(
     objects: Sequence[Path],
     output: Path,
     *,
+    map_file: Path,
     version: str,
     exports: Sequence[str],
     toolchain: Toolchain,
     libraries: HostLibraries,
     context: BuildContext,
-) -> Path:
-    """Link ``output``, stripped, named as upstream names it; the link map is written beside it. Raises ``ToolError``."""
+) -> None:
+    """Link ``output``, stripped, named as upstream names it, and write the linker's map. Raises ``ToolError``."""
     script = context.work_dir / f"exports-{key_of({'output': str(output)})[:12]}.map"
     script.write_text(f"VERS_{version} {{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
     flags = [
@@ -72,7 +73,6 @@ def link(
     flags += ["-soname", SONAME, "--version-script", str(script), "--no-undefined", "-s"]
     for name in exports:
         flags += ["-u", name]
-    map_file = output.with_name(output.name + ".map")
     if toolchain.family == "gcc":
         command = _with_gcc(toolchain, objects, output, [*flags, "-Map", str(map_file)])
     else:
@@ -90,7 +90,6 @@ def link(
         ]
         command += [*flags, *map(str, objects), "--as-needed", *map(str, libraries.files)]
     context.run(command, log_file=context.work_dir / "link.log")
-    return map_file
 
 
 def _with_gcc(toolchain: Toolchain, objects: Sequence[Path], output: Path, flags: Sequence[str]) -> list[str]:

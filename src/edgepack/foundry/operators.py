@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import MismatchError, ModelError, UsageError
+from edgepack.foundry.typeusage import usage_manager
 from edgepack.records import Operator, Operators
 
 GLOBAL_TYPES = "!globally_allowed_types;"
@@ -110,10 +111,10 @@ def require_match(needs: Operators, provides: Operators) -> None:
 
 def operators_of_ort_model(path: Path) -> Operators:
     """The operators that an ``.ort`` file asks for, with types, subgraphs included. Raises ``ModelError``."""
-    from onnxruntime.tools.ort_format_model import OperatorTypeUsageManager, OrtFormatModelProcessor
+    from onnxruntime.tools.ort_format_model import OrtFormatModelProcessor
 
     required: dict[str, dict[int, set[str]]] = {}
-    usage = OperatorTypeUsageManager()
+    usage = usage_manager(exact=True)
     try:
         OrtFormatModelProcessor(str(path), required, usage).process()
     except FileNotFoundError as error:

@@ -1,41 +1,29 @@
-"""A reduced runtime for a set of operators: registrations and types generated, what they change compiled, linked."""
+"""A reduced runtime for a set of operators: what they change is compiled, what the link asks for is linked."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
-from edgepack.foundry import registrations
-from edgepack.foundry.archive import KernelArchive, compile_units, job_of, open_archive, source_of
+from edgepack.foundry.archive import KernelArchive, compile_units, open_archive, source_of
 from edgepack.foundry.closure import Closure, close
 from edgepack.foundry.elf import Symbols, check_floor
+from edgepack.foundry.generate import MLAS, Reduction, dispatch_read, generate, with_dispatch
 from edgepack.foundry.index import load_index
 from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import SCHEMA, HostLibraries, host_libraries, link
-from edgepack.foundry.objects import Job, identity_of
+from edgepack.foundry.linkmap import pieces
 from edgepack.foundry.operators import format_config, types_by_operator, union
 from edgepack.foundry.search import may_define
 from edgepack.foundry.sources import VERSION
 from edgepack.foundry.toolchain import choose
-from edgepack.foundry.typecontrol import OVERRIDES, controlled_units, relevant_lines
 from edgepack.records import Operator, Operators, Platform, RuntimeArtifact, RuntimeKind
-from edgepack.store import written_beside
 
-PROVIDERS = "onnxruntime_providers/onnxruntime/"
 API_SYMBOLS = "onnxruntime/core/providers/cpu/symbols.txt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reduction:
-    """What is special about a runtime: the objects that its operators and types change."""
-
-    overrides: Mapping[str, Job]
-    roots: tuple[str, ...]
-    kernels: tuple[str, ...]
-    """Symbols of the kernels that stayed."""
+MAP = "link.map"
 
 
 def reduce_runtime(
@@ -102,47 +90,62 @@ def _build(archive: KernelArchive, needs: Operators, folder: Path, context: Buil
     reduction = generate(archive, needs)
     exports = (archive.tree.onnxruntime / API_SYMBOLS).read_text().split()
     libraries = host_libraries(archive.toolchain, context=context)
-    closure = find_closure(archive, reduction, exports, libraries, context)
-    objects = [object_of(archive, reduction, name) for name in closure.units]
     output = folder / library_name()
-    map_file = link(
-        objects,
-        output,
-        version=VERSION,
-        exports=exports,
-        toolchain=archive.toolchain,
-        libraries=libraries,
-        context=context,
-    )
+
+    def linked(changed: Reduction) -> Closure:
+        closure = find_closure(archive, changed, exports, libraries, context)
+        link(
+            [changed.object_of(archive, name) for name in closure.units],
+            output,
+            map_file=folder / MAP,
+            version=VERSION,
+            exports=exports,
+            toolchain=archive.toolchain,
+            libraries=libraries,
+            context=context,
+        )
+        return closure
+
+    if archive.toolchain.family == "gcc":
+        closure = linked(reduction)
+    else:
+        closure = _link_trimmed(archive, reduction, folder / MAP, linked)
     # The map names folders of this machine; what explains a library needs the objects' names only.
-    text = map_file.read_text().replace(f"{archive.folder}/objects/", "")
-    map_file.write_text(text)
+    text = (folder / MAP).read_text().replace(f"{archive.folder}/objects/", "")
+    (folder / MAP).write_text(text)
     output.chmod(0o755)
     check_floor(output, archive.toolchain.glibc)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     write_licenses(archive, closure.units, folder / "licenses")
 
 
-def generate(archive: KernelArchive, needs: Operators) -> Reduction:
-    """Write the reduced registrations and the type control, and say what has to be compiled with them."""
-    onnxruntime = archive.tree.onnxruntime
-    types = registrations.type_filter(needs)
-    overrides: dict[str, Job] = {}
-    kept: list[registrations.Registration] = []
-    for source in archive.settings["units"]["registrations"]:
-        unit = archive.units[PROVIDERS + source]
-        text, rows = registrations.reduce_registrations((onnxruntime / source).read_text(), needs, types)
-        kept += rows
-        below = source.removeprefix("onnxruntime/")
-        folder = _generated(archive, text, below)
-        overrides[unit.name] = job_of(archive, unit, generated=folder, replaced=below, content=text)
-    registrations.require_kernels(needs, kept)
-    overrides |= _type_controlled(archive, types.get_cpp_entries() if types else [])
-    return Reduction(
-        overrides=overrides,
-        roots=tuple(PROVIDERS + source for source in archive.settings["units"]["registrations"]),
-        kernels=tuple(row.symbol for row in kept),
-    )
+def _link_trimmed(
+    archive: KernelArchive, reduction: Reduction, map_file: Path, linked: Callable[[Reduction], Closure]
+) -> Closure:
+    """Link with MLAS's table of kernels empty, then with the entries that what was linked reads, until that is all."""
+    keep: frozenset[str] = frozenset()
+    while True:
+        closure = linked(with_dispatch(archive, reduction, keep))
+        read = keep | dispatch_read(archive, live_units(archive, map_file))
+        if read == keep:
+            return closure
+        keep = read
+
+
+def live_units(archive: KernelArchive, map_file: Path) -> set[str]:
+    """The units of which something was linked."""
+    root = f"{archive.folder}/objects/"
+    objects = {
+        piece.file.removeprefix(root)
+        for piece in pieces(map_file)
+        if piece.file.startswith(root) and piece.size
+    }
+    return {name for name in (unit_of(path) for path in objects) if name in archive.units}
+
+
+def unit_of(path: str) -> str:
+    """The unit that an object file in the archive is of: ``UNIT.o``, or ``UNIT.DIGEST.o`` in a special form."""
+    return re.sub(r"(\.[0-9a-f]{16})?\.o$", "", path)
 
 
 def find_closure(
@@ -163,7 +166,7 @@ def find_closure(
         found = may_define(symbols, candidates, texts=texts)
         if not found and any(symbol.startswith("Mlas") for symbol in symbols):
             # Assembly sources make up names by macros.
-            found = {name for name in rest if name.startswith("onnxruntime_mlas/")}
+            found = {name for name in rest if name.startswith(MLAS)}
         return found
 
     closure = close(
@@ -182,41 +185,3 @@ def find_closure(
             hint="this is a fault of edgepack: report it",
         )
     return closure
-
-
-def object_of(archive: KernelArchive, reduction: Reduction, name: str) -> Path:
-    """The object of a unit, in its special form where it has one."""
-    if name in reduction.overrides:
-        return reduction.overrides[name].object
-    return job_of(archive, archive.units[name]).object
-
-
-def _type_controlled(archive: KernelArchive, lines: Sequence[str]) -> dict[str, Job]:
-    """The units that the type restrictions change, each compiled against only the lines that concern it.
-
-    So a kernel is compiled once for each restriction of its own operators, however many models share that.
-    """
-    root = archive.tree.onnxruntime / "onnxruntime"
-    include = (root / OVERRIDES).read_text()
-    sources = {
-        name: source_of(archive, unit)
-        for name, unit in archive.units.items()
-        if name.startswith("onnxruntime_")
-    }
-    jobs: dict[str, Job] = {}
-    for name, operators in controlled_units(sources, root).items():
-        if relevant := relevant_lines(lines, operators):
-            text = registrations.type_control(include, relevant)
-            folder = _generated(archive, text, OVERRIDES)
-            jobs[name] = job_of(archive, archive.units[name], generated=folder, content=text)
-    return jobs
-
-
-def _generated(archive: KernelArchive, text: str, path: str) -> Path:
-    """Write a generated file; the folder, of this content's own, that it lies below."""
-    folder = archive.folder / "generated" / identity_of(text)[:16]
-    file = folder / path
-    if not file.is_file() or file.read_text() != text:
-        with written_beside(file) as beside:
-            beside.write_text(text)
-    return folder

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.foundry.operators import types_by_operator
+from edgepack.foundry.typeusage import usage_manager
 from edgepack.records import Operator, Operators
 
 DOMAINS = {
@@ -67,28 +68,22 @@ class TypeFilter(Protocol):
     def get_cpp_entries(self) -> list[str]: ...
 
 
-def type_filter(needs: Operators) -> TypeFilter | None:
-    """Which types each operator needs; nothing when none is restricted.
+def type_filter(needs: Operators, *, exact: bool = True) -> TypeFilter | None:
+    """Which types each operator needs; nothing when none is restricted. ``exact``: see ``usage_manager``.
 
     Upstream's manager forgets an operator's earlier types when it is told of the operator again (#16742): it is
     told of each operator once, with the types of all versions together.
     """
-    from onnxruntime.tools.ort_format_model import (
-        GloballyAllowedTypesOpTypeImplFilter,
-        OperatorTypeUsageManager,
-    )
-
     if needs.globally_allowed_types:
+        from onnxruntime.tools.ort_format_model import GloballyAllowedTypesOpTypeImplFilter
+
         return GloballyAllowedTypesOpTypeImplFilter(set(needs.globally_allowed_types))  # type: ignore[no-any-return]
-    merged = types_by_operator(needs)
-    if not any(merged.values()):
+    restricted = {operator: types for operator, types in types_by_operator(needs).items() if types}
+    if not restricted:
         return None
-    manager = OperatorTypeUsageManager()
-    restricted: set[tuple[str, str]] = set()
-    for (domain, name), types in merged.items():
-        if types:
-            manager.restore_from_config_entry(domain, name, types)
-            restricted.add((domain, name))
+    manager = usage_manager(exact=exact)
+    for (domain, name), types in restricted.items():
+        manager.restore_from_config_entry(domain, name, types)
     return _Restricted(inner=manager.make_op_type_impl_filter(), restricted=frozenset(restricted))
 
 

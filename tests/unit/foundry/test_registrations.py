@@ -106,6 +106,28 @@ def test_types_choose_among_typed_rows() -> None:
     assert reduced('ai.onnx;14;Add{"inputs":{"0":["float"]}}')[1] == {("Add", 14, ("float",))}
 
 
+def test_integers_are_kept_where_optimizers_may_need_them() -> None:
+    table = TABLE.replace("14, double, Add", "14, int64_t, Add")
+    needs = parse_config('ai.onnx;14;Add{"inputs":{"0":["float"]}}')
+    exact, kept = (
+        {row.types for row in reduce_registrations(table, needs, type_filter(needs, exact=one))[1]}
+        for one in (True, False)
+    )
+    assert exact == {("float",)}
+    assert kept == {("float",), ("int64_t",)}
+
+
+def test_types_that_upstream_does_not_track_choose_too() -> None:
+    table = TABLE.replace("14, float, Add", "17, float, LayerNormalization").replace(
+        "14, double, Add", "17, double, LayerNormalization"
+    )
+    needs = parse_config('ai.onnx;17;LayerNormalization{"inputs":{"0":["float"]}}')
+    _, kept = reduce_registrations(table, needs, type_filter(needs))
+    assert [row.types for row in kept] == [("float",)]
+    everything = parse_config("ai.onnx;17;LayerNormalization")
+    assert len(reduce_registrations(table, everything, type_filter(everything))[1]) == 2
+
+
 def test_types_of_two_versions_are_taken_together() -> None:
     config = 'ai.onnx;14;Add{"inputs":{"0":["float"]}}\nai.onnx;20;Add{"inputs":{"0":["double"]}}'
     assert reduced(config)[1] == {("Add", 14, ("float",)), ("Add", 14, ("double",))}

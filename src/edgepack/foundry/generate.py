@@ -1,0 +1,121 @@
+"""What is special about a runtime: copies of sources, reduced for its operators, compiled in the place of upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgepack.foundry import registrations
+from edgepack.foundry.archive import KernelArchive, job_of, source_of
+from edgepack.foundry.dispatch import dispatch_entries, entries_read, trim_dispatch
+from edgepack.foundry.objects import Job, identity_of
+from edgepack.foundry.typecontrol import OVERRIDES, controlled_units, relevant_lines
+from edgepack.records import Operators
+from edgepack.store import written_beside
+
+PROVIDERS = "onnxruntime_providers/onnxruntime/"
+MLAS = "onnxruntime_mlas/"
+DISPATCH = "core/mlas/lib/platform.cpp"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduction:
+    """The objects that a runtime's operators and types change."""
+
+    overrides: Mapping[str, Job]
+    """Unit → how it is compiled for this runtime."""
+    roots: tuple[str, ...]
+    kernels: tuple[str, ...]
+    """Symbols of the kernels that stayed."""
+
+    def object_of(self, archive: KernelArchive, name: str) -> Path:
+        """The object of a unit, in its special form where it has one."""
+        return (self.overrides.get(name) or job_of(archive, archive.units[name])).object
+
+
+def generate(archive: KernelArchive, needs: Operators) -> Reduction:
+    """Write the reduced registrations and the type control, and say what has to be compiled with them.
+
+    Raises ``UnsupportedModelError`` for an operator that has no kernel.
+    """
+    types = registrations.type_filter(needs, exact=archive.kind == "minimal")
+    overrides: dict[str, Job] = {}
+    kept: list[registrations.Registration] = []
+    sources: Sequence[str] = archive.settings["units"]["registrations"]
+    for source in sources:
+        text = (archive.tree.onnxruntime / source).read_text()
+        text, rows = registrations.reduce_registrations(text, needs, types)
+        kept += rows
+        overrides[PROVIDERS + source] = _replaced(
+            archive, PROVIDERS + source, source.removeprefix("onnxruntime/"), text
+        )
+    registrations.require_kernels(needs, kept)
+    overrides |= _type_controlled(archive, types.get_cpp_entries() if types else [])
+    return Reduction(
+        overrides=overrides,
+        roots=tuple(PROVIDERS + source for source in sources),
+        kernels=tuple(row.symbol for row in kept),
+    )
+
+
+def with_dispatch(archive: KernelArchive, reduction: Reduction, keep: Collection[str]) -> Reduction:
+    """The reduction with MLAS's table of kernels cut down to some entries."""
+    unit = _dispatch_unit(archive)
+    text = trim_dispatch(source_of(archive, archive.units[unit]).read_text(), keep)
+    return replace(
+        reduction, overrides={**reduction.overrides, unit: _replaced(archive, unit, DISPATCH, text)}
+    )
+
+
+def dispatch_read(archive: KernelArchive, live: Collection[str]) -> frozenset[str]:
+    """The entries of MLAS's table that these units read."""
+    unit = _dispatch_unit(archive)
+    table = source_of(archive, archive.units[unit])
+    source = table.read_text()
+    # Headers are counted as read: their inline functions may be anywhere.
+    texts = [path.read_text() for path in sorted(table.parent.rglob("*.h"))]
+    readers = (name for name in live if name.startswith(MLAS) and name != unit)
+    texts += [source_of(archive, archive.units[name]).read_text() for name in readers]
+    return frozenset(entries_read([*texts, trim_dispatch(source, ())], dispatch_entries(source)))
+
+
+def _dispatch_unit(archive: KernelArchive) -> str:
+    return next(name for name in archive.units if name.startswith(MLAS) and name.endswith(DISPATCH))
+
+
+def _type_controlled(archive: KernelArchive, lines: Sequence[str]) -> dict[str, Job]:
+    """The units that the type restrictions change, each compiled against only the lines that concern it.
+
+    So a kernel is compiled once for each restriction of its own operators, however many models share that.
+    """
+    root = archive.tree.onnxruntime / "onnxruntime"
+    include = (root / OVERRIDES).read_text()
+    sources = {
+        name: source_of(archive, unit)
+        for name, unit in archive.units.items()
+        if name.startswith("onnxruntime_")
+    }
+    jobs: dict[str, Job] = {}
+    for name, operators in controlled_units(sources, root).items():
+        if relevant := relevant_lines(lines, operators):
+            text = registrations.type_control(include, relevant)
+            folder = _generated(archive, text, OVERRIDES)
+            jobs[name] = job_of(archive, archive.units[name], generated=folder, content=text)
+    return jobs
+
+
+def _replaced(archive: KernelArchive, unit: str, path: str, text: str) -> Job:
+    """The unit, compiled from a text of our own."""
+    folder = _generated(archive, text, path)
+    return job_of(archive, archive.units[unit], generated=folder, replaced=path, content=text)
+
+
+def _generated(archive: KernelArchive, text: str, path: str) -> Path:
+    """Write a generated file; the folder, of this content's own, that it lies below."""
+    folder = archive.folder / "generated" / identity_of(text)[:16]
+    file = folder / path
+    if not file.is_file() or file.read_text() != text:
+        with written_beside(file) as beside:
+            beside.write_text(text)
+    return folder
