@@ -22,7 +22,7 @@ from edgepack.records import ModelFormat, ModelOptions, ModelSource, Operators, 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
 
-PREPARE_SCHEMA = "1"
+PREPARE_SCHEMA = "2"
 """Changes whenever the same source and recipe would give another file than before."""
 
 FACTS = "facts.json"
