@@ -113,22 +113,24 @@ def job_of(
     *,
     generated: Path | None = None,
     replaced: str | None = None,
+    flags: Sequence[str] = (),
     content: str = "",
 ) -> Job:
     """How a unit is compiled.
 
     ``generated`` is a folder of headers that is searched before everything else, ``replaced`` a source in it that
-    stands in for the unit's own, and ``content`` what is in them: units that differ in it have objects of their own.
+    stands in for the unit's own, ``flags`` are added, and ``content`` says what is generated: units that differ in
+    these have objects of their own.
     """
     command = compiler(archive.toolchain, unit.language)
     if generated:
         command.append(f"-I{generated}")
-    command += [_expand(archive, flag) for flag in unit.flags]
+    command += [_expand(archive, flag) for flag in (*unit.flags, *flags)]
     command += ["-w", *_prefix_maps(archive, generated)]
     source = generated / replaced if generated and replaced else source_of(archive, unit)
     command += ["-c", str(source)]
-    identity = identity_of(archive.key, unit.name, unit.source, *unit.flags, content)
-    suffix = f".{identity[:16]}.o" if content else ".o"
+    identity = identity_of(archive.key, unit.name, unit.source, *unit.flags, *flags, content)
+    suffix = f".{identity[:16]}.o" if content or flags else ".o"
     return Job(
         name=unit.name,
         object=archive.folder / "objects" / (unit.name + suffix),

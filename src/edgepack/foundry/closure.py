@@ -20,6 +20,8 @@ class Closure:
     external: frozenset[str]
     """Symbols that no unit defines: the C library's."""
     rounds: int
+    symbols: Mapping[str, Symbols]
+    """Of the units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,12 @@ def close(
             rest = set(units) - known.keys()
             want = set(search(missing, rest)) & rest if rest else set()
         if not want:
-            return Closure(units=tuple(sorted(live)), external=frozenset(missing), rounds=rounds)
+            return Closure(
+                units=tuple(sorted(live)),
+                external=frozenset(missing),
+                rounds=rounds,
+                symbols={name: known[name] for name in live},
+            )
 
 
 def _resolve(

@@ -65,6 +65,18 @@ def _symbols(data: bytes, kind: int) -> Symbols:
     return Symbols(defines=frozenset(defines), weak=frozenset(weak), needs=frozenset(needs))
 
 
+def archive_symbols(path: Path) -> frozenset[str]:
+    """What the members of a static library define: the names in its index. Raises ``ValueError``."""
+    data = path.read_bytes()
+    if data[:8] != b"!<arch>\n":
+        raise ValueError(f"{path} is not a static library")
+    if data[8:24].rstrip() != b"/":
+        return frozenset()
+    content = data[68 : 68 + int(data[56:66])]
+    (count,) = struct.unpack_from(">I", content)
+    return frozenset(name.decode() for name in content[4 + 4 * count :].split(b"\0") if name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Demands:
     """What a shared library asks of its host."""

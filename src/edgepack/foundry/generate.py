@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgepack.foundry import registrations
 from edgepack.foundry.archive import KernelArchive, job_of, source_of
+from edgepack.foundry.cxxruntime import FLAGS, LOCALE, small_locale
 from edgepack.foundry.dispatch import dispatch_entries, entries_read, trim_dispatch
 from edgepack.foundry.objects import Job, identity_of
 from edgepack.foundry.typecontrol import OVERRIDES, controlled_units, relevant_lines
@@ -66,6 +67,21 @@ def with_dispatch(archive: KernelArchive, reduction: Reduction, keep: Collection
     return replace(
         reduction, overrides={**reduction.overrides, unit: _replaced(archive, unit, DISPATCH, text)}
     )
+
+
+def with_small_runtime(archive: KernelArchive, reduction: Reduction) -> Reduction:
+    """The reduction with libc++ cut down to what serves characters and numbers."""
+    overrides = dict(reduction.overrides)
+    for name, unit in archive.units.items():
+        if name == LOCALE:
+            text = small_locale(source_of(archive, unit).read_text())
+            folder = _generated(archive, text, LOCALE)
+            overrides[name] = job_of(
+                archive, unit, generated=folder, replaced=LOCALE, flags=FLAGS, content=text
+            )
+        elif name.startswith("libcxx/"):
+            overrides[name] = job_of(archive, unit, flags=FLAGS)
+    return replace(reduction, overrides=overrides)
 
 
 def dispatch_read(archive: KernelArchive, live: Collection[str]) -> frozenset[str]:

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.elf import symbols
+from edgepack.foundry.elf import archive_symbols, symbols
 from edgepack.foundry.toolchain import Toolchain, zig_environment
 from edgepack.store import key_of
 
 SONAME = "libonnxruntime.so.1"
 SCHEMA = "5"
 """Changes when the same objects are linked otherwise."""
+OF_THE_LINKER = frozenset(
+    {"__dso_handle", "__start___lcxx_override", "__stop___lcxx_override", "_GLOBAL_OFFSET_TABLE_"}
+)
 _EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
 
@@ -41,7 +44,8 @@ def host_libraries(toolchain: Toolchain, *, context: BuildContext) -> HostLibrar
         *(symbols(path, dynamic=True).defines | symbols(path, dynamic=True).weak for path in shared)
     )
     static = (folder / "libc_nonshared.a", folder / "libcompiler_rt.a")
-    return HostLibraries(files=(*shared, *static), offered=offered)
+    offered |= frozenset().union(*map(archive_symbols, static))
+    return HostLibraries(files=(*shared, *static), offered=offered | OF_THE_LINKER)
 
 
 def link(

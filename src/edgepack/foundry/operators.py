@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import MismatchError, ModelError, UsageError
-from edgepack.foundry.typeusage import usage_manager
+from edgepack.foundry.typeusage import upstream, usage_manager
 from edgepack.records import Operator, Operators
 
 GLOBAL_TYPES = "!globally_allowed_types;"
@@ -111,12 +111,11 @@ def require_match(needs: Operators, provides: Operators) -> None:
 
 def operators_of_ort_model(path: Path) -> Operators:
     """The operators that an ``.ort`` file asks for, with types, subgraphs included. Raises ``ModelError``."""
-    from onnxruntime.tools.ort_format_model import OrtFormatModelProcessor
-
     required: dict[str, dict[int, set[str]]] = {}
     usage = usage_manager(exact=True)
+    processor = upstream("ort_model_processor").OrtFormatModelProcessor
     try:
-        OrtFormatModelProcessor(str(path), required, usage).process()
+        processor(str(path), required, usage).process()
     except FileNotFoundError as error:
         raise ModelError(f"there is no model file {path}") from error
     except Exception as error:  # upstream's reader raises whatever its flatbuffers code runs into

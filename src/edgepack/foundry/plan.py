@@ -111,7 +111,7 @@ def read_units(
         target = entry["output"].split("CMakeFiles/", 1)[1].split("/", 1)[0].removesuffix(".dir")
         if target in settings["units"]["skip_targets"] or entry["file"].startswith(str(build / "generated_")):
             continue
-        unit = _unit(target, entry, places, settings)
+        unit = _unit(target, entry, places, settings, toolchain)
         units[unit.name] = unit
     if toolchain.family == "zig":
         units |= {unit.name: unit for unit in _cxx_runtime(toolchain)}
@@ -135,25 +135,25 @@ def load_units(path: Path) -> dict[str, Unit]:
 
 
 def _unit(
-    target: str, entry: Mapping[str, str], places: Mapping[str, str], settings: Mapping[str, Any]
+    target: str,
+    entry: Mapping[str, str],
+    places: Mapping[str, str],
+    settings: Mapping[str, Any],
+    toolchain: Toolchain,
 ) -> Unit:
     source = _placed(entry["file"], places)
     name = f"{target}/{source.split('/', 1)[1]}"
     language = "ASM" if source.endswith((".S", ".s")) else "C" if source.endswith(".c") else "CXX"
     words = shlex.split(entry["command"])[1:]
     flags = [_placed(word, places) for word in _essential(words)]
-    flags += [
-        flag
-        for rule in settings["units"]["flags"]
-        if fnmatchcase(name, rule["match"])
-        for flag in rule["flags"]
-    ]
+    for rule in settings["units"]["flags"]:
+        applies = fnmatchcase(name, rule["match"]) and language in rule.get("languages", (language,))
+        if applies and toolchain.family == rule.get("family", toolchain.family):
+            flags += rule["flags"]
     if language != "ASM" and not any(
         fnmatchcase(name, pattern) for pattern in settings["units"]["exporting"]
     ):
-        flags.append("-fvisibility=hidden")
-        if language == "CXX":
-            flags.append("-fvisibility-inlines-hidden")
+        flags += ["-fvisibility=hidden", *(["-fvisibility-inlines-hidden"] if language == "CXX" else [])]
     return Unit(name=name, source=source, language=language, flags=tuple(flags))
 
 
@@ -217,6 +217,7 @@ _CXX_RUNTIME_FLAGS = (
     "-fno-asynchronous-unwind-tables",
     "-fvisibility=hidden",
     "-fvisibility-inlines-hidden",
+    "-fexperimental-relative-c++-abi-vtables",
 )
 
 

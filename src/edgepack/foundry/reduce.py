@@ -10,8 +10,16 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.foundry.archive import KernelArchive, compile_units, open_archive, source_of
 from edgepack.foundry.closure import Closure, close
+from edgepack.foundry.cxxruntime import needs_whole_runtime
 from edgepack.foundry.elf import Symbols, check_floor
-from edgepack.foundry.generate import MLAS, Reduction, dispatch_read, generate, with_dispatch
+from edgepack.foundry.generate import (
+    MLAS,
+    Reduction,
+    dispatch_read,
+    generate,
+    with_dispatch,
+    with_small_runtime,
+)
 from edgepack.foundry.index import load_index
 from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import SCHEMA, HostLibraries, host_libraries, link
@@ -106,10 +114,11 @@ def _build(archive: KernelArchive, needs: Operators, folder: Path, context: Buil
         )
         return closure
 
-    if archive.toolchain.family == "gcc":
-        closure = linked(reduction)
-    else:
+    if archive.toolchain.family == "zig":
+        reduction = _with_fitting_runtime(archive, reduction, exports, libraries, context)
         closure = _link_trimmed(archive, reduction, folder / MAP, linked)
+    else:
+        closure = linked(reduction)
     # The map names folders of this machine; what explains a library needs the objects' names only.
     text = (folder / MAP).read_text().replace(f"{archive.folder}/objects/", "")
     (folder / MAP).write_text(text)
@@ -117,6 +126,26 @@ def _build(archive: KernelArchive, needs: Operators, folder: Path, context: Buil
     check_floor(output, archive.toolchain.glibc)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     write_licenses(archive, closure.units, folder / "licenses")
+
+
+def _with_fitting_runtime(
+    archive: KernelArchive,
+    reduction: Reduction,
+    exports: Collection[str],
+    libraries: HostLibraries,
+    context: BuildContext,
+) -> Reduction:
+    """With the small C++ runtime, unless an operator needs more of it: string kernels know locales and wide characters."""
+    small = with_small_runtime(archive, reduction)
+    closure = find_closure(archive, with_dispatch(archive, small, ()), exports, libraries, context)
+    asked = {
+        symbol
+        for name, found in closure.symbols.items()
+        if not name.startswith(("libcxx/", "libcxxabi/"))
+        for symbol in found.needs
+    }
+    lacking = needs_whole_runtime(asked) or [symbol for symbol in closure.external if "St3__1" in symbol]
+    return reduction if lacking else small
 
 
 def _link_trimmed(
@@ -133,12 +162,13 @@ def _link_trimmed(
 
 
 def live_units(archive: KernelArchive, map_file: Path) -> set[str]:
-    """The units of which something was linked."""
+    """The units of which something was linked, other than functions that read nothing."""
     root = f"{archive.folder}/objects/"
+    trivial = tuple(archive.settings["link"]["trivial"])
     objects = {
         piece.file.removeprefix(root)
         for piece in pieces(map_file)
-        if piece.file.startswith(root) and piece.size
+        if piece.file.startswith(root) and piece.size and not piece.section.endswith(trivial)
     }
     return {name for name in (unit_of(path) for path in objects) if name in archive.units}
 

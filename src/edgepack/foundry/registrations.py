@@ -14,7 +14,7 @@ from typing import Protocol
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.foundry.operators import types_by_operator
-from edgepack.foundry.typeusage import usage_manager
+from edgepack.foundry.typeusage import upstream, usage_manager
 from edgepack.records import Operator, Operators
 
 DOMAINS = {
@@ -75,9 +75,10 @@ def type_filter(needs: Operators, *, exact: bool = True) -> TypeFilter | None:
     told of each operator once, with the types of all versions together.
     """
     if needs.globally_allowed_types:
-        from onnxruntime.tools.ort_format_model import GloballyAllowedTypesOpTypeImplFilter
-
-        return GloballyAllowedTypesOpTypeImplFilter(set(needs.globally_allowed_types))  # type: ignore[no-any-return]
+        globally: TypeFilter = upstream(
+            "operator_type_usage_processors"
+        ).GloballyAllowedTypesOpTypeImplFilter(set(needs.globally_allowed_types))
+        return globally
     restricted = {operator: types for operator, types in types_by_operator(needs).items() if types}
     if not restricted:
         return None

@@ -25,8 +25,10 @@ def may_define(
     telling: set[str] = set()
     vague: set[str] = set()
     for symbol in symbols:
-        for pattern in _patterns(symbol):
-            if fitting := {name for name in candidates if pattern.search(cache[name])}:
+        word, patterns = _patterns(symbol)
+        worth = [name for name in candidates if word in cache[name]] if word else []
+        for pattern in patterns:
+            if fitting := {name for name in worth if pattern.search(cache[name])}:
                 (telling if len(fitting) <= _FEW else vague).update(fitting)
                 break
     return telling or vague
@@ -48,19 +50,20 @@ def identifiers(symbol: str) -> list[str]:
     return names
 
 
-def _patterns(symbol: str) -> list[re.Pattern[str]]:
-    """What a defining source has in it, the most telling first."""
+def _patterns(symbol: str) -> tuple[str, list[re.Pattern[str]]]:
+    """A word that a defining source has in it, and patterns that it fits, the most telling first."""
     if kernel := _KERNEL.search(symbol):
-        operator = re.escape(kernel[1])
-        return [re.compile(rf"(?:KERNEL|REGISTER|REG_)\w*\(\s*(?:\w+,\s*){{0,4}}{operator}\b")]
-    names = [re.escape(name) for name in identifiers(symbol)]
+        operator = kernel[1]
+        row = rf"(?:KERNEL|REGISTER|REG_)\w*\(\s*(?:\w+,\s*){{0,4}}{re.escape(operator)}\b"
+        return operator, [re.compile(row)]
+    names = identifiers(symbol)
     if not names:
-        return []
-    last = names[-1]
-    patterns = [rf"\b{names[-2]}(?:<[^;{{}}]*?>)?::~?{last}\b"] if len(names) > 1 else []
+        return "", []
+    last = re.escape(names[-1])
+    patterns = [rf"\b{re.escape(names[-2])}(?:<[^;{{}}]*?>)?::~?{last}\b"] if len(names) > 1 else []
     if symbol.startswith(("_ZTV", "_ZTT")):
         # A class's table is where its first own virtual function is.
         patterns.append(rf"\b{last}(?:<[^;{{}}]*?>)?::~?\w+\s*\(")
     # A function defined at the beginning of a line, then anything that is called or set up.
     patterns += [rf"(?m)^[A-Za-z_][^\n;=]*\b{last}\s*\(", rf"\b{last}\b\s*[(<={{\[]"]
-    return [re.compile(pattern) for pattern in patterns]
+    return names[-1], [re.compile(pattern) for pattern in patterns]
