@@ -9,7 +9,7 @@ import pytest
 from tests.command import edgepack
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-COMMANDS = ["", "bundle", "cache", "completion", "fetch", "inspect", "plugins", "report", "targets", "verify"]
+COMMANDS = ["", "bundle", "cache", "completion", "fetch", "inspect", "plugins", "report", "runtime", "targets", "verify"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,7 +15,7 @@ FLOORS = (
     ("store", "fetch", "network", "tools", "context", "console", "elf"),
     ("models", "foundry", "runner", "targets"),
     ("recipes", "bundle", "report", "options", "plugins"),
-    ("pipeline", "api", "listing", "verification"),
+    ("pipeline", "api", "libraries", "listing", "verification"),
     ("cli", "__main__"),
 )
 HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}

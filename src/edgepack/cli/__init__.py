@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from edgepack import __version__
-from edgepack.cli import bundles, listings
+from edgepack.cli import bundles, listings, runtimes
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 INTERRUPTED = 130
@@ -38,6 +38,7 @@ for command in (
     listings.completion,
     listings.list_plugins,
     listings.list_targets,
+    runtimes.runtime,
 ):
     cli.add_command(command)
 

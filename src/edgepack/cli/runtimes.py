@@ -1,0 +1,106 @@
+"""The commands for a reduced runtime by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.output import print_json
+
+if TYPE_CHECKING:
+    from edgepack.records import RuntimeKind
+
+
+@click.group()
+def runtime() -> None:
+    """Make and compare reduced ONNX Runtimes, without a bundle around them."""
+
+
+@runtime.command()
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="As for `edgepack bundle`; several times for one runtime that serves them all.",
+)
+@click.option(
+    "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How the models are made small."
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["minimal", "minimal-extended", "full"]),
+    default="minimal",
+    show_default=True,
+    help="minimal: ORT format models; minimal-extended: those with saved optimisations too; full: .onnx too.",
+)
+@click.option(
+    "--glibc", default="2.28", show_default=True, metavar="VERSION", help="The device's oldest C library."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("dist/onnxruntime"),
+    show_default=True,
+    metavar="DIR",
+    help="A new folder for lib/, include/ and the rest.",
+)
+@offline_option
+@common_options
+def lib(
+    models: tuple[str, ...],
+    recipe: str,
+    kind: RuntimeKind,
+    glibc: str,
+    output: Path,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#."""
+    from edgepack.console import Story
+    from edgepack.libraries import make_library
+    from edgepack.plugins.context import host_context
+    from edgepack.records import Platform
+
+    platform = Platform(os="linux", arch="x86_64", glibc=glibc)
+    with host_context(story=Story(), offline=offline) as context:
+        made = make_library(
+            models or (None,), recipe=recipe, kind=kind, platform=platform, output=output, context=context
+        )
+    library = (output / "lib" / made.library.name).absolute()
+    if as_json:
+        size = library.stat().st_size
+        print_json(
+            {"library": str(library), "bytes": size, "operators": len(made.provides), "kind": made.kind}
+        )
+    else:
+        click.echo(f"export ORT_DYLIB_PATH={library}")
+
+
+@runtime.command()
+@click.argument("library", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path))
+@common_options
+def fits(library: Path, model: Path, as_json: bool) -> None:
+    """Say whether a runtime LIBRARY that is already out there has every kernel that an .ort MODEL needs.
+
+    Exit code 11 and their names when it has not.
+    """
+    from edgepack.errors import MismatchError
+    from edgepack.libraries import missing_kernels
+
+    lacking = missing_kernels(library, model)
+    if as_json:
+        print_json({"fits": not lacking, "missing": lacking})
+    if lacking:
+        raise MismatchError(
+            f"{model.name} does not fit {library.name}, which lacks {', '.join(lacking)}",
+            hint="edgepack runtime lib -m MODEL -m OTHER makes one runtime for several models",
+        )
+    if not as_json:
+        click.echo(f"{model.name} fits {library.name}")

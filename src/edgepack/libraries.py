@@ -1,0 +1,109 @@
+"""A reduced runtime library by itself, for those who call ONNX Runtime from Rust, C, Go or C#."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgepack.errors import BundleError, ModelError
+from edgepack.plugins.context import HostContext
+from edgepack.records import ModelOptions, Operators, Platform, RuntimeArtifact, RuntimeKind
+
+OPERATORS_FILE = "required_operators_and_types.config"
+"""Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
+HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
+
+
+def make_library(
+    models: Sequence[str | None],
+    *,
+    recipe: str,
+    kind: RuntimeKind,
+    platform: Platform,
+    output: Path,
+    context: HostContext,
+) -> RuntimeArtifact:
+    """One runtime for all the models, proved with each, laid out in a new folder ``output``.
+
+    ``lib/`` has the library and the links that linkers and loaders look for, ``include/`` the C API's header, and
+    beside them lie the models (``.ort``), the operators in upstream's form and the licences.
+    Raises ``OutputError`` when ``output`` exists.
+    """
+    from edgepack.bundle.place import placed_folder
+    from edgepack.foundry.operators import union
+    from edgepack.foundry.prove import prove
+    from edgepack.foundry.reduce import reduce_runtime
+    from edgepack.models.source import ingest
+    from edgepack.recipes.prepare import prepare_model
+
+    story = context.story
+    prepared = []
+    for name in models:
+        with story.step("model"):
+            source = ingest(name, context=context)
+        with story.step("prepare"):
+            options = ModelOptions(recipe=recipe, format="onnx" if kind == "full" else "ort")
+            prepared.append(prepare_model(source, options=options, context=context))
+    with story.step("runtime"):
+        needs = union(model.needs for model in prepared)
+        runtime = reduce_runtime(needs, platform=platform, kind=kind, context=context)
+        for model in prepared:
+            prove(model, runtime, context=context)
+    with placed_folder(output, force=False) as folder:
+        _lay_library(runtime, folder, context)
+        for model in prepared:
+            short = model.source.name.rpartition("/")[2]
+            shutil.copyfile(model.file, folder / f"{short}-{model.precision}{model.file.suffix}")
+    return runtime
+
+
+def operators_beside(library: Path) -> Operators:
+    """What a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in.
+
+    Raises ``BundleError`` when neither is there.
+    """
+    from edgepack.bundle.manifest import MANIFEST, read_manifest
+    from edgepack.foundry.operators import parse_config
+
+    for folder in (library.parent, library.parent.parent):
+        if (folder / OPERATORS_FILE).is_file():
+            return parse_config((folder / OPERATORS_FILE).read_text(encoding="utf-8"))
+        if (folder / MANIFEST).is_file():
+            return parse_config("\n".join(read_manifest(folder)["runtime"]["operators"]))
+    raise BundleError(
+        f"nothing beside {library} says which operators it has",
+        hint=f"put the {OPERATORS_FILE} that it was built with beside it",
+    )
+
+
+def missing_kernels(library: Path, model: Path) -> list[str]:
+    """The operator kernels that an ORT format model needs and the library lacks, in words; empty when it fits."""
+    from edgepack.foundry.operators import missing, operators_of_ort_model
+
+    if not model.is_file() or model.suffix != ".ort":
+        raise ModelError(
+            f"{model} is not an ORT format model", hint="`edgepack bundle` makes one, model/model.ort"
+        )
+    lacking = missing(operators_of_ort_model(model), operators_beside(library))
+    return sorted(
+        f"{kernel.domain} {kernel.name} {kernel.since} {kernel.types}".rstrip() for kernel in lacking
+    )
+
+
+def _lay_library(runtime: RuntimeArtifact, folder: Path, context: HostContext) -> None:
+    from edgepack.foundry.operators import format_config
+    from edgepack.foundry.tree import source_tree
+
+    (folder / "lib").mkdir()
+    shutil.copyfile(runtime.library, folder / "lib" / runtime.library.name)
+    (folder / "lib" / runtime.library.name).chmod(0o755)
+    for link in ("libonnxruntime.so.1", "libonnxruntime.so"):
+        (folder / "lib" / link).symlink_to(runtime.library.name)
+    (folder / "include").mkdir()
+    header = source_tree(runtime.version, sources=None, context=context).onnxruntime / HEADER
+    shutil.copyfile(header, folder / "include" / header.name)
+    (folder / OPERATORS_FILE).write_text(format_config(runtime.provides), encoding="utf-8")
+    (folder / "LICENSES").mkdir()
+    for license in runtime.licenses:
+        shutil.copyfile(license, folder / "LICENSES" / license.name)

@@ -1,0 +1,72 @@
+"""A reduced runtime by itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.command import edgepack
+
+from edgepack.records import Bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+
+PROGRAM = """
+#include <onnxruntime_c_api.h>
+#include <stdio.h>
+int main(void) { printf("%s %d", OrtGetApiBase()->GetVersionString(), OrtGetApiBase()->GetApi(21) != 0); }
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    """The folder of a runtime for the real model and for a small one."""
+    folder = tmp_path_factory.mktemp("runtime") / "onnxruntime"
+    arguments = ("-m", "all-MiniLM-L6-v2", "-m", str(tiny_model), "-o", str(folder), "--offline", "--json")
+    done = edgepack("runtime", "lib", *arguments)
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["library"] == str(folder / "lib" / "libonnxruntime.so.1.21.0")
+    assert made["bytes"] < 2_000_000
+    return folder
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler on this machine")
+def test_a_c_program_is_compiled_and_linked_with_it(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text(PROGRAM)
+    command = ["gcc", "main.c", f"-I{library}/include", f"-L{library}/lib", "-lonnxruntime", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    environment = {"LD_LIBRARY_PATH": str(library / "lib")}
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "1.21.0 1"
+
+
+def test_both_models_fit_and_another_does_not(library: Path, bundle: Bundle, tmp_path: Path) -> None:
+    built = library / "lib" / "libonnxruntime.so"
+    for model in library.glob("*.ort"):
+        assert edgepack("runtime", "fits", str(built), str(model)).returncode == 0
+    assert len(list(library.glob("*.ort"))) == 2
+    model = bundle.directory / "model" / "model.ort"
+    shipped = bundle.directory / bundle.manifest["runtime"]["library"]
+    assert edgepack("runtime", "fits", str(shipped), str(model)).returncode == 0
+
+    poorer = tmp_path / "poorer"
+    shutil.copytree(library, poorer, symlinks=True)
+    config = poorer / "required_operators_and_types.config"
+    config.write_text(config.read_text().replace("BiasGelu", "FastGelu"))
+    done = edgepack("runtime", "fits", str(poorer / "lib" / "libonnxruntime.so"), str(model), "--json")
+    assert done.returncode == 11
+    assert json.loads(done.stdout)["missing"] == ["com.microsoft BiasGelu 1"]
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path, library: Path) -> None:
+    done = edgepack("runtime", "fits", str(tmp_path / "lib.so"), str(next(library.glob("*.ort"))))
+    assert done.returncode == 17
+    assert "nothing beside" in done.stderr
+    done = edgepack("runtime", "fits", str(library / "lib" / "libonnxruntime.so"), str(tmp_path / "m.onnx"))
+    assert done.returncode == 5
+    done = edgepack("runtime", "lib", "-o", str(library), "--offline")
+    assert done.returncode == 15
