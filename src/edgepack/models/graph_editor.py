@@ -22,6 +22,11 @@ class GraphEditor:
     made: set[str] = field(default_factory=set)
     """Names of the values that the new nodes make."""
 
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators that the model uses."""
+        return int(next(each.version for each in self.model.opset_import if each.domain in ("", "ai.onnx")))
+
     def take_nodes(self) -> list[onnx.NodeProto]:
         """The nodes as they were, in the graph's order; each is to be kept or replaced."""
         return list(self.model.graph.node)
@@ -89,6 +94,9 @@ class GraphEditor:
         for descriptor, value in self.model.ListFields():
             if descriptor.name != "graph":
                 _assign(finished, descriptor.name, value)
+        known = {each.domain for each in finished.opset_import}
+        for domain in sorted({node.domain for node in self.nodes} - known - {"", "ai.onnx"}):
+            finished.opset_import.append(helper.make_opsetid(domain, 1))
         finished.graph.name = graph.name
         finished.graph.input.extend(graph.input)
         finished.graph.output.extend(graph.output)

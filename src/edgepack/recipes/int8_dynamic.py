@@ -33,6 +33,8 @@ RECIPE = Recipe(
 )
 
 MICROSOFT = "com.microsoft"
+REDUCE_AXES_ARE_INPUTS = 18
+"""The opset since which ReduceMax has its axes as an input."""
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""
 HIGHEST = 255
@@ -81,10 +83,8 @@ def int8_dynamic(
 def _quantize_matmul(run: Quantizer, node: onnx.NodeProto) -> None:
     if run.activations == "tensor":
         _matmul_by_tensor(run, node)
-    elif (lowest := _lowest(run, node)) is not None:
-        _matmul_by_token(run, node, lowest)
     else:
-        _matmul_by_token(run, node, None)
+        _matmul_by_token(run, node, _lowest(run, node))
 
 
 def _matmul_by_tensor(run: Quantizer, node: onnx.NodeProto) -> None:
@@ -203,29 +203,32 @@ def _quantized_tensor(editor: GraphEditor, vector: str) -> tuple[str, str, str]:
 def _quantized_tokens(editor: GraphEditor, vector: str, lowest: float | None) -> tuple[str, str, str, str]:
     """uint8 values [batch, sequence, hidden], every token's range [batch, sequence, 1], their step and zero point.
 
-    Made once for all the matrices that the vectors meet.
+    Made once for all the matrices that the vectors meet in the same way.
     """
-    quantized, ranges = f"{vector}.uint8", f"{vector}.range"
     signed = lowest is None
-    step = editor.weight(
-        f"token.step_{'signed' if signed else 'unsigned'}", _float(1 / LARGEST if signed else 1 / HIGHEST)
-    )
-    zero = editor.weight(
-        f"token.zero_{'signed' if signed else 'unsigned'}", np.array(MIDDLE if signed else 0, np.uint8)
-    )
+    kind = "signed" if signed else "unsigned"
+    step = editor.weight(f"token.step_{kind}", _float(1 / LARGEST if signed else 1 / HIGHEST))
+    zero = editor.weight(f"token.zero_{kind}", np.array(MIDDLE if signed else 0, np.uint8))
+    name = f"{vector}.{kind}"
+    quantized, ranges = f"{name}.uint8", f"{name}.range"
     if editor.is_made(quantized):
         return quantized, ranges, step, zero
     if lowest:
-        below = editor.weight("token.lowest", _float(lowest))
-        vector = editor.add("Add", [vector, below], [f"{vector}.raised"], name=f"{vector}.raised")
-    sizes = editor.add("Abs", [vector], [f"{vector}.sizes"], name=f"{vector}.sizes") if signed else vector
-    largest = editor.add(
-        "ReduceMax", [sizes], [f"{vector}.largest"], name=f"{vector}.largest", axes=[-1], keepdims=1
-    )
+        below = editor.weight(f"token.lowest_{lowest}", _float(lowest))
+        vector = editor.add("Add", [vector, below], [f"{name}.raised"], name=f"{name}.raised")
+    sizes = editor.add("Abs", [vector], [f"{name}.sizes"], name=f"{name}.sizes") if signed else vector
+    largest = _largest_of_row(editor, sizes, f"{name}.largest")
     editor.add("Max", [largest, editor.weight("token.floor", _float(1e-12))], [ranges], name=ranges)
-    shares = editor.add("Div", [vector, ranges], [f"{vector}.shares"], name=f"{vector}.shares")
+    shares = editor.add("Div", [vector, ranges], [f"{name}.shares"], name=f"{name}.shares")
     editor.add("QuantizeLinear", [shares, step, zero], [quantized], name=quantized)
     return quantized, ranges, step, zero
+
+
+def _largest_of_row(editor: GraphEditor, values: str, output: str) -> str:
+    if editor.opset < REDUCE_AXES_ARE_INPUTS:
+        return editor.add("ReduceMax", [values], [output], name=output, axes=[-1], keepdims=1)
+    axes = editor.weight("token.axes", np.array([-1], np.int64))
+    return editor.add("ReduceMax", [values, axes], [output], name=output, keepdims=1)
 
 
 def _float(value: float) -> np.ndarray:

@@ -46,6 +46,34 @@ def keep_output(model: onnx.ModelProto, value: str, name: str, *, rank: int, dim
     model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, axes))
 
 
+def expand_layer_norms(model: onnx.ModelProto) -> None:
+    """Every LayerNormalization as exporters wrote it before opset 17."""
+    nodes = []
+    scalars = {"two": 2.0, "epsilon": 1e-12}
+    for node in model.graph.node:
+        if node.op_type != "LayerNormalization":
+            nodes.append(node)
+            continue
+        x, gamma, beta = node.input
+        out = node.output[0]
+        nodes += [
+            helper.make_node("ReduceMean", [x], [f"{out}.mean"], axes=[-1]),
+            helper.make_node("Sub", [x, f"{out}.mean"], [f"{out}.centred"]),
+            helper.make_node("Pow", [f"{out}.centred", "two"], [f"{out}.squares"]),
+            helper.make_node("ReduceMean", [f"{out}.squares"], [f"{out}.variance"], axes=[-1]),
+            helper.make_node("Add", [f"{out}.variance", "epsilon"], [f"{out}.floor"]),
+            helper.make_node("Sqrt", [f"{out}.floor"], [f"{out}.deviation"]),
+            helper.make_node("Div", [f"{out}.centred", f"{out}.deviation"], [f"{out}.unit"]),
+            helper.make_node("Mul", [f"{out}.unit", gamma], [f"{out}.scaled"]),
+            helper.make_node("Add", [f"{out}.scaled", beta], [out]),
+        ]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.extend(
+        helper.make_tensor(name, TensorProto.FLOAT, [], [value]) for name, value in scalars.items()
+    )
+
+
 def write(model: onnx.ModelProto, file: Path) -> Path:
     file.write_bytes(model.SerializeToString())
     return file

@@ -160,6 +160,24 @@ def test_what_gelu_makes_gets_all_256_steps(load: Load, monkeypatch: pytest.Monk
     assert raised < 0.7 * around_zero
 
 
+def test_one_gelu_before_two_matrices_of_which_one_has_no_bias() -> None:
+    """Only the one with a bias can make up for a shift; both must come out right."""
+    random = np.random.default_rng(4)
+    weights = random.normal(size=(64, 48)).astype(np.float32)
+    model = gelu_product(weights, random.normal(size=48).astype(np.float32))
+    bare = helper.make_node("MatMul", ["active", "others"], ["z"], name="z")
+    model.graph.node.append(bare)
+    model.graph.initializer.append(numpy_helper.from_array(weights[:, ::-1].copy(), "others"))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+    x = random.normal(size=(2, 9, 64)).astype(np.float32)
+    exact, quantized = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, {"x": x})
+        for each in (model, int8_dynamic(model, unexpected))
+    )
+    for before, after in zip(exact, quantized, strict=True):
+        assert np.abs(after - before).max() < 0.03 * np.abs(before).max()
+
+
 def test_gelu_in_a_whole_model_is_raised_in_each_layer(load: Load) -> None:
     quantized = int8_dynamic(load(), unexpected)
     assert len([node for node in quantized.graph.node if node.name.endswith(".raised")]) == 2

@@ -13,7 +13,9 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from tests.unit.models.berts import change_weights, write_bert
+from onnx import version_converter
+from tests.unit.models.berts import change_weights, source_of, write_bert
+from tests.unit.models.graphs import expand_layer_norms, token_graph, write
 
 from edgepack.errors import EdgepackError, ModelError, TargetError, UnsupportedModelError
 from edgepack.foundry.operators import operators_of_ort_model
@@ -128,6 +130,23 @@ def test_a_list_of_passes(source: ModelSource, context: HostContext) -> None:
     assert model.recipe == 'pool, int8-dynamic(activations="tensor", tables=false)'
     assert model.batch_dependent
     assert "com.microsoft" in {kernel.domain for kernel in model.needs.kernels}
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 20])
+def test_ready_made_graphs_of_other_opsets(source: ModelSource, context: HostContext, opset: int) -> None:
+    """ReduceMax has its axes as an attribute before opset 18 and as an input since; LayerNormalization is new in 17."""
+    graph = token_graph(source, source.directory / "graph")
+    if opset < 17:
+        expand_layer_norms(graph)
+        graph.opset_import[0].version = opset
+    elif opset > 17:
+        graph = version_converter.convert_version(graph, opset)
+    write(graph, source.directory / "graph.onnx")
+    ready = source_of(source.directory, onnx="graph.onnx")
+    model = prepare_model(ready, options=ModelOptions(), context=context)
+    vectors = embed_with_onnxruntime(model.file, ready, TEXTS)
+    expected = reference_vectors(source, TEXTS, context=context)
+    assert (vectors * expected).sum(axis=1).min() > 0.99
 
 
 def test_an_unknown_recipe_is_refused_before_anything_is_done(
