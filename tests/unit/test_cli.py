@@ -9,7 +9,19 @@ import pytest
 from tests.command import edgepack
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-COMMANDS = ["", "bundle", "cache", "completion", "fetch", "inspect", "plugins", "report", "runtime", "targets", "verify"]
+COMMANDS = [
+    "",
+    "bundle",
+    "cache",
+    "completion",
+    "fetch",
+    "inspect",
+    "plugins",
+    "report",
+    "runtime",
+    "targets",
+    "verify",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

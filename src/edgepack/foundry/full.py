@@ -25,7 +25,9 @@ def complete_archive(
 ) -> KernelArchive:
     """The kernel archive with every object that any reduced runtime may ask for; most of an hour on two processors."""
     toolchain = choose(platform, glibc=glibc, context=context)
-    archive = open_archive(kind=kind, toolchain=toolchain, features=features, sources=sources, context=context)
+    archive = open_archive(
+        kind=kind, toolchain=toolchain, features=features, sources=sources, context=context
+    )
     compile_everything(archive, context=context)
     return archive
 
