@@ -194,7 +194,7 @@ class Bundle:
     @property
     def program(self) -> Path:
         """The runner, absolute."""
-        return self.directory / str(self.manifest["runner"]["program"])
+        return self.directory.absolute() / str(self.manifest["runner"]["program"])
 
 
 @dataclass(frozen=True, kw_only=True)

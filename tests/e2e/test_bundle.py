@@ -92,15 +92,18 @@ def test_the_same_inputs_give_the_same_bytes(bundle: Bundle, tmp_path: Path) -> 
 
 
 def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_path: Path) -> None:
+    """Without --output the bundle goes to dist/ in the folder that the command is typed in."""
     done = edgepack(
-        *("bundle", "-t", "linux-x86-min", "-m", str(tiny_model), "-o", str(tmp_path), "--offline"),
+        *("bundle", "-t", "linux-x86-min", "-m", str(tiny_model), "--offline"),
         *("--set", "model.min_cosine=0", "--set", "model.min_agreement=0"),
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    for step in ("model", "prepare", "runtime", "runner", "bundle", "verify"):
+    for step in ("model", "prepare", "runtime", "runner", "bundle", "verify", "pack"):
         assert f"\n{step} " in f"\n{done.stderr}"
     assert "zstd" in done.stdout
-    assert "tiny-bert-linux-x86-min/embed" in done.stdout
+    assert "dist/tiny-bert-linux-x86-min/embed is ready to run" in done.stdout
+    assert (tmp_path / "dist" / "tiny-bert-linux-x86-min.tar.zst").is_file()
 
 
 def test_a_model_is_inspected() -> None:
