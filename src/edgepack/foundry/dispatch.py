@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable
 
 _CONSTRUCTOR = re.compile(r"^MLAS_PLATFORM::MLAS_PLATFORM\(", re.M)
-ASSIGNMENT = re.compile(
+_ASSIGNMENT = re.compile(
     r"^(?P<indent>[ \t]*)this->(?P<entry>\w+)(?:\[\w+\])?\s*=\s*(?P<value>&?Mlas[^;]*);", re.M
 )
 
 
 def dispatch_entries(source: str) -> set[str]:
     """The entries of the table that are set to kernels."""
-    return {match["entry"] for match in ASSIGNMENT.finditer(source)}
+    return {match["entry"] for match in _ASSIGNMENT.finditer(source)}
 
 
 def entries_read(texts: Iterable[str], entries: Iterable[str]) -> set[str]:
@@ -40,4 +40,4 @@ def trim_dispatch(source: str, keep: Iterable[str]) -> str:
         # An empty statement: the assignment may be the only one of an if.
         return match["indent"] + ";" + "\n" * match[0].count("\n")
 
-    return ASSIGNMENT.sub(replace, source)
+    return _ASSIGNMENT.sub(replace, source)
