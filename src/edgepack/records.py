@@ -101,6 +101,10 @@ class ModelSource:
     license: str | None = None
     """SPDX identifier, when the model card names one."""
     files: tuple[FileDigest, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What the model was trained to see before a text, by purpose, e.g. ``{"query": "query: "}``; never put there unasked."""
+    matryoshka: tuple[int, ...] = ()
+    """Lengths, largest first, that a vector may be cut to (and normalised again), where the model was trained for it."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import (
@@ -22,7 +24,7 @@ from edgepack.models import hub, wheel
 from edgepack.models.collect import find_model
 from edgepack.models.folder import read_folder
 from edgepack.network import HASTY, PATIENT, UNREACHABLE_HINT
-from edgepack.records import FileDigest, ModelSource
+from edgepack.records import FileDigest, ModelSource, PoolingMode
 from edgepack.store import sha256_of
 
 if sys.version_info >= (3, 11):
@@ -43,8 +45,16 @@ class Entry:
     name: str
     places: tuple[str, ...]
     """``hf:…@REV``, ``pypi:…==VERSION`` or the https address of a folder, in the order in which they are tried."""
-    files: tuple[FileDigest, ...]
+    files: tuple[FileDigest, ...] = ()
+    """Every file that is needed; empty where the digests are not known: then ``shape`` is what the model is held against."""
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    """What config.json must say."""
+    pooling: PoolingMode | None = None
+    """What the model's own files must say."""
     license: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """By purpose, as the model's card says them; what the model's own files say comes first."""
+    matryoshka: tuple[int, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -80,8 +90,12 @@ def parse_catalogue(text: str) -> Catalogue:
         Entry(
             name=model["name"],
             places=tuple(model["places"]),
-            files=tuple(FileDigest(**file) for file in model["files"]),
+            files=tuple(FileDigest(**file) for file in model.get("files", ())),
+            shape=dict(model.get("shape", {})),
+            pooling=model.get("pooling"),
             license=model.get("license"),
+            prompts=dict(model.get("prompts", {})),
+            matryoshka=tuple(model.get("matryoshka", ())),
         )
         for model in document["model"]
     )
@@ -92,8 +106,10 @@ def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
     """The model of an entry, fetched from the first place that gives the right content and kept in the store.
 
     Raises ``HashMismatchError`` when a place gives other content and none the right one, ``DownloadError`` when none
-    can be reached.
+    can be reached, ``ModelError`` when a model without pinned digests is not of the shape that it is known to have.
     """
+    if not entry.files:
+        return _unpinned(entry, context)
     came_from: list[str] = []
 
     def make(folder: Path) -> None:
@@ -107,7 +123,34 @@ def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
     context.note(f"{entry.size / 1e6:.1f} MB, sha256 verified, {place}")
     # The same whatever the place: what was fetched is told by the digests.
     origin = f"{PREFIX}{entry.name}"
-    return read_folder(directory, name=entry.name, origin=origin, license=entry.license, note=context.note)
+    source = read_folder(directory, name=entry.name, origin=origin, license=entry.license, note=context.note)
+    return with_known_facts(source, entry)
+
+
+def _unpinned(entry: Entry, context: BuildContext) -> ModelSource:
+    """From the hub, whose listing carries the weights' digest, and held against the shape that is known."""
+    source = hub.ingest_hub(entry.places[0], context=context)
+    wrong = [
+        f"{key} is {source.config.get(key)!r}, known is {value!r}"
+        for key, value in entry.shape.items()
+        if source.config.get(key) != value
+    ]
+    if entry.pooling not in (None, source.pooling.mode):
+        wrong.append(f"it pools by {source.pooling.mode}, known is {entry.pooling}")
+    if wrong:
+        raise ModelError(
+            f"{entry.places[0]} is not the {entry.name} that the catalogue knows: {'; '.join(wrong)}",
+            hint="name it as hf:ORG/NAME@REVISION to take it nevertheless",
+        )
+    context.note("weights as the hub's listing pins them, shape as the catalogue knows it")
+    return with_known_facts(replace(source, license=source.license or entry.license), entry)
+
+
+def with_known_facts(source: ModelSource, entry: Entry | None) -> ModelSource:
+    """The source with what its card says and its files do not: prompts and Matryoshka lengths."""
+    if entry is None:
+        return source
+    return replace(source, prompts=source.prompts or entry.prompts, matryoshka=entry.matryoshka)
 
 
 def _fetch(entry: Entry, folder: Path, context: BuildContext) -> str:

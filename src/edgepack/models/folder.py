@@ -12,7 +12,7 @@ from edgepack.models.card import read_license
 from edgepack.models.documents import positive, read_optional
 from edgepack.models.graph import output_dimension, require_external_files
 from edgepack.models.layout import Weights
-from edgepack.models.modules import read_max_length, read_pooling
+from edgepack.models.modules import read_max_length, read_pooling, read_prompts
 from edgepack.models.tokenizer import highest_token
 from edgepack.models.weights import embedding_table, safetensors_shapes
 from edgepack.records import ModelSource
@@ -43,10 +43,11 @@ def read_folder(
         chosen = Weights(onnx=onnx.relative_to(directory).as_posix())
     pooling, pooled, pooling_files = read_pooling(directory, note=note)
     max_length, length_files = read_max_length(directory, config, note=note)
+    prompts, prompt_files = read_prompts(directory, note=note)
     weight_files, dimension, rows = _measure(directory, chosen, config)
     _require_agreement("1_Pooling/config.json", pooled, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
-    used = {"tokenizer.json", *pooling_files, *length_files, *weight_files}
+    used = {"tokenizer.json", *pooling_files, *length_files, *prompt_files, *weight_files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
     return ModelSource(
         name=name,
@@ -61,6 +62,7 @@ def read_folder(
         dimension=dimension,
         license=read_license(directory / "README.md") or license,
         files=tuple(digest_file(directory / path, relative_to=directory) for path in sorted(used)),
+        prompts=prompts,
     )
 
 

@@ -91,6 +91,21 @@ def _mode(config: Mapping[str, Any]) -> PoolingMode:
     )
 
 
+def read_prompts(
+    directory: Path, *, note: Callable[[str], None]
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """What is to be put before texts, by purpose, and the file that says so. Raises ``ModelError``."""
+    name = "config_sentence_transformers.json"
+    document = read_optional(directory / name)
+    prompts = document.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise ModelError(f"{name}: prompts is not a table of texts by purpose")
+    said = {str(purpose): text for purpose, text in prompts.items() if text}
+    if document.get("default_prompt_name") in said:
+        note(f"{name} names a default prompt; a bundle puts none before a text unasked")
+    return said, (name,) if said else ()
+
+
 def read_max_length(
     directory: Path, config: Mapping[str, Any], *, note: Callable[[str], None]
 ) -> tuple[int, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ModelError
 from edgepack.models.address import ingest_address, is_address
 from edgepack.models.catalogue import PREFIX as CATALOGUE
-from edgepack.models.catalogue import Catalogue, ingest_entry, load_catalogue
+from edgepack.models.catalogue import Catalogue, ingest_entry, load_catalogue, with_known_facts
 from edgepack.models.folder import read_folder
 from edgepack.models.hub import PREFIX as HUB
 from edgepack.models.hub import ingest_hub
@@ -35,7 +35,8 @@ def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
     if model is None:
         model = catalogue.default
     elif model.startswith(HUB):
-        return ingest_hub(model, context=context)
+        source = ingest_hub(model, context=context)
+        return with_known_facts(source, catalogue.find(source.name))
     elif model.startswith(WHEEL):
         return ingest_wheel(model, context=context)
     elif is_address(model):
