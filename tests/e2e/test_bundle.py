@@ -43,10 +43,7 @@ def test_meaning_survives(bundle: Bundle) -> None:
 
 def test_json_lines_keep_their_fields(bundle: Bundle) -> None:
     lines = "".join(json.dumps({"id": number, "text": f"text {number}"}) + "\n" for number in range(20))
-    out = [
-        json.loads(line)
-        for line in embed(bundle, "--in", "jsonl", "--out", "jsonl", stdin=lines).splitlines()
-    ]
+    out = [json.loads(line) for line in embed(bundle, "--jsonl", "--out", "jsonl", stdin=lines).splitlines()]
     assert [line["id"] for line in out] == list(range(20))
     assert {len(line["embedding"]) for line in out} == {384}
 

@@ -119,7 +119,7 @@ def test_the_bundle_embeds_there_what_it_embeds_here(device: Device, bundle: Bun
 
 
 def test_json_lines_come_through_a_pipe(device: Device) -> None:
-    done = device.run("/bundle/embed", "--in", "jsonl", input='{"id": 5, "text": "a cat"}\n')
+    done = device.run("/bundle/embed", "--jsonl", input='{"id": 5, "text": "a cat"}\n')
     assert done.stderr == ""
     record = json.loads(done.stdout)
     assert record["id"] == 5

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import edgepack
+from edgepack.bundle.usage import prefixes, shortening
 from edgepack.errors import BundleError
 from edgepack.records import (
     Bundle,
@@ -119,6 +120,8 @@ def _model_section(model: PreparedModel) -> dict[str, Any]:
         "pooling": source.pooling.mode,
         "normalize": source.pooling.normalize,
         "batch_dependent": model.batch_dependent,
+        "prefixes": prefixes(source),
+        "matryoshka": shortening(source),
         "source_files": [
             {"path": file.path, "size": file.size, "sha256": file.sha256}
             for file in sorted(source.files, key=lambda file: file.path)

@@ -29,7 +29,7 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
         return []
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     require_same_architecture(bundle)
-    command: list[str | Path] = ["env", "-i", bundle.program, "--in", "jsonl", "--out", "jsonl"]
+    command: list[str | Path] = ["env", "-i", bundle.program, "--jsonl", "--out", "jsonl"]
     try:
         output = context.run(command, cwd=bundle.directory, input=lines)
     except ToolError as error:

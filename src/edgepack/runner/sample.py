@@ -85,6 +85,8 @@ def sample_manifest(library: str, batch_dependent: bool) -> dict[str, Any]:
             "pooling": "mean",
             "normalize": True,
             "batch_dependent": batch_dependent,
+            "prefixes": {"query": "the ", "passage": ""},
+            "matryoshka": {"dimensions": [4], "layer_norm": False},
             "source_files": [],
         },
         "runtime": {"library": library, "version": "1", "kind": "stock", "toolchain": "", "operators": []},

@@ -47,19 +47,34 @@ def embed_everywhere(run: Callable[..., str], work: Path) -> list[list[float]]:
     objects = "".join(json.dumps({"id": 7, "body": text}) + "\n" for text in TEXTS)
     from_lines = [json.loads(line) for line in run(input=lines).splitlines()]
     from_objects = [
-        json.loads(line) for line in run("--in=jsonl", "--field=body", input=objects).splitlines()
+        json.loads(line) for line in run("--jsonl", "--text-field=body", input=objects).splitlines()
     ]
     require([record["embedding"] for record in from_lines] == vectors, "lines give what arguments give")
     require([record["embedding"] for record in from_objects] == vectors, "objects give what arguments give")
     require(all(record["id"] == 7 for record in from_objects), "objects keep their fields")
-    for form in ("f32", "npy"):
+    for form in ("raw", "npy"):
         path = work / f"vectors.{form}"
         run("--out", form, "--output", str(path), "--batch-size=2", "--threads=2", input=lines)
         numbers = path.read_bytes()[-4 * DIMENSION * len(TEXTS) :]
         packed = struct.pack(f"<{DIMENSION * len(TEXTS)}f", *(x for vector in vectors for x in vector))
         require(numbers == packed, f"{form} holds the same numbers")
         path.unlink()
+    shape(run, vectors[0])
     return vectors
+
+
+def shape(run: Callable[..., str], vector: list[float]) -> None:
+    """Other numbers, and fewer."""
+    for type in ("f16", "int8", "binary"):
+        (record,) = json.loads(run("--dtype", type, TEXTS[0]))
+        require(len(record["embedding"]) == (1 if type == "binary" else DIMENSION), f"{type} is whole")
+    (short,) = json.loads(run("--dim=4", TEXTS[0]))
+    length = math.hypot(*vector[:4])
+    pairs = zip(short["embedding"], vector[:4], strict=True)
+    require(all(math.isclose(x, y / length, abs_tol=1e-5) for x, y in pairs), "--dim shortens")
+    (prefixed,) = json.loads(run("--prefix=query", "--max-length=6", "kitten"))
+    require(prefixed["embedding"] == json.loads(run("the kitten"))[0]["embedding"], "--prefix goes before")
+    require("kitten" in run("--out=table", "the kitten"), "a table shows the text")
 
 
 def speak(run: Callable[..., str]) -> None:
@@ -68,6 +83,7 @@ def speak(run: Callable[..., str]) -> None:
     require("sample" in run("--version"), "--version names the bundle")
     require(json.loads(run("--info", "--json"))["name"] == "sample", "--info --json is the manifest")
     require("sample" in run("--info"), "--info names the bundle")
+    require("texts a second" in run("--bench"), "--bench measures")
     require("passed" in run("--self-test"), "--self-test passes")
     require(float(run("--similarity", WORDS[5], WORDS[5])) > 0.999, "a text is similar to itself")
 
@@ -75,7 +91,7 @@ def speak(run: Callable[..., str]) -> None:
 def refuse(run: Callable[..., str], bundle: Path) -> None:
     """Errors are two lines with the right words, not a traceback."""
     expect_failure(lambda: run("--nonsense"), "unrecognized")
-    expect_failure(lambda: run("--in=jsonl", input='{"text": 1'), "line 1 is not JSON")
+    expect_failure(lambda: run("--jsonl", input='{"text": 1'), "line 1 is not JSON")
     (bundle / "model/model.onnx").write_bytes(b"")
     expect_failure(lambda: run("a cat"), "model/model.onnx is damaged")
 

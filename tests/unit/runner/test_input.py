@@ -57,7 +57,7 @@ def test_nul_and_control_characters_are_text(run: Run) -> None:
 
 
 def test_no_text_at_all_is_an_error(run: Run) -> None:
-    for done in (run(input=b""), run("--in", "jsonl", input=b"\n \n")):
+    for done in (run(input=b""), run("--jsonl", input=b"\n \n")):
         assert done.returncode == 2
         assert "no text" in complaint(done)[0]
         assert done.stdout == b""
@@ -102,14 +102,14 @@ def test_what_is_not_utf8_is_refused_when_strict(run: Run) -> None:
 
 def test_a_json_line_keeps_its_other_fields_untouched(run: Run) -> None:
     line = b'{"id": 12345678901234567890, "x": 1.10e5, "text": "a cat", "nested": {"b":[ 1 ]}}'
-    done = run("--in=jsonl", input=line + b"\n")
+    done = run("--jsonl", input=line + b"\n")
     assert done.stdout.startswith(line[:-1] + b',"embedding":[')
     assert set(json.loads(done.stdout)) == {"id", "x", "text", "nested", "embedding"}
     assert json.loads(done.stdout)["embedding"] == vectors_of(run("a cat").stdout)[0]
 
 
 def test_an_embedding_that_was_there_is_replaced(run: Run) -> None:
-    done = run("--in=jsonl", input=b'{"embedding": [9], "text": "a cat", "id": 1}\n')
+    done = run("--jsonl", input=b'{"embedding": [9], "text": "a cat", "id": 1}\n')
     record = json.loads(done.stdout)
     assert record["embedding"] == vectors_of(run("a cat").stdout)[0]
     assert done.stdout.count(b'"embedding"') == 1
@@ -117,12 +117,12 @@ def test_an_embedding_that_was_there_is_replaced(run: Run) -> None:
 
 
 def test_the_field_can_be_named(run: Run) -> None:
-    done = run("--in=jsonl", "--field=body", input=b'{"body":"mat","text":"cat"}\n')
+    done = run("--jsonl", "--text-field=body", input=b'{"body":"mat","text":"cat"}\n')
     assert json.loads(done.stdout)["embedding"] == vectors_of(run("mat").stdout)[0]
 
 
 def test_blank_lines_between_objects_are_passed_over(run: Run) -> None:
-    done = run("--in=jsonl", input=b'{"text":"a"}\n\n  \n{"text":"b"}')
+    done = run("--jsonl", input=b'{"text":"a"}\n\n  \n{"text":"b"}')
     assert len(done.stdout.splitlines()) == 2
 
 
@@ -137,7 +137,7 @@ def test_blank_lines_between_objects_are_passed_over(run: Run) -> None:
     ],
 )
 def test_a_bad_json_line_is_named_by_its_number(run: Run, line: bytes, words: str) -> None:
-    done = run("--in=jsonl", input=b'{"text":"a"}\n{"text":"b"}\n' + line + b'\n{"text":"c"}\n')
+    done = run("--jsonl", input=b'{"text":"a"}\n{"text":"b"}\n' + line + b'\n{"text":"c"}\n')
     assert done.returncode == 3
     assert words in complaint(done)[0]
     assert len(done.stdout.splitlines()) == 2
@@ -145,10 +145,10 @@ def test_a_bad_json_line_is_named_by_its_number(run: Run, line: bytes, words: st
 
 def test_half_a_character_in_json_is_replaced_or_refused(run: Run) -> None:
     line = b'{"text": "a \\ud83d cat"}\n'
-    done = run("--in=jsonl", input=line)
+    done = run("--jsonl", input=line)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["embedding"] == vectors_of(run("a \ufffd cat").stdout)[0]
-    assert run("--in=jsonl", "--strict", input=line).returncode == 3
+    assert run("--jsonl", "--strict", input=line).returncode == 3
 
 
 def test_a_missing_input_file_is_named(run: Run) -> None:
@@ -175,3 +175,50 @@ def test_answers_come_while_the_input_is_open(sample: Path) -> None:
             assert json.loads(program.stdout.readline())["text"] == text
         program.stdin.close()
         assert program.wait() == 0
+
+
+def test_bad_lines_can_be_passed_over(run: Run) -> None:
+    lines = b'{"text":"a"}\n{broken\n{"text":5}\n{"text":"b"}\n'
+    done = run("--jsonl", "--skip-bad", input=lines)
+    assert done.returncode == 0
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["a", "b"]
+    said = done.stderr.decode().splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("skipped: line 2 is not JSON")
+    assert said[1].startswith("skipped: line 3 has no text in its field 'text'")
+
+
+def test_lines_that_are_not_utf8_can_be_passed_over(run: Run) -> None:
+    done = run("--strict", "--skip-bad", input=b"a\n\xff\nb\n")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 2
+    assert b"skipped: line 2 is not UTF-8" in done.stderr
+
+
+def test_when_every_line_is_bad_there_is_no_text(run: Run) -> None:
+    done = run("--jsonl", "--skip-bad", input=b"{\n")
+    assert done.returncode == 2
+    assert b"no text" in done.stderr
+
+
+def test_a_missing_id_is_a_bad_line(run: Run) -> None:
+    done = run("--jsonl", "--id-field=id", input=b'{"text":"a"}\n')
+    assert done.returncode == 3
+    assert "line 1 has no field 'id'" in complaint(done)[0]
+
+
+def test_options_may_stand_between_texts(run: Run) -> None:
+    assert run("a cat", "--threads=1", "mat").stdout == run("a cat", "mat").stdout
+
+
+def test_a_prefix_goes_before_each_text(run: Run) -> None:
+    assert vectors_of(run("--prefix=query", "cat", "mat").stdout) == vectors_of(
+        run("the cat", "the mat").stdout
+    )
+    # The text comes back as it was.
+    assert json.loads(run("--prefix=query", "cat").stdout)[0]["text"] == "cat"
+    assert vectors_of(run("--prefix=passage", "cat").stdout) == vectors_of(run("cat").stdout)
+
+
+def test_fewer_tokens_can_count(run: Run) -> None:
+    assert vectors_of(run("--max-length=4", "a cat sat").stdout) == vectors_of(run("a cat").stdout)

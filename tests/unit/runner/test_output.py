@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgepack.runner.frozen.numbers import json_fields, packed
 from edgepack.runner.frozen.read import Record
-from edgepack.runner.frozen.write import json_vector, writer_for
+from edgepack.runner.frozen.write import writer_for
 
 from .conftest import START, Run, complaint, vectors_of
 
@@ -91,14 +92,15 @@ def test_the_npy_header_fits_any_number(count: int) -> None:
 
 def test_float32_is_numbers_only(run: Run) -> None:
     expected = np.array(vectors_of(run(*TEXTS).stdout), dtype="<f4")
-    assert run("--out=f32", input=LINES).stdout == expected.tobytes()
+    assert run("--out=raw", input=LINES).stdout == expected.tobytes()
 
 
 def test_every_float32_comes_back_from_its_json() -> None:
     bits = np.random.default_rng(3).integers(0, 1 << 32, 20_000, dtype=np.uint32)
     numbers = bits.view(np.float32)
     numbers = np.concatenate([numbers[np.isfinite(numbers)], np.array([0, 1e-45, 3e38], np.float32)])
-    read = np.array(json.loads(json_vector(array("f", numbers.tobytes()))), dtype=np.float32)
+    said = json.loads("{" + json_fields(array("f", numbers.tobytes()), "f32") + "}")
+    read = np.array(said["embedding"], dtype=np.float32)
     assert np.array_equal(read, numbers)
 
 
@@ -112,7 +114,7 @@ def test_a_record_with_quotes_is_sound_json() -> None:
 def test_a_file_appears_whole_or_not_at_all(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("before")
-    done = run("--in=jsonl", "--output", str(path), input=b'{"text":"a"}\n{broken\n')
+    done = run("--jsonl", "--output", str(path), input=b'{"text":"a"}\n{broken\n')
     assert done.returncode == 3
     assert path.read_text() == "before"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.jsonl"]
@@ -211,3 +213,106 @@ def test_a_library_that_aborts_is_an_error_with_a_code_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == 5
     assert "gave up" in complaint(done)[0]
+
+
+def test_float16_is_rounded_to_even(run: Run, tmp_path: Path) -> None:
+    expected = np.array(vectors_of(run(*TEXTS).stdout), dtype=np.float32)
+    assert run("--out=raw", "--dtype=f16", input=LINES).stdout == expected.astype("<f2").tobytes()
+    path = tmp_path / "v.npy"
+    run("--out=npy", "--dtype=f16", "--output", str(path), *TEXTS)
+    assert np.load(path).dtype == np.float16
+    assert np.array_equal(np.load(path), expected.astype(np.float16))
+    said = np.array(vectors_of(run("--dtype=f16", *TEXTS).stdout), dtype=np.float16)
+    assert np.array_equal(said, expected.astype(np.float16))
+
+
+def test_int8_fills_its_range_and_says_its_scale(run: Run) -> None:
+    vectors = np.array(vectors_of(run(*TEXTS).stdout), dtype=np.float32)
+    records = json.loads(run("--dtype=int8", *TEXTS).stdout)
+    raw = np.frombuffer(run("--out=raw", "--dtype=int8", input=LINES).stdout, dtype=np.int8)
+    for record, vector, row in zip(records, vectors, raw.reshape(3, 8), strict=True):
+        largest = float(np.abs(vector).max())
+        assert record["embedding"] == np.rint(vector.astype(float) * (127 / largest)).astype(int).tolist()
+        assert max(map(abs, record["embedding"])) == 127
+        assert record["embedding"] == row.tolist()
+        assert np.array(record["embedding"]) * record["scale"] == pytest.approx(
+            vector, abs=record["scale"] / 2 + 1e-6
+        )
+
+
+def test_int8_of_nothing_is_nothing() -> None:
+    assert json.loads("{" + json_fields(array("f", [0, 0]), "int8") + "}") == {
+        "embedding": [0, 0],
+        "scale": 0,
+    }
+
+
+@pytest.mark.parametrize("dimension", [1, 7, 8, 9, 384])
+def test_binary_is_what_numpy_packs(dimension: int) -> None:
+    numbers = np.random.default_rng(dimension).normal(size=dimension).astype(np.float32)
+    numbers[0] = 0
+    assert packed(array("f", numbers.tobytes()), "binary") == np.packbits(numbers > 0).tobytes()
+
+
+def test_binary_rows_have_an_eighth_of_the_columns(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "v.npy"
+    assert run("--out=npy", "--dtype=binary", "--output", str(path), input=LINES).returncode == 0
+    loaded = np.load(path)
+    assert (loaded.shape, loaded.dtype) == ((3, 1), np.uint8)
+    assert loaded.tolist() == vectors_of(run("--dtype=binary", *TEXTS).stdout)
+
+
+def test_a_field_named_scale_is_replaced_only_where_there_is_one(run: Run) -> None:
+    line = b'{"text": "a cat", "scale": "mine"}\n'
+    assert json.loads(run("--jsonl", input=line).stdout)["scale"] == "mine"
+    done = run("--jsonl", "--dtype=int8", input=line)
+    assert done.stdout.count(b'"scale"') == 1
+    assert isinstance(json.loads(done.stdout)["scale"], float)
+
+
+def test_with_an_id_field_nothing_else_comes_back(run: Run) -> None:
+    lines = b'{"key": 12345678901234567890, "text": "a cat", "x": 1}\n{"key": "\xc3\xbc", "text": "mat"}\n'
+    records = [json.loads(line) for line in run("--jsonl", "--id-field=key", input=lines).stdout.splitlines()]
+    assert [set(record) for record in records] == [{"key", "embedding"}] * 2
+    assert [record["key"] for record in records] == [12345678901234567890, "ü"]
+    assert records[0]["embedding"] == vectors_of(run("a cat").stdout)[0]
+
+
+def test_fewer_numbers_are_of_length_one(run: Run, tmp_path: Path) -> None:
+    vectors = np.array(vectors_of(run(*TEXTS).stdout))[:, :4]
+    expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    path = tmp_path / "v.npy"
+    run("--dim=4", "--out=npy", "--output", str(path), input=LINES)
+    assert np.load(path) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_table_is_as_wide_as_the_terminal(sample: Path) -> None:
+    shown = on_a_terminal(sample, "a cat", "日本語" * 30, "\x1b[31mred\n", columns=60).splitlines()
+    assert len(shown) == 3
+    assert shown[0].startswith("a cat  ")
+    assert shown[0].rstrip().endswith("…")
+    assert "日本" in shown[1]
+    assert "\x1b" not in shown[2]
+    assert "·[31mred·" in shown[2]
+    assert max(len(line) for line in shown) <= 60
+
+
+def on_a_terminal(sample: Path, *texts: str, columns: int) -> str:
+    """What a person sees."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    subprocess.run([sys.executable, "-c", START, sample, *texts], stdout=theirs, check=True)
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # Linux: the other end is closed
+        pass
+    os.close(ours)
+    return shown.decode().replace("\r\n", "\n")

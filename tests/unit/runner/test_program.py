@@ -97,8 +97,19 @@ def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None
         (("--info", "a"), "--info takes no texts"),
         (("--self-test", "--input", "x"), "--self-test takes no texts"),
         (("--json", "a"), "--json goes with"),
-        (("--in", "jsonl", "a"), "do not go together"),
-        (("--field", "body"), "--field goes with --in jsonl"),
+        (("--jsonl", "a"), "--jsonl do not go together"),
+        (("--text-field", "body"), "--text-field goes with --jsonl"),
+        (("--id-field", "id"), "--id-field goes with --jsonl"),
+        (("--jsonl", "--id-field", "embedding"), "--id-field cannot be"),
+        (("--skip-bad",), "--skip-bad goes with --jsonl or --strict"),
+        (("--out=table", "--dtype=int8", "a"), "--dtype does not go with it"),
+        (("--info", "--dtype=f16"), "--info writes no vectors"),
+        (("--self-test", "--prefix=query"), "--prefix does not go with --self-test"),
+        (("--similarity", "a", "b", "--out=json"), "--similarity writes no vectors"),
+        (("--dim=3", "a"), "sample was not trained for that"),
+        (("--dim=9", "a"), "sample was not trained for that"),
+        (("--max-length=7", "a"), "the model takes 6 tokens at most"),
+        (("--max-length=2", "a"), "leaves no room"),
     ],
 )
 def test_arguments_that_make_no_sense(run: Run, arguments: tuple[str, ...], words: str) -> None:
@@ -109,7 +120,8 @@ def test_arguments_that_make_no_sense(run: Run, arguments: tuple[str, ...], word
 
 
 def test_a_text_that_looks_like_an_option_goes_after_two_dashes(run: Run) -> None:
-    assert json.loads(run("--", "--info").stdout)[0]["text"] == "--info"
+    texts = [record["text"] for record in json.loads(run("a", "--", "--info", "b").stdout)]
+    assert texts == ["a", "--info", "b"]
 
 
 def replace(folder: Path, name: str, content: bytes) -> None:

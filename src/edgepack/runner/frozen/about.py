@@ -1,4 +1,4 @@
-"""What the bundle says of itself: ``--version``, ``--info`` and ``--self-test``."""
+"""What the bundle says of itself: ``--version``, ``--info``, ``--self-test`` and ``--bench``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def run(options: Namespace, bundle: Bundle) -> int:
         text = f"embed {bundle.value('edgepack')} ({bundle.value('name')})\n"
     elif options.info:
         text = dump(info(bundle)) if options.json else info_text(bundle)
+    elif options.bench:
+        from . import bench
+
+        measured = bench.measure(bundle, options)
+        text = dump(measured) if options.json else bench.text_of(measured)
     else:
         result = self_test(bundle, options)
         text = dump(result) if options.json else self_test_text(result)
@@ -57,6 +62,11 @@ def info_lines(said: dict[str, Any]) -> dict[str, str]:
         "model": f"{model['name']}, {model.get('license') or 'licence not stated'}",
         "": f"{model['precision']}, {model['dimension']} dimensions, {model['max_length']} tokens at most, "
         f"{model['pooling']} pooling" + (", normalised" if model["normalize"] else ""),
+        "prefixes": ", ".join(
+            f"{kind} {text!r}" for kind, text in sorted((model.get("prefixes") or {}).items())
+        )
+        or "none known",
+        "--dim": dimensions_of(model),
         "recipe": model["recipe"],
         "runtime": f"ONNX Runtime {runtime['version']} ({runtime['kind']}), "
         f"{len(runtime['operators'])} operator kernels",
@@ -67,6 +77,13 @@ def info_lines(said: dict[str, Any]) -> dict[str, str]:
         + f"; together {megabytes(sum(said['sizes'].values()))}",
         "made by": f"edgepack {said['edgepack']}, target {target['name']}",
     }
+
+
+def dimensions_of(model: dict[str, Any]) -> str:
+    trained = model.get("matryoshka")
+    if trained is None:
+        return "not trained to be shortened"
+    return ", ".join(map(str, trained["dimensions"]))
 
 
 def megabytes(size: int) -> str:

@@ -28,6 +28,10 @@ class Bundle:
             self.dimension = int(self.value("model", "dimension"))
             self.max_length = int(self.value("model", "max_length"))
             self.batch_dependent = bool(self.value("model", "batch_dependent"))
+            self.normalized = bool(self.value("model", "normalize"))
+            # What older bundles do not say.
+            self.prefixes: dict[str, str] = dict(self.manifest["model"].get("prefixes") or {})
+            self.matryoshka: dict[str, Any] | None = self.manifest["model"].get("matryoshka")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BundleError(f"manifest.json is damaged: {error}", COPY_AGAIN) from error
 

@@ -1,127 +1,34 @@
-"""The command line of the program in the bundle."""
+"""The program of the bundle: what its command line asks for, done."""
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, ArgumentParser, HelpFormatter
 
 from .bundle import Bundle
 from .errors import EmbedError, InputError, UsageError
-from .write import FORMATS, Output, writer_for
+from .options import parse
+from .write import Output, writer_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import NoReturn
 
     from .embedder import Embedder
     from .read import Record
 
-WIDTH = 100
 WINDOW_BATCHES = 32
 """Batches that are read ahead, so that texts of like length meet in one."""
-
-DESCRIPTION = "Turns texts into embedding vectors with the model of the bundle that this program lies in."
-EPILOG = """\
-examples:
-  embed "a sentence" "another one"               JSON: text and embedding of each
-  embed --in jsonl --field body < docs.jsonl     each object gains "embedding"
-  embed --out npy --output v.npy < lines.txt     a NumPy file, float32 [lines, dimension]
-  embed --similarity "a cat" "a kitten"          the cosine of the two
-
-exit codes:
-  0 done    2 wrong arguments, or no text    3 bad input (the line is named)    4 bundle damaged
-  5 library or model does not load or run    6 self-test failed    7 output cannot be written
-"""
-
-
-class _Parser(ArgumentParser):
-    def print_help(self, file: object = None) -> None:
-        """Through the same door as everything else: a full disk is an error here too."""
-        with Output(None) as output:
-            output.stream.write(self.format_help().encode())
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, f"{self.prog} --help lists what there is")
-
-
-class _Help(HelpFormatter):
-    """Keeps line breaks, and a width of its own: asking the terminal costs start-up time."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=WIDTH, max_help_position=28)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "".join(indent + line for line in text.splitlines(keepends=True))
-
-
-def parser(program: str) -> ArgumentParser:
-    made = _Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=_Help, allow_abbrev=False)
-    made.add_argument("texts", nargs="*", metavar="TEXT", help="a text; without any, standard input is read")
-    reading = made.add_argument_group("reading")
-    reading.add_argument(
-        "--in",
-        dest="input_format",
-        choices=("text", "jsonl"),
-        help="what comes in: a text a line (default), or a JSON object a line",
-    )
-    reading.add_argument(
-        "--field", metavar="NAME", help='where the text is in a JSON object (default: "text")'
-    )
-    reading.add_argument("--input", metavar="FILE", help="read this file instead of standard input")
-    reading.add_argument(
-        "--strict", action="store_true", help="refuse what is not UTF-8 instead of replacing it"
-    )
-    writing = made.add_argument_group("writing")
-    writing.add_argument(
-        "--out",
-        dest="output_format",
-        choices=FORMATS,
-        help="json: an array of objects (default for TEXT); jsonl: an object a line (default otherwise); "
-        "npy: NumPy, float32 [texts, dimension]; f32: little-endian numbers only",
-    )
-    writing.add_argument("--output", metavar="FILE", help="write this file instead of standard output")
-    working = made.add_argument_group("working")
-    working.add_argument(
-        "--batch-size",
-        type=positive,
-        metavar="N",
-        help="texts at once (default: 4, or 1 where a text's vector depends on its batch)",
-    )
-    working.add_argument(
-        "--threads",
-        type=positive,
-        metavar="N",
-        help="processor threads (default: as many as there are, up to 4)",
-    )
-    other = made.add_argument_group("instead of embedding").add_mutually_exclusive_group()
-    other.add_argument("--similarity", nargs=2, metavar=("A", "B"), help="print the cosine of two texts")
-    other.add_argument("--info", action="store_true", help="say what this bundle is")
-    other.add_argument(
-        "--self-test", action="store_true", help="check every file, and the vectors of texts with known ones"
-    )
-    other.add_argument("--version", action="store_true", help="print the versions")
-    made.add_argument("--json", action="store_true", help="print --info and --self-test as JSON")
-    made.add_argument("--debug", action="store_true", help=SUPPRESS)
-    return made
-
-
-def positive(word: str) -> int:
-    from argparse import ArgumentTypeError
-
-    if not word.isascii() or not word.isdigit() or not 0 < int(word) < 1 << 16:
-        raise ArgumentTypeError(f"{word!r} is not a number from 1 to 65535")
-    return int(word)
+NO_TEXT_HINT = 'give one: embed "a sentence", or lines on standard input'
 
 
 def main(arguments: Sequence[str], directory: str, *, program: str = "embed") -> int:
     """Run the program for the bundle in ``directory``; the exit code. Interrupts go on to the caller."""
     if "--debug" in arguments:
-        return run(parser(program).parse_args(arguments), directory)
+        return run(arguments, directory, program)
     try:
-        return run(parser(program).parse_args(arguments), directory)
+        return run(arguments, directory, program)
     except EmbedError as error:
         complain(error.message, error.hint)
         return error.exit_code
@@ -134,39 +41,26 @@ def main(arguments: Sequence[str], directory: str, *, program: str = "embed") ->
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Two lines on standard error, whatever state it is in."""
-    text = f"error: {message}\n" + (f"hint: {hint}\n" if hint else "")
+    """Two lines on standard error."""
+    say(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+
+
+def say(text: str) -> None:
+    """On standard error, whatever state it is in."""
     try:  # noqa: SIM105 - contextlib would be imported for this alone
         os.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
         pass
 
 
-def run(options: Namespace, directory: str) -> int:
-    check(options)
-    if options.version or options.info or options.self_test:
+def run(arguments: Sequence[str], directory: str, program: str) -> int:
+    options = parse(arguments, program)
+    bundle = Bundle(directory)
+    if options.version or options.info or options.self_test or options.bench:
         from . import about
 
-        return about.run(options, Bundle(directory))
-    if options.similarity is None:
-        return embed(options, Bundle(directory))
-    return similarity(options, Bundle(directory))
-
-
-def check(options: Namespace) -> None:
-    """Combinations that make no sense."""
-    instead = next(
-        (name for name in ("similarity", "info", "self_test", "version") if getattr(options, name)), None
-    )
-    reading = next((name for name in ("input_format", "field", "input") if getattr(options, name)), None)
-    if instead and (options.texts or reading):
-        raise UsageError(f"--{instead.replace('_', '-')} takes no texts to embed")
-    if options.json and instead not in ("info", "self_test"):
-        raise UsageError("--json goes with --info or --self-test", "vectors as JSON: --out json")
-    if options.texts and reading:
-        raise UsageError("texts on the command line and --in, --field or --input do not go together")
-    if options.field and options.input_format != "jsonl":
-        raise UsageError("--field goes with --in jsonl")
+        return about.run(options, bundle)
+    return embed(options, bundle) if options.similarity is None else similarity(options, bundle)
 
 
 def load(bundle: Bundle, options: Namespace) -> Embedder:
@@ -174,7 +68,14 @@ def load(bundle: Bundle, options: Namespace) -> Embedder:
     from .signals import answer_aborts
 
     answer_aborts()
-    return Embedder(bundle, batch_size=options.batch_size, threads=options.threads)
+    return Embedder(
+        bundle,
+        batch_size=options.batch_size,
+        threads=options.threads,
+        max_length=options.max_length,
+        prefix=options.prefix,
+        dimension=options.dim,
+    )
 
 
 def similarity(options: Namespace, bundle: Bundle) -> int:
@@ -195,30 +96,46 @@ def similarity(options: Namespace, bundle: Bundle) -> int:
 
 def embed(options: Namespace, bundle: Bundle) -> int:
     if not options.texts and not options.input and is_terminal(0):
-        raise UsageError("no text", 'give one: embed "a sentence", or lines on standard input')
+        raise UsageError("no text", NO_TEXT_HINT)
     embedder = load(bundle, options)
-    count = len(options.texts) or None
-    format = options.output_format or ("json" if options.texts else "jsonl")
+    format = options.output_format or usual_format(options)
     with Output(options.output) as output:
         writer = None
         for records in windows(options, embedder.batch_size * WINDOW_BATCHES):
-            writer = writer or writer_for(format, output.stream, dimension=bundle.dimension, count=count)
+            writer = writer or writer_for(
+                format,
+                output.stream,
+                type=options.dtype,
+                dimension=embedder.dimension,
+                count=len(options.texts) or None,
+                id_field=options.id_field,
+            )
             vectors = embedder.embed([record.text for record in records])
             for record, vector in zip(records, vectors, strict=True):
                 writer.write(record, vector)
             output.stream.flush()
         if writer is None:
-            raise UsageError(
-                "no text: the input is empty", 'give one: embed "a sentence", or lines on standard input'
-            )
+            raise UsageError("no text: the input is empty, or nothing in it is good", NO_TEXT_HINT)
         writer.finish()
     return 0
+
+
+def usual_format(options: Namespace) -> str:
+    """A table where a person looks, else JSON."""
+    if options.output is None and options.dtype == "f32" and is_terminal(1):
+        return "table"
+    return "json" if options.texts else "jsonl"
+
+
+def name_skipped(error: InputError) -> None:
+    say(f"skipped: {error.message}\n")
 
 
 def windows(options: Namespace, size: int) -> Iterator[list[Record]]:
     """The records to embed, ``size`` at most at a time; what comes before a bad line is handed out before the error."""
     from . import read
 
+    skip = name_skipped if options.skip_bad else None
     if options.texts:
         pairs = enumerate(options.texts, 1)
         yield from windowed(
@@ -227,12 +144,17 @@ def windows(options: Namespace, size: int) -> Iterator[list[Record]]:
         return
     descriptor = open_input(options.input)
     for lines in read.read_lines(descriptor, size):
-        if options.input_format == "jsonl":
-            yield from windowed(
-                read.json_records(lines, field=options.field or "text", strict=options.strict), size
+        if options.jsonl:
+            records = read.json_records(
+                lines,
+                text_field=options.text_field or "text",
+                id_field=options.id_field,
+                strict=options.strict,
+                skip=skip,
             )
         else:
-            yield from windowed(read.text_records(lines, strict=options.strict), size)
+            records = read.text_records(lines, strict=options.strict, skip=skip)
+        yield from windowed(records, size)
 
 
 def windowed(records: Iterable[Record], size: int) -> Iterator[list[Record]]:

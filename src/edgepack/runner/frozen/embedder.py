@@ -7,8 +7,9 @@ import os
 from array import array
 
 from .bundle import Bundle
-from .errors import RuntimeFailure
+from .errors import RuntimeFailure, UsageError
 from .ort import OrtError, Session
+from .shorten import Shortening
 from .tokens import Tokens
 
 TYPE_CHECKING = False
@@ -21,13 +22,30 @@ TRY_SELF_TEST = "run the program with --self-test: it says which file of the bun
 
 
 class Embedder:
-    """A bundle's model, loaded. Raises ``BundleError`` or ``RuntimeFailure``."""
+    """A bundle's model, loaded. Raises ``BundleError`` or ``RuntimeFailure``, and ``UsageError`` for what it cannot do.
 
-    def __init__(self, bundle: Bundle, *, batch_size: int | None = None, threads: int | None = None) -> None:
+    ``dimension`` is that of the vectors that come out.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        batch_size: int | None = None,
+        threads: int | None = None,
+        max_length: int | None = None,
+        prefix: str | None = None,
+        dimension: int | None = None,
+    ) -> None:
         threads = threads or min(MAX_THREADS, available_cpus())
+        self.threads = threads
+        self._prefix = prefix_of(bundle, prefix) if prefix else ""
+        self._shorten = Shortening(bundle, dimension) if dimension else None
+        self.dimension = dimension or bundle.dimension
+        length = length_within(bundle, max_length) if max_length else bundle.max_length
         # Where a text's vector depends on its neighbours in the batch, a text goes alone.
         self.batch_size = batch_size or (1 if bundle.batch_dependent else BATCH_SIZE)
-        self._tokens = Tokens(bundle.tokenizer, max_length=bundle.max_length, threads=threads)
+        self.tokens = Tokens(bundle.tokenizer, max_length=length, threads=threads)
         try:
             self._session = Session(bundle.library, bundle.model, threads)
         except OrtError as error:
@@ -40,7 +58,12 @@ class Embedder:
 
     def embed(self, texts: Sequence[str]) -> list[array[float]]:
         """Vectors, float32 [dimension] each, in the order of the texts."""
-        encoded = self._tokens.encode(texts)
+        if self._prefix:
+            texts = [self._prefix + text for text in texts]
+        return self.embed_tokens(self.tokens.encode(texts))
+
+    def embed_tokens(self, encoded: Sequence[tuple[list[int], list[int]]]) -> list[array[float]]:
+        """The same for token ids and types, as ``Tokens.encode`` gives them."""
         vectors: list[array[float]] = [array("f")] * len(encoded)
         for batch in batches([len(ids) for ids, _ in encoded], self.batch_size):
             for index, vector in zip(batch, self._run([encoded[index] for index in batch]), strict=True):
@@ -48,17 +71,33 @@ class Embedder:
         return vectors
 
     def _run(self, batch: list[tuple[list[int], list[int]]]) -> list[array[float]]:
-        ids, mask, types = pad(batch, self._tokens.pad_id)
+        ids, mask, types = pad(batch, self.tokens.pad_id)
         try:
             vectors = self._session.run(ids, mask, types)
         except OrtError as error:
             raise RuntimeFailure(f"the model does not run: {error}", TRY_SELF_TEST) from error
         if not all(math.isfinite(math.fsum(vector)) for vector in vectors):
             raise RuntimeFailure("the model gave a vector with numbers that are not finite", TRY_SELF_TEST)
-        return vectors
+        return [self._shorten(vector) for vector in vectors] if self._shorten else vectors
 
     def close(self) -> None:
         self._session.close()
+
+
+def prefix_of(bundle: Bundle, kind: str) -> str:
+    """What goes before a ``query`` or a ``passage``. Raises ``UsageError`` where the model knows no such thing."""
+    if kind not in bundle.prefixes:
+        raise UsageError(
+            f"--prefix {kind}: {bundle.value('model', 'name')} is not known to want anything before a {kind}",
+            "without --prefix, texts go to the model as they are",
+        )
+    return bundle.prefixes[kind]
+
+
+def length_within(bundle: Bundle, tokens: int) -> int:
+    if tokens > bundle.max_length:
+        raise UsageError(f"--max-length {tokens}: the model takes {bundle.max_length} tokens at most")
+    return tokens
 
 
 def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:

@@ -48,3 +48,9 @@ class OutputError(EmbedError):
     """The output cannot be written."""
 
     exit_code = 7
+
+
+class ListenError(EmbedError):
+    """The server cannot have the address that it should listen on."""
+
+    exit_code = 8

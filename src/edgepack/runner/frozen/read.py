@@ -10,8 +10,10 @@ from .errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
+
+    Skip = Callable[[InputError], None]
 
 CHUNK = 1 << 16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -63,23 +65,49 @@ def clean(line: bytes, number: int) -> bytes:
     return line.removesuffix(b"\r")
 
 
-def text_records(lines: Sequence[tuple[int, bytes]], *, strict: bool) -> Iterator[Record]:
-    """A record a line, empty lines too."""
+def text_records(lines: Sequence[tuple[int, bytes]], *, strict: bool, skip: Skip | None) -> Iterator[Record]:
+    """A record a line, empty lines too. A bad line is an ``InputError``, or handed to ``skip`` and passed over."""
     for number, line in lines:
-        yield Record(decode(line, f"line {number}", strict=strict))
+        try:
+            yield Record(decode(line, f"line {number}", strict=strict))
+        except InputError as error:
+            pass_over(error, skip)
 
 
-def json_records(lines: Sequence[tuple[int, bytes]], *, field: str, strict: bool) -> Iterator[Record]:
-    """A record an object; blank lines are passed over."""
+def json_records(
+    lines: Sequence[tuple[int, bytes]],
+    *,
+    text_field: str,
+    id_field: str | None,
+    strict: bool,
+    skip: Skip | None,
+) -> Iterator[Record]:
+    """A record an object; blank lines are passed over, bad ones as ``text_records`` does."""
     for number, raw in lines:
-        line = decode(raw, f"line {number}", strict=strict).strip()
-        if line:
-            source = parse(line, number)
-            text = source.get(field)
-            if not isinstance(text, str):
-                said = "has no" if field not in source else "has no text in its"
-                raise InputError(f"line {number} {said} field {field!r}", "name the field with --field")
-            yield Record(without_surrogates(text, f"line {number}", strict=strict), line=line, source=source)
+        try:
+            line = decode(raw, f"line {number}", strict=strict).strip()
+            if line:
+                yield json_record(line, number, text_field=text_field, id_field=id_field, strict=strict)
+        except InputError as error:
+            pass_over(error, skip)
+
+
+def json_record(line: str, number: int, *, text_field: str, id_field: str | None, strict: bool) -> Record:
+    """The record of one object."""
+    source = parse(line, number)
+    text = source.get(text_field)
+    if not isinstance(text, str):
+        said = "has no" if text_field not in source else "has no text in its"
+        raise InputError(f"line {number} {said} field {text_field!r}", "name the field with --text-field")
+    if id_field is not None and id_field not in source:
+        raise InputError(f"line {number} has no field {id_field!r}", "name the field with --id-field")
+    return Record(without_surrogates(text, f"line {number}", strict=strict), line=line, source=source)
+
+
+def pass_over(error: InputError, skip: Skip | None) -> None:
+    if skip is None:
+        raise error
+    skip(error)
 
 
 def parse(line: str, number: int) -> dict[str, Any]:
@@ -91,10 +119,10 @@ def parse(line: str, number: int) -> dict[str, Any]:
         )
         raise InputError(
             f"line {number} is not JSON: {reason}",
-            "each line must be one JSON object; plain text needs --in text",
+            "each line must be one JSON object; plain text needs no --jsonl",
         ) from error
     if not isinstance(source, dict):
-        raise InputError(f"line {number} is not a JSON object", "plain text needs --in text")
+        raise InputError(f"line {number} is not a JSON object", "plain text needs no --jsonl")
     return source
 
 

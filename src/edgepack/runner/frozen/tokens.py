@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import BundleError
+from .errors import BundleError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Tokens:
         except Exception as error:
             raise BundleError(f"{path} is damaged: {error}", "copy the whole bundle folder again") from error
         self.pad_id = pad_id_of(self._tokenizer)
+        special = int(self._tokenizer.num_special_tokens_to_add(False))
+        if max_length <= special:
+            raise UsageError(f"--max-length {max_length} leaves no room beside the {special} special tokens")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length=max_length)
 

@@ -1,53 +1,62 @@
-"""Vectors onto a stream: JSON, JSON lines, NumPy's npy, or bare float32."""
+"""Vectors onto a stream: JSON, JSON lines, NumPy's npy, bare numbers, or a table."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 
 from .errors import OutputError, UsageError
+from .numbers import DESCRIPTIONS, json_fields, packed, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable
-    from typing import BinaryIO
+    from typing import BinaryIO, Protocol
 
     from .read import Record
 
-    Writer = Callable[[Record, array[float]], None]
+    class Writer(Protocol):
+        """Gets each text with its vector, in order, and is told when that was all."""
+
+        def write(self, record: Record, vector: array[float]) -> None: ...
+        def finish(self) -> None: ...
+
 
 CHUNK = 1 << 16
 NPY_HEADER = 128
-FORMATS = ("json", "jsonl", "npy", "f32")
+FORMATS = ("json", "jsonl", "npy", "raw", "table")
 
 
-def json_vector(vector: array[float]) -> str:
-    """A JSON array; nine digits bring every float32 back exactly."""
-    return "[" + ",".join(["%.9g"] * len(vector)) % tuple(vector) + "]"
+def json_record(record: Record, vector: array[float], type: str, id_field: str | None) -> str:
+    """``{"text": …, "embedding": […]}``, or the object that was read with its embedding added, otherwise untouched.
 
-
-def json_record(record: Record, vector: array[float]) -> str:
-    """``{"text": …, "embedding": […]}``, or the object that was read with its embedding added, otherwise untouched."""
+    With ``id_field``, that field of it and the embedding alone.
+    """
+    fields = json_fields(vector, type)
     if record.source is None:
-        return f'{{"text":{json.dumps(record.text, ensure_ascii=False)},"embedding":{json_vector(vector)}}}'
-    if "embedding" in record.source:
-        rest = {key: value for key, value in record.source.items() if key != "embedding"}
+        return f'{{"text":{json.dumps(record.text, ensure_ascii=False)},{fields}}}'
+    if id_field is not None:
+        said = json.dumps(record.source[id_field], ensure_ascii=False)
+        return f"{{{json.dumps(id_field, ensure_ascii=False)}:{said},{fields}}}"
+    ours = ("embedding", "scale") if type == "int8" else ("embedding",)
+    if any(name in record.source for name in ours):
+        rest = {key: value for key, value in record.source.items() if key not in ours}
         head = json.dumps(rest)
     else:
         head = record.line
-    return f'{head[:-1].rstrip()},"embedding":{json_vector(vector)}}}'
+    return f"{head[:-1].rstrip()},{fields}}}"
 
 
 class JsonLines:
     """A line a text."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, *, type: str, id_field: str | None) -> None:
         self._stream = stream
+        self._type = type
+        self._id_field = id_field
 
     def write(self, record: Record, vector: array[float]) -> None:
-        self._stream.write(json_record(record, vector).encode() + b"\n")
+        self._stream.write(json_record(record, vector, self._type, self._id_field).encode() + b"\n")
 
     def finish(self) -> None:
         pass
@@ -56,66 +65,71 @@ class JsonLines:
 class Json:
     """One array of what JSON lines would be."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, *, type: str, id_field: str | None) -> None:
         self._stream = stream
+        self._type = type
+        self._id_field = id_field
         self._before = b"[\n"
 
     def write(self, record: Record, vector: array[float]) -> None:
-        self._stream.write(self._before + json_record(record, vector).encode())
+        text = json_record(record, vector, self._type, self._id_field)
+        self._stream.write(self._before + text.encode())
         self._before = b",\n"
 
     def finish(self) -> None:
         self._stream.write(b"\n]\n")
 
 
-class Float32:
-    """Numbers only: little-endian float32, ``dimension`` of them a text."""
+class Raw:
+    """Numbers only, row after row."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, *, type: str) -> None:
         self._stream = stream
+        self._type = type
 
     def write(self, record: Record, vector: array[float]) -> None:
-        self._stream.write(little_endian(vector))
+        self._stream.write(packed(vector, self._type))
 
     def finish(self) -> None:
         pass
 
 
 class Npy:
-    """NumPy's format, float32 [texts, dimension]: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+    """NumPy's format, [texts, dimension]: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
     The header says how many texts follow. ``count`` is None when that is not known before the end; then the stream must
     be one that can be wound back.
     """
 
-    def __init__(self, stream: BinaryIO, *, dimension: int, count: int | None) -> None:
+    def __init__(self, stream: BinaryIO, *, type: str, dimension: int, count: int | None) -> None:
         if count is None and not can_patch(stream):
             raise UsageError(
                 "npy says at its start how many texts follow, and this output cannot be wound back",
-                "use --output FILE, or --out f32 or jsonl",
+                "use --output FILE, or --out raw or jsonl",
             )
         self._stream = stream
-        self._dimension = dimension
+        self._type = type
+        self._width = width(type, dimension)
         self._start = stream.tell() if count is None else 0
         self._known = count is not None
         self._count = 0
-        stream.write(npy_header(count or 0, dimension))
+        stream.write(npy_header(count or 0, self._width, type))
 
     def write(self, record: Record, vector: array[float]) -> None:
-        self._stream.write(little_endian(vector))
+        self._stream.write(packed(vector, self._type))
         self._count += 1
 
     def finish(self) -> None:
         if not self._known:
             end = self._stream.tell()
             self._stream.seek(self._start)
-            self._stream.write(npy_header(self._count, self._dimension))
+            self._stream.write(npy_header(self._count, self._width, self._type))
             self._stream.seek(end)
 
 
-def npy_header(count: int, dimension: int) -> bytes:
+def npy_header(count: int, columns: int, type: str) -> bytes:
     """Version 1.0, always ``NPY_HEADER`` bytes."""
-    shape = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {dimension}), }}"
+    shape = f"{{'descr': '{DESCRIPTIONS[type]}', 'fortran_order': False, 'shape': ({count}, {columns}), }}"
     text = shape.ljust(NPY_HEADER - 11) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
 
@@ -127,22 +141,26 @@ def can_patch(stream: BinaryIO) -> bool:
     return stream.seekable() and not fcntl(stream.fileno(), F_GETFL) & os.O_APPEND
 
 
-def little_endian(vector: array[float]) -> bytes:
-    if sys.byteorder == "big":
-        vector = vector[:]
-        vector.byteswap()
-    return vector.tobytes()
-
-
 def writer_for(
-    format: str, stream: BinaryIO, *, dimension: int, count: int | None
-) -> JsonLines | Json | Float32 | Npy:
+    format: str,
+    stream: BinaryIO,
+    *,
+    type: str = "f32",
+    dimension: int,
+    count: int | None,
+    id_field: str | None = None,
+) -> Writer:
     """The writer of one of ``FORMATS``."""
     if format == "npy":
-        return Npy(stream, dimension=dimension, count=count)
-    if format == "f32":
-        return Float32(stream)
-    return Json(stream) if format == "json" else JsonLines(stream)
+        return Npy(stream, type=type, dimension=dimension, count=count)
+    if format == "raw":
+        return Raw(stream, type=type)
+    if format == "table":
+        from .table import Table
+
+        return Table(stream)
+    made = Json if format == "json" else JsonLines
+    return made(stream, type=type, id_field=id_field)
 
 
 class Output:
