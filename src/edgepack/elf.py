@@ -197,3 +197,38 @@ def weaken_undefined(path: Path, *, prefix: str) -> None:
                 kind = stream.read(1)[0] & 0xF
                 stream.seek(place)
                 stream.write(bytes([weak << 4 | kind]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What the bytes of a file are; what is in no section and no header is padding."""
+
+    headers: int
+    """ELF header, program headers and section table."""
+    sections: dict[str, int]
+    """Section → bytes in the file: none for sections like ``.bss``. Sections of one name are counted together."""
+
+
+def file_layout(path: Path) -> Layout:
+    """How an ELF file is laid out. Raises ``BundleError`` for other files and damaged ones."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            file = ELFFile(stream)
+            sections: dict[str, int] = {}
+            for section in file.iter_sections():
+                taken = 0 if section["sh_type"] in ("SHT_NOBITS", "SHT_NULL") else section["sh_size"]
+                if section["sh_type"] != "SHT_NULL":
+                    sections[section.name] = sections.get(section.name, 0) + taken
+            headers = (
+                file["e_ehsize"]
+                + file["e_phnum"] * file["e_phentsize"]
+                + file["e_shnum"] * file["e_shentsize"]
+            )
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}") from error
+    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+    return Layout(headers=headers, sections=sections)

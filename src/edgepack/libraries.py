@@ -27,7 +27,8 @@ def make_library(
     """One runtime for all the models, proved with each, laid out in a new folder ``output``.
 
     ``lib/`` has the library and the links that linkers and loaders look for, ``include/`` the C API's header, and
-    beside them lie the models (``.ort``), the operators in upstream's form and the licences.
+    beside them lie the models (``.ort``), the operators in upstream's form, what the library is made of (for
+    ``edgepack runtime explain``) and the licences.
     Raises ``OutputError`` when ``output`` exists.
     """
     from edgepack.bundle.place import placed_folder
@@ -92,6 +93,7 @@ def missing_kernels(library: Path, model: Path) -> list[str]:
 
 
 def _lay_library(runtime: RuntimeArtifact, folder: Path, context: HostContext) -> None:
+    from edgepack.foundry.composition import COMPOSITION
     from edgepack.foundry.operators import format_config
     from edgepack.foundry.tree import source_tree
 
@@ -104,6 +106,7 @@ def _lay_library(runtime: RuntimeArtifact, folder: Path, context: HostContext) -
     header = source_tree(runtime.version, sources=None, context=context).onnxruntime / HEADER
     shutil.copyfile(header, folder / "include" / header.name)
     (folder / OPERATORS_FILE).write_text(format_config(runtime.provides), encoding="utf-8")
+    shutil.copyfile(runtime.library.parent / COMPOSITION, folder / COMPOSITION)
     (folder / "LICENSES").mkdir()
     for license in runtime.licenses:
         shutil.copyfile(license, folder / "LICENSES" / license.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgepack.cli.options import common_options, offline_option
-from edgepack.cli.output import print_json
+from edgepack.cli.output import print_json, print_rich
 
 if TYPE_CHECKING:
     from edgepack.records import RuntimeKind
@@ -104,3 +104,41 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
         )
     if not as_json:
         click.echo(f"{model.name} fits {library.name}")
+
+
+@runtime.command()
+@click.argument("library", type=click.Path(path_type=Path))
+@click.option(
+    "--members",
+    default=25,
+    show_default=True,
+    metavar="N",
+    help="How many objects are listed, largest first.",
+)
+@click.option("--why", metavar="NAME", help="How the objects came in whose names contain NAME.")
+@common_options
+def explain(library: Path, members: int, why: str | None, as_json: bool) -> None:
+    """Say what is in a runtime LIBRARY, byte by byte, and which operator asks for it.
+
+    Knows what `edgepack runtime lib` made by the record beside it, and the library of a bundle that was made on
+    this machine by the record in the cache; of others the sections only.
+    """
+    from dataclasses import asdict
+
+    from edgepack.errors import UsageError
+    from edgepack.foundry.explain import explain, find_composition
+    from edgepack.report.explain import render, render_why
+    from edgepack.store import Store, default_root
+
+    found = explain(library, find_composition(library, Store(root=default_root())))
+    if why is not None:
+        chosen = [member for member in found.members if why in member.name]
+        if not chosen:
+            raise UsageError(
+                f"no object of {library.name} has {why} in its name", hint="leave --why out to see them"
+            )
+        print_json([asdict(member) for member in chosen]) if as_json else print_rich(render_why(chosen))
+    elif as_json:
+        print_json(asdict(found))
+    else:
+        print_rich(render(found, members=members))

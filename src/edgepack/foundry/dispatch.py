@@ -21,11 +21,32 @@ def dispatch_entries(source: str) -> set[str]:
     return {match["entry"] for match in _ASSIGNMENT.finditer(source)}
 
 
+def assigned_kernels(source: str) -> dict[str, set[str]]:
+    """Entry of the table → names of the kernels that it is set to, processor by processor."""
+    found: dict[str, set[str]] = {}
+    for match in _ASSIGNMENT.finditer(source):
+        found.setdefault(match["entry"], set()).update(re.findall(r"^&?(\w+)", match["value"]))
+    return found
+
+
 def entries_read(texts: Iterable[str], entries: Iterable[str]) -> set[str]:
     """Those of the entries that sources read, e.g. ``GetMlasPlatform().GemmFloatKernel``."""
     names = "|".join(map(re.escape, sorted(entries)))
     pattern = re.compile(rf"(?:\.|->)\s*({names})\b")
     return {match for text in texts for match in pattern.findall(text)}
+
+
+def inline_readers(headers: Iterable[str], entries: Iterable[str]) -> dict[str, set[str]]:
+    """Function that a header defines → the entries that it reads, for whoever calls it."""
+    wanted = list(entries)
+    found: dict[str, set[str]] = {}
+    for text in headers:
+        # Upstream begins a function's line with its name; what precedes the first one is of no function.
+        _, *pieces = re.split(r"^(Mlas\w+)\(", text, flags=re.M)
+        for name, body in zip(pieces[::2], pieces[1::2], strict=True):
+            if read := entries_read([body], wanted):
+                found.setdefault(name, set()).update(read)
+    return found
 
 
 def trim_dispatch(source: str, keep: Iterable[str]) -> str:

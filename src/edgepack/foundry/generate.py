@@ -9,7 +9,13 @@ from pathlib import Path
 from edgepack.foundry import registrations
 from edgepack.foundry.archive import KernelArchive, job_of, source_of
 from edgepack.foundry.cxxruntime import FLAGS, LOCALE, small_locale
-from edgepack.foundry.dispatch import dispatch_entries, entries_read, trim_dispatch
+from edgepack.foundry.dispatch import (
+    assigned_kernels,
+    dispatch_entries,
+    entries_read,
+    inline_readers,
+    trim_dispatch,
+)
 from edgepack.foundry.objects import Job, identity_of
 from edgepack.foundry.typecontrol import OVERRIDES, controlled_units, relevant_lines
 from edgepack.records import Operators
@@ -94,6 +100,25 @@ def dispatch_read(archive: KernelArchive, live: Collection[str]) -> frozenset[st
     readers = (name for name in live if name.startswith(MLAS) and name != unit)
     texts += [source_of(archive, archive.units[name]).read_text() for name in readers]
     return frozenset(entries_read([*texts, trim_dispatch(source, ())], dispatch_entries(source)))
+
+
+def dispatch_readers(archive: KernelArchive, units: Collection[str]) -> tuple[str, dict[str, frozenset[str]]]:
+    """The unit of MLAS's table, and those of these units that call kernels through it → the names of the kernels."""
+    table = _dispatch_unit(archive)
+    path = source_of(archive, archive.units[table])
+    kernels = assigned_kernels(path.read_text())
+    headers = [header.read_text() for header in sorted(path.parent.glob("*.h"))]
+    by_function = inline_readers(headers, kernels)
+    readers: dict[str, frozenset[str]] = {}
+    for name in units:
+        if name.startswith(MLAS) and name != table:
+            source = source_of(archive, archive.units[name]).read_text()
+            read = entries_read([source], kernels)
+            for function, entries in by_function.items():
+                if function in source:
+                    read |= entries
+            readers[name] = frozenset().union(*(kernels[entry] for entry in read))
+    return table, readers
 
 
 def _dispatch_unit(archive: KernelArchive) -> str:

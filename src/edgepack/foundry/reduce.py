@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -10,12 +9,14 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.foundry.archive import KernelArchive, compile_units, open_archive, source_of
 from edgepack.foundry.closure import Closure, close
+from edgepack.foundry.composition import COMPOSITION, compose, unit_of, write_composition
 from edgepack.foundry.cxxruntime import needs_whole_runtime
 from edgepack.foundry.elf import Symbols, check_floor
 from edgepack.foundry.generate import (
     MLAS,
     Reduction,
     dispatch_read,
+    dispatch_readers,
     generate,
     with_dispatch,
     with_small_runtime,
@@ -56,7 +57,7 @@ def reduce_runtime(
     )
     folder = context.store.cached(
         "runtime",
-        {"archive": archive.key, "link": SCHEMA, "operators": format_config(needs)},
+        {"archive": archive.key, "link": SCHEMA, "composition": "1", "operators": format_config(needs)},
         lambda made: _build(archive, needs, made, context),
     )
     library = folder / library_name()
@@ -125,6 +126,21 @@ def _build(archive: KernelArchive, needs: Operators, folder: Path, context: Buil
     output.chmod(0o755)
     check_floor(output, archive.toolchain.glibc)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
+    table, readers = dispatch_readers(archive, closure.units)
+    composition = compose(
+        pieces(folder / MAP),
+        closure,
+        library=output,
+        kernels=reduction.kernels,
+        exports=exports,
+        roots=reduction.roots,
+        table=table,
+        readers=readers,
+        version=VERSION,
+        kind=archive.kind,
+        toolchain=archive.toolchain.identity,
+    )
+    write_composition(composition, folder / COMPOSITION)
     write_licenses(archive, closure.units, folder / "licenses")
 
 
@@ -171,11 +187,6 @@ def live_units(archive: KernelArchive, map_file: Path) -> set[str]:
         if piece.file.startswith(root) and piece.size and not piece.section.endswith(trivial)
     }
     return {name for name in (unit_of(path) for path in objects) if name in archive.units}
-
-
-def unit_of(path: str) -> str:
-    """The unit that an object file in the archive is of: ``UNIT.o``, or ``UNIT.DIGEST.o`` in a special form."""
-    return re.sub(r"(\.[0-9a-f]{16})?\.o$", "", path)
 
 
 def find_closure(

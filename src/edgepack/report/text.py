@@ -93,7 +93,7 @@ def costs_by_provider(costs: Iterable[DownloadCost]) -> dict[tuple[str, str, str
 
 
 def _size_table(report: Report) -> Table:
-    table = _table(f"{report.bundle}: size in MB", "part")
+    table = titled_table(f"{report.bundle}: size in MB", "part")
     for column in ("files", "raw", "gzip", "brotli", "zstd", "share"):
         table.add_column(column, justify="right", no_wrap=True)
     for part in report.parts:
@@ -109,7 +109,7 @@ def _size_row(part: PartSize) -> tuple[str, ...]:
 
 
 def _cost_table(report: Report) -> Table:
-    table = _table("cost of one download a device", "list price")
+    table = titled_table("cost of one download a device", "list price")
     table.add_column("of")
     counts = sorted({cost.devices for cost in report.costs})
     for count in counts:
@@ -119,7 +119,8 @@ def _cost_table(report: Report) -> Table:
     return table
 
 
-def _table(title: str, first: str) -> Table:
+def titled_table(title: str, first: str) -> Table:
+    """A table with a first column, as all of edgepack's look."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.foundry.dispatch import dispatch_entries, entries_read, trim_dispatch
+from edgepack.foundry.dispatch import (
+    assigned_kernels,
+    dispatch_entries,
+    entries_read,
+    inline_readers,
+    trim_dispatch,
+)
 from edgepack.foundry.linkmap import Piece, pieces
 
 PLATFORM = """\
@@ -79,3 +85,21 @@ def test_the_linker_s_map(tmp_path: Path) -> None:
         Piece(output=".text", file="/a/objects/lib/x.cc.o", section=".text._ZN1fEv", size=0x20),
         Piece(output=".text", file="<internal>", section=".plt", size=0x10),
     ]
+
+
+def test_the_kernels_that_an_entry_is_set_to() -> None:
+    found = assigned_kernels(PLATFORM)
+    assert found["PoolFloatKernel"] == {"MlasPoolMaximumFloatKernelSse", "MlasPoolMaximumFloatKernelAvx"}
+    assert found["GemmU8S8Dispatch"] == {"MlasGemmU8X8DispatchSse"}
+    assert found["ConvDepthwiseU8S8Kernel"] == {"MlasConvDepthwiseKernel"}
+
+
+def test_functions_of_headers_that_read_entries() -> None:
+    header = (
+        "#pragma once\n"
+        "MLAS_FORCEINLINE\nconst X*\nMlasGemmQuantGetDispatch(\n    bool s\n)\n{\n    return GetMlasPlatform().GemmU8S8Dispatch;\n}\n"
+        "void\nMlasOther(\n    int x\n);\n"
+    )
+    assert inline_readers([header], ["GemmU8S8Dispatch", "Other"]) == {
+        "MlasGemmQuantGetDispatch": {"GemmU8S8Dispatch"}
+    }

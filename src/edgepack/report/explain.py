@@ -1,0 +1,112 @@
+"""What is in a library, as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from edgepack.foundry.explain import (
+    DYNAMIC,
+    EVERY,
+    MERGED,
+    SEVERAL,
+    Explanation,
+    MemberRow,
+    Row,
+    short_name,
+)
+from edgepack.report.text import titled_table
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+_NAMED = 3
+"""More operators than this are counted, not named."""
+
+
+def render(explanation: Explanation, *, members: int) -> Group:
+    """Tables by section, by area, by operator and by object; the first two sum to the file."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[Text | Table] = [Text(f"{explanation.library}: {explanation.bytes:,} bytes")]
+    if explanation.about:
+        parts.append(Text(explanation.about))
+    parts.append(_sums("by section", "section", explanation.sections, explanation.bytes))
+    if not explanation.members:
+        note = "no record of how this library was linked is beside it or in the cache: sections only"
+        return Group(*parts, Text(note, style="dim"))
+    parts.append(_sums("by area", "area", explanation.areas, explanation.bytes, members=True))
+    parts.append(_operators(explanation))
+    parts.append(_members(explanation.members, members))
+    return Group(*parts)
+
+
+def render_why(members: Sequence[MemberRow]) -> Group:
+    """How objects came in, a step a line."""
+    from rich.console import Group
+
+    lines: list[Text] = []
+    for member in members:
+        head = ", for ".join(
+            filter(None, (f"{short_name(member.name)}: {member.bytes:,} bytes", _for(member)))
+        )
+        lines.append(_line(head, style="bold"))
+        steps = member.why or ("nothing is known of how it came in",)
+        lines += [_line(f"{'  ' * (depth + 1)}{step}") for depth, step in enumerate(steps)]
+    return Group(*lines)
+
+
+def _sums(title: str, first: str, rows: Iterable[Row], total: int, *, members: bool = False) -> Table:
+    made = titled_table(title, first)
+    if members:
+        made.add_column("objects", justify="right", no_wrap=True)
+    for column in ("bytes", "share"):
+        made.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        count = [str(row.members or "")] if members else []
+        made.add_row(row.name, *count, f"{row.bytes:,}", f"{row.bytes / total:.1%}")
+    made.add_section()
+    made.add_row("total", *([""] if members else []), f"{total:,}", "", style="bold")
+    return made
+
+
+def _operators(explanation: Explanation) -> Table:
+    made = titled_table("by operator, bytes", "operator")
+    for column in ("alone", "with others"):
+        made.add_column(column, justify="right", no_wrap=True)
+    for row in explanation.operators:
+        made.add_row(row.name, f"{row.alone:,}", f"{row.shared:,}")
+    made.add_section()
+    for total in explanation.askers:
+        if total.name in (EVERY, SEVERAL):
+            made.add_row(total.name, f"{total.bytes:,}", "")
+    return made
+
+
+def _members(rows: Sequence[MemberRow], count: int) -> Table:
+    shown = rows[:count]
+    made = titled_table(f"the {len(shown)} largest of {len(rows)} objects", "object")
+    made.columns[0].overflow = "fold"
+    made.add_column("bytes", justify="right", no_wrap=True)
+    made.add_column("for", overflow="fold")
+    for row in shown:
+        made.add_row(short_name(row.name), f"{row.bytes:,}", _for(row))
+    return made
+
+
+def _for(row: MemberRow) -> str:
+    if not row.operators:
+        return "" if row.area in (MERGED, DYNAMIC) else EVERY
+    if len(row.operators) > _NAMED:
+        return f"{len(row.operators)} operators"
+    return ", ".join(row.operators)
+
+
+def _line(text: str, *, style: str = "") -> Text:
+    """A line that is not broken, so that names can be copied."""
+    from rich.text import Text
+
+    return Text(text, style=style, no_wrap=True, overflow="ignore")
