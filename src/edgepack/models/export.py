@@ -7,7 +7,7 @@ when it was written from weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +15,12 @@ import onnx
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.bert import write_bert
+from edgepack.models.distilbert import write_distilbert
 from edgepack.models.graph_adapt import adapt_graph
+from edgepack.models.layout import dimension_of
+from edgepack.models.mpnet import write_mpnet
+from edgepack.models.nomic_bert import write_nomic_bert
+from edgepack.models.roberta import write_roberta
 from edgepack.models.tensors import TensorFile, open_tensors
 from edgepack.records import ModelSource, Pooling
 from edgepack.store import written_beside
@@ -25,14 +30,22 @@ class Architecture(Protocol):
     """Writes the graph of one kind of model from its configuration and weights."""
 
     def __call__(
-        self, config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling, dimension: int
+        self, config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
     ) -> onnx.ModelProto: ...
 
 
 LARGEST_MODEL = 2**31 - 2**20
 """Bytes of weights: protobuf's limit for one message, less room for the graph."""
 
-ARCHITECTURES: Mapping[str, Architecture] = {"bert": write_bert}
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "bert": write_bert,
+    "camembert": write_roberta,
+    "distilbert": write_distilbert,
+    "mpnet": write_mpnet,
+    "nomic_bert": write_nomic_bert,
+    "roberta": write_roberta,
+    "xlm-roberta": write_roberta,
+}
 """``model_type`` of config.json → who writes its graph."""
 
 
@@ -61,10 +74,16 @@ def _from_weights(source: ModelSource) -> onnx.ModelProto:
         )
     write = architecture_of(source.config)
     weights = open_tensors(source.weights)
-    return write(source.config, weights, name=source.name, pooling=source.pooling, dimension=source.dimension)
+    written = dimension_of(source.config)
+    if written is not None and written != source.dimension:
+        raise ModelError(
+            f"the model's vectors have {written} dimensions, {source.dimension} were announced",
+            hint="config.json and the pooling's configuration are of different models",
+        )
+    return write(source.config, weights, name=source.name, pooling=source.pooling)
 
 
-def architecture_of(config: Mapping[str, Any]) -> Callable[..., onnx.ModelProto]:
+def architecture_of(config: Mapping[str, Any]) -> Architecture:
     """Who writes the graph of a model with this config.json; or ``UnsupportedModelError``."""
     kind = config.get("model_type")
     if kind is None:

@@ -79,7 +79,8 @@ def _measure(
     """The files that hold the weights, the dimension of the vectors, and the rows of the embedding table if known."""
     if chosen.safetensors is not None:
         shapes = safetensors_shapes(directory / chosen.safetensors)
-        dimension = positive(config, "hidden_size", "config.json")
+        key = next((each for each in layout.DIMENSION_KEYS if each in config), "hidden_size")
+        dimension = positive(config, key, "config.json")
         rows = positive(config, "vocab_size", "config.json")
         table = embedding_table(shapes)
         if table is not None and table != (rows, dimension):
@@ -92,8 +93,7 @@ def _measure(
     assert chosen.onnx is not None
     graph = directory / chosen.onnx
     files = tuple(path.relative_to(directory).as_posix() for path in require_external_files(graph))
-    given = config.get("hidden_size")
-    dimension = given if isinstance(given, int) else output_dimension(graph)
+    dimension = layout.dimension_of(config) or output_dimension(graph)
     vocabulary = config.get("vocab_size")
     return (chosen.onnx, *files), dimension, vocabulary if isinstance(vocabulary, int) else None
 

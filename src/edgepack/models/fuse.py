@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from edgepack.errors import EdgepackError
+from edgepack.models.fuse_attention import fuse_attention
 from edgepack.models.graph_writer import OUTPUT
 from edgepack.models.sample import Feed, padded_batch
 from edgepack.models.session import open_session
@@ -40,11 +41,28 @@ def fuse(
     them outside. ``embeddings`` says whether EmbedLayerNormalization is fused. A fusion that changes the model's vectors
     is not used: the model stays as it was, and ``note`` says so.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    begun = _checked(model, model, note, fuse_attention)
+
+    def optimize(given: onnx.ModelProto) -> onnx.ModelProto:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(given)
+        return _optimized(copy, attention, embeddings)
+
+    return _checked(model, begun, note, optimize)
+
+
+def _checked(
+    original: onnx.ModelProto,
+    model: onnx.ModelProto,
+    note: Callable[[str], None],
+    change: Callable[[onnx.ModelProto], onnx.ModelProto],
+) -> onnx.ModelProto:
+    """The changed model, or ``model`` itself where the change fails or gives other vectors than ``original``."""
     try:
-        fused = _optimized(copy, attention, embeddings)
-        difference = largest_difference(model, fused)
+        fused = change(model)
+        if fused is model:
+            return model
+        difference = largest_difference(original, fused)
     except (
         EdgepackError,
         AssertionError,

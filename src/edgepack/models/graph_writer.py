@@ -62,11 +62,12 @@ def embedding_output(dimension: int) -> onnx.ValueInfoProto:
 
 
 def finish(writer: GraphWriter, *, name: str, dimension: int) -> onnx.ModelProto:
-    """The model of what was written, with the inputs and the output of every edgepack model."""
+    """The model of what was written, with the inputs of every edgepack model, as far as it uses them, and its output."""
+    used = {value for node in writer.nodes for value in node.input}
     graph = helper.make_graph(
         writer.nodes,
         name,
-        [token_input(each) for each in INPUTS],
+        [token_input(each) for each in INPUTS if each in used],
         [embedding_output(dimension)],
         list(writer.initializers.values()),
     )

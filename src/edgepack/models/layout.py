@@ -9,7 +9,9 @@ from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
 
-SUPPORTED_MODEL_TYPES = frozenset({"bert"})
+SUPPORTED_MODEL_TYPES = frozenset(
+    {"bert", "camembert", "distilbert", "mpnet", "nomic_bert", "roberta", "xlm-roberta"}
+)
 """``model_type`` values whose graph edgepack writes itself from config and weights."""
 
 SAFETENSORS = "model.safetensors"
@@ -26,6 +28,9 @@ DESCRIPTIONS = (
 )
 """What says how the weights are to be used. Only the first two must be there."""
 
+DIMENSION_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
+"""What config.json calls the length of a token's vector, by architecture."""
+
 _MODULE_CONFIG = re.compile(r"\d+_\w+/config\.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 
@@ -36,6 +41,12 @@ class Weights:
 
     safetensors: str | None = None
     onnx: str | None = None
+
+
+def dimension_of(config: Mapping[str, Any]) -> int | None:
+    """The length of a token's vector as config.json says it, or ``None``."""
+    said = (config[key] for key in DIMENSION_KEYS if key in config)
+    return next((value for value in said if isinstance(value, int) and not isinstance(value, bool)), None)
 
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:

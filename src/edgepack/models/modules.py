@@ -130,7 +130,10 @@ def read_max_length(
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
-    positions = config.get("max_position_embeddings")
+    positions = config.get("n_positions", config.get("max_position_embeddings"))
+    if config.get("rotary_scaling_factor"):
+        # Beyond these the frequencies depend on the longest text of a batch; up to here they do not.
+        positions = config.get("max_trained_positions", positions)
     if isinstance(positions, bool) or not isinstance(positions, int) or positions < 2:
         return None
     if config.get("model_type") in _OFFSET_POSITIONS:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import numpy_helper
 
 Feed = dict[str, npt.NDArray[np.int64]]
 
@@ -42,10 +43,24 @@ def vocabulary(model: onnx.ModelProto) -> int:
 
 
 def longest_sequence(model: onnx.ModelProto) -> int:
-    """Rows of the smallest table that something else than an input picks from: the position table."""
+    """Rows that tokens reach of the smallest table that something else than an input picks from: the position table."""
     named = {each.name for each in model.graph.input}
-    rows = [_rows(model, table) for table, ids in _lookups(model) if ids not in named]
+    rows = [
+        _rows(model, table) - _first_position(model, ids)
+        for table, ids in _lookups(model)
+        if ids not in named
+    ]
     return min((count for count in rows if count > 1), default=LONGEST)
+
+
+def _first_position(model: onnx.ModelProto, ids: str) -> int:
+    """Where counting begins: 0, or in graphs of fairseq's kind, which add the padding's id last, the one after that."""
+    added = next((node for node in model.graph.node if node.op_type == "Add" and ids in node.output), None)
+    if added is None:
+        return 0
+    constants = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in added.input}
+    values = [numpy_helper.to_array(tensor) for tensor in constants.values()]
+    return next((int(value.reshape(-1)[0]) + 1 for value in values if value.size == 1), 0)
 
 
 def _feed(model: onnx.ModelProto, ids: npt.NDArray[np.int64], mask: npt.NDArray[np.int64]) -> Feed:
@@ -67,7 +82,7 @@ def _lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
             yield node.input[0], origin(node.input[1])
         elif node.op_type == "EmbedLayerNormalization":
             yield node.input[2], origin(node.input[0])
-            yield node.input[3], ""
+            yield node.input[3], origin(node.input[8]) if len(node.input) > 8 else ""
 
 
 def _rows(model: onnx.ModelProto, table: str) -> int:

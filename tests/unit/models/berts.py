@@ -72,7 +72,7 @@ def source_of(folder: Path, *, pooling: Pooling | None = None, onnx: str | None 
         config=config,
         pooling=pooling or Pooling(),
         max_length=16,
-        dimension=config["hidden_size"],
+        dimension=config.get("hidden_size") or config["dim"],
         license="apache-2.0",
         files=tuple(digest_tree(folder)),
     )

@@ -1,0 +1,101 @@
+"""Models of every architecture that is written without PyTorch, with random weights, saved by transformers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from tests.unit.models.berts import Tokens, Vectors, source_of
+from tests.unit.models.tiny import tokenizer_document, write_json
+
+from edgepack.records import ModelSource, Pooling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """An architecture: transformers' classes, what its configuration calls things, and which token is padding."""
+
+    config: str
+    model: str
+    small: dict[str, Any]
+    """A shape that takes milliseconds."""
+    padding: int = 0
+    types: bool = False
+    """Whether it has token types."""
+
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 40,
+}
+DISTIL: dict[str, Any] = {
+    "vocab_size": 60,
+    "dim": 32,
+    "n_layers": 2,
+    "n_heads": 4,
+    "hidden_dim": 48,
+    "max_position_embeddings": 40,
+}
+
+FAMILIES = {
+    "bert": Family(config="BertConfig", model="BertModel", small=SMALL, types=True),
+    "roberta": Family(config="RobertaConfig", model="RobertaModel", small=SMALL, padding=1),
+    "xlm-roberta": Family(config="XLMRobertaConfig", model="XLMRobertaModel", small=SMALL, padding=1),
+    "camembert": Family(config="CamembertConfig", model="CamembertModel", small=SMALL, padding=1),
+    "mpnet": Family(config="MPNetConfig", model="MPNetModel", small=SMALL, padding=1),
+    "distilbert": Family(config="DistilBertConfig", model="DistilBertModel", small=DISTIL),
+    "nomic_bert": Family(config="NomicBertConfig", model="NomicBertModel", small=SMALL, types=True),
+}
+
+
+def write_family(
+    folder: Path, kind: str, *, pooling: Pooling | None = None, std: float = 0.3, **shape: Any
+) -> tuple[ModelSource, Any]:
+    """A model folder with random weights, as a source, and the torch model."""
+    family = FAMILIES[kind]
+    torch.manual_seed(1)
+    config = getattr(transformers, family.config)(**{**family.small, **shape})
+    config._attn_implementation = "eager"
+    model: Any = getattr(transformers, family.model)(config)
+    model.eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            weight.normal_(mean=1.0 if is_norm else 0.0, std=std)
+    model.save_pretrained(folder)
+    write_json(folder / "tokenizer.json", tokenizer_document())
+    return source_of(folder, pooling=pooling), model
+
+
+def tokens_of(kind: str, *, lengths: tuple[int, ...] = (9, 5, 2, 12), vocabulary: int = 60) -> Tokens:
+    """Texts of these lengths, filled up on the right with the architecture's own padding token."""
+    family = FAMILIES[kind]
+    random = np.random.default_rng(3)
+    mask = (np.arange(max(lengths))[None, :] < np.array(lengths)[:, None]).astype(np.int64)
+    ids = np.where(mask == 1, random.integers(4, vocabulary, mask.shape), family.padding)
+    types = np.where(np.arange(max(lengths))[None, :] > max(lengths) // 2, mask, 0)
+    return Tokens(ids=ids, mask=mask, types=types if family.types else np.zeros_like(ids))
+
+
+def expected_vectors(model: Any, tokens: Tokens, pooling: Pooling, *, types: bool) -> Vectors:
+    """Vectors by transformers, pooled as sentence-transformers does it; float32 [batch, dimension]."""
+    mask = torch.tensor(tokens.mask)
+    given = {"input_ids": torch.tensor(tokens.ids), "attention_mask": mask}
+    if types:
+        given["token_type_ids"] = torch.tensor(tokens.types)
+    with torch.no_grad():
+        hidden = model(**given).last_hidden_state
+        weights = mask[..., None].float()
+        pooled = hidden[:, 0] if pooling.mode == "cls" else (hidden * weights).sum(1) / weights.sum(1)
+        if pooling.normalize:
+            pooled = torch.nn.functional.normalize(pooled, dim=1)
+    vectors: Vectors = pooled.numpy()
+    return vectors

@@ -1,0 +1,202 @@
+"""Every architecture that is written without PyTorch, element by element against transformers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.unit.models.berts import Tokens, onnx_vectors
+from tests.unit.models.families import FAMILIES, expected_vectors, tokens_of, write_family
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.export import ARCHITECTURES, export_onnx
+from edgepack.models.layout import SUPPORTED_MODEL_TYPES
+from edgepack.models.mpnet import distance_buckets
+from edgepack.records import Pooling
+
+OTHERS = sorted(set(FAMILIES) - {"bert"})
+TRUE_SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "bge-small": ("bert", {"vocab_size": 30522, "hidden_size": 384, "num_attention_heads": 12}
+                  | {"intermediate_size": 1536, "max_position_embeddings": 512}),
+    "bge-large": ("bert", {"vocab_size": 30522, "hidden_size": 1024, "num_attention_heads": 16}
+                  | {"intermediate_size": 4096, "max_position_embeddings": 512}),
+    "multilingual-e5-base": ("xlm-roberta", {"vocab_size": 2000, "hidden_size": 768, "num_attention_heads": 12}
+                             | {"intermediate_size": 3072, "max_position_embeddings": 514}
+                             | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
+    "all-distilroberta-v1": ("roberta", {"vocab_size": 2000, "hidden_size": 768, "num_attention_heads": 12}
+                             | {"intermediate_size": 3072, "max_position_embeddings": 514}
+                             | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
+    "all-mpnet-base-v2": ("mpnet", {"vocab_size": 30527, "hidden_size": 768, "num_attention_heads": 12}
+                          | {"intermediate_size": 3072, "max_position_embeddings": 514}
+                          | {"layer_norm_eps": 1e-5}),
+    "msmarco-distilbert": ("distilbert", {"vocab_size": 30522, "dim": 768, "n_heads": 12}
+                           | {"hidden_dim": 3072, "max_position_embeddings": 512, "n_layers": 1}),
+    "nomic-embed-text-v1.5": ("nomic_bert", {"vocab_size": 30528, "hidden_size": 768, "num_attention_heads": 12}
+                              | {"intermediate_size": 3072, "max_position_embeddings": 2048}),
+}  # fmt: skip
+"""Width, heads and tables of the real models; one layer, and a short vocabulary where it is of 250,000 words."""
+
+
+def test_what_can_be_written_is_what_is_taken() -> None:
+    assert set(ARCHITECTURES) == SUPPORTED_MODEL_TYPES == set(FAMILIES)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("mode", ["mean", "cls"])
+def test_vectors_are_those_of_transformers(tmp_path: Path, kind: str, mode: Any) -> None:
+    pooling = Pooling(mode=mode)
+    source, model = write_family(tmp_path / "model", kind, pooling=pooling)
+    tokens = tokens_of(kind)
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    expected = expected_vectors(model, tokens, pooling, types=FAMILIES[kind].types)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", TRUE_SHAPES)
+def test_the_true_shapes(tmp_path: Path, name: str) -> None:
+    kind, shape = TRUE_SHAPES[name]
+    layers: dict[str, Any] = {} if kind == "distilbert" else {"num_hidden_layers": 1}
+    source, model = write_family(tmp_path / "model", kind, std=0.05, **shape, **layers)
+    tokens = tokens_of(kind, lengths=(300, 7, 130, 1), vocabulary=shape["vocab_size"])
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    expected = expected_vectors(model, tokens, source.pooling, types=FAMILIES[kind].types)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.e2e
+def test_the_true_vocabulary_of_multilingual_e5(tmp_path: Path) -> None:
+    shape: dict[str, Any] = {
+        "vocab_size": 250037,
+        "hidden_size": 384,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+    }
+    source, model = write_family(tmp_path / "model", "bert", std=0.05, **shape, num_hidden_layers=1)
+    tokens = tokens_of("bert", lengths=(12, 30), vocabulary=250037)
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    expected = expected_vectors(model, tokens, source.pooling, types=True)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_padding_does_not_change_a_vector(tmp_path: Path, kind: str) -> None:
+    source, _ = write_family(tmp_path / "model", kind)
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    tokens = tokens_of(kind)
+    together = onnx_vectors(exported, tokens)
+    alone = Tokens(ids=tokens.ids[1:2, :5], mask=tokens.mask[1:2, :5], types=tokens.types[1:2, :5])
+    np.testing.assert_allclose(onnx_vectors(exported, alone)[0], together[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "mpnet"])
+def test_a_padding_token_inside_a_text_is_counted_as_transformers_counts_it(
+    tmp_path: Path, kind: str
+) -> None:
+    source, model = write_family(tmp_path / "model", kind)
+    tokens = tokens_of(kind)
+    tokens.ids[0, 3] = FAMILIES[kind].padding
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_graph_takes_just_what_it_uses(tmp_path: Path, kind: str) -> None:
+    source, _ = write_family(tmp_path / "model", kind)
+    model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    onnx.checker.check_model(model, full_check=True)
+    assert [(each.domain, each.version) for each in model.opset_import] == [("", 17)]
+    inputs = ["input_ids", "attention_mask", *["token_type_ids"] * FAMILIES[kind].types]
+    assert [each.name for each in model.graph.input] == inputs
+
+
+def test_nomics_own_layout_and_words_are_read(tmp_path: Path) -> None:
+    """As on the hub: one matrix for query, key and value, GPT-2's words in config.json."""
+    source, model = write_family(tmp_path / "model", "nomic_bert")
+    tokens = tokens_of("nomic_bert")
+    expected = expected_vectors(model, tokens, source.pooling, types=True)
+    write_as_on_the_hub(model, source.weights)
+    config = {
+        "model_type": "nomic_bert",
+        "vocab_size": 60,
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_inner": 48,
+        "n_positions": 40,
+        "type_vocab_size": 2,
+        "layer_norm_epsilon": 1e-12,
+        "activation_function": "swiglu",
+        "rotary_emb_base": 1000,
+        "rotary_emb_fraction": 1.0,
+        "qkv_proj_bias": False,
+    }
+    exported = export_onnx(replace(source, config=config), tmp_path / "model.onnx")
+    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+
+
+def write_as_on_the_hub(model: Any, file: Path | None) -> None:
+    """The tensors under the names of the model's first publication."""
+    assert file is not None
+    ours = dict(model.state_dict())
+    theirs = {name: ours[name] for name in ours if name.startswith("embeddings.") and "LayerNorm" not in name}
+    for end in ("weight", "bias"):
+        theirs[f"emb_ln.{end}"] = ours[f"embeddings.LayerNorm.{end}"]
+    for number in range(2):
+        mine, part = f"layers.{number}.", f"encoder.layers.{number}."
+        joint = [ours[f"{mine}self_attn.{letter}_proj.weight"] for letter in "qkv"]
+        theirs[f"{part}attn.Wqkv.weight"] = torch.cat(joint)
+        theirs[f"{part}attn.out_proj.weight"] = ours[f"{mine}self_attn.o_proj.weight"]
+        for here, there in (("fc11", "up_proj"), ("fc12", "gate_proj"), ("fc2", "down_proj")):
+            theirs[f"{part}mlp.{here}.weight"] = ours[f"{mine}mlp.{there}.weight"]
+        for end in ("weight", "bias"):
+            theirs[f"{part}norm1.{end}"] = ours[f"{mine}post_attention_layernorm.{end}"]
+            theirs[f"{part}norm2.{end}"] = ours[f"{mine}post_mlp_layernorm.{end}"]
+    save_file({name: tensor.contiguous() for name, tensor in theirs.items()}, file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers is 2"),
+        ("nomic_bert", {"activation_function": "gelu"}, "activation_function is 'gelu'"),
+        ("nomic_bert", {"prenorm": True}, "prenorm is True"),
+        ("nomic_bert", {"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of type 'yarn'"),
+        ("mpnet", {"relative_attention_num_buckets": 16}, "16 buckets of distances"),
+        ("xlm-roberta", {"is_decoder": True}, "describes a decoder"),
+        ("distilbert", {"activation": "snake"}, "activation 'snake' is not supported"),
+    ],
+    ids=str,
+)
+def test_what_is_written_otherwise_is_refused_by_name(
+    tmp_path: Path, kind: str, changes: dict[str, Any], said: str
+) -> None:
+    source, _ = write_family(tmp_path / "model", kind)
+    with pytest.raises(UnsupportedModelError, match=said):
+        export_onnx(replace(source, config={**source.config, **changes}), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_weights_that_lack_a_tensor_say_which(tmp_path: Path, kind: str) -> None:
+    source, _ = write_family(tmp_path / "model", kind)
+    assert source.weights is not None
+    tensors = load_file(source.weights)
+    lost = sorted(name for name in tensors if "1." in name and name.endswith("weight"))[0]
+    save_file({name: tensor for name, tensor in tensors.items() if name != lost}, source.weights)
+    with pytest.raises(ModelError, match=lost.replace(".", r"\.")):
+        export_onnx(source, tmp_path / "model.onnx")
+
+
+def test_buckets_of_distances_are_those_of_transformers() -> None:
+    from transformers.models.mpnet import modeling_mpnet
+
+    theirs: Any = modeling_mpnet.MPNetEncoder
+    distances = np.arange(-600, 601)
+    expected = theirs.relative_position_bucket(torch.tensor(distances)).numpy()
+    np.testing.assert_array_equal(distance_buckets(distances), expected)
