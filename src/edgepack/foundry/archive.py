@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.context import BuildContext
-from edgepack.foundry import plan
+from edgepack.foundry import overlay, plan
 from edgepack.foundry.elf import Symbols
 from edgepack.foundry.objects import Job, compile_objects, identity_of
-from edgepack.foundry.plan import BUILD, TREE, ZIG, Unit
+from edgepack.foundry.plan import BUILD, OVERLAY, TREE, ZIG, Unit
 from edgepack.foundry.sources import VERSION
 from edgepack.foundry.toolchain import Toolchain, compiler
 from edgepack.foundry.tree import SourceTree, source_tree
@@ -62,6 +62,7 @@ def open_archive(
         "toolchain": toolchain.identity,
         "variables": repr(sorted(variables.items())),
         "units": repr(settings["units"]),
+        "overlay": overlay.VERSION,
     }
     folder = context.store.folder("kernel-archive", inputs)
     planned = folder / "units.json"
@@ -78,6 +79,7 @@ def open_archive(
                     sources=sources,
                     context=context,
                 )
+            overlay.write_overlay(tree.onnxruntime, folder / "overlay")
             units = plan.read_units(tree, folder / "build", settings=settings, toolchain=toolchain)
             plan.write_units(units, planned)
     return KernelArchive(
@@ -145,14 +147,20 @@ def source_of(archive: KernelArchive, unit: Unit) -> Path:
 
 
 def _expand(archive: KernelArchive, text: str) -> str:
-    zig = str(archive.toolchain.library_folder)
-    return text.replace(TREE, str(archive.tree.folder)).replace(BUILD, str(archive.build)).replace(ZIG, zig)
+    if "@" not in text:
+        return text
+    zig = archive.toolchain.library_folder
+    places = {TREE: archive.tree.folder, BUILD: archive.build, OVERLAY: archive.folder / "overlay", ZIG: zig}
+    for placeholder, folder in places.items():
+        text = text.replace(placeholder, str(folder))
+    return text
 
 
 def _prefix_maps(archive: KernelArchive, generated: Path | None) -> list[str]:
     """Messages name source files: by short paths that do not depend on where the folders are."""
     tree = archive.tree.folder
     places = {str(tree): "", str(archive.build): "build", str(tree / "onnxruntime/onnxruntime"): ""}
+    places[str(archive.folder / "overlay")] = ""
     if archive.toolchain.family == "zig":
         places[str(archive.toolchain.library_folder)] = "zig"
     if generated:

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable
 
 _CONSTRUCTOR = re.compile(r"^MLAS_PLATFORM::MLAS_PLATFORM\(", re.M)
-_ASSIGNMENT = re.compile(
+ASSIGNMENT = re.compile(
     r"^(?P<indent>[ \t]*)this->(?P<entry>\w+)(?:\[\w+\])?\s*=\s*(?P<value>&?Mlas[^;]*);", re.M
 )
 
 
 def dispatch_entries(source: str) -> set[str]:
     """The entries of the table that are set to kernels."""
-    return {match["entry"] for match in _ASSIGNMENT.finditer(source)}
+    return {match["entry"] for match in ASSIGNMENT.finditer(source)}
 
 
 def assigned_kernels(source: str) -> dict[str, set[str]]:
@@ -61,4 +61,4 @@ def trim_dispatch(source: str, keep: Iterable[str]) -> str:
         # An empty statement: the assignment may be the only one of an if.
         return match["indent"] + ";" + "\n" * match[0].count("\n")
 
-    return _ASSIGNMENT.sub(replace, source)
+    return ASSIGNMENT.sub(replace, source)

@@ -13,6 +13,8 @@ from edgepack.foundry.reduce import API_SYMBOLS
 from edgepack.foundry.toolchain import choose
 from edgepack.records import Platform, RuntimeKind
 
+BATCH = 16
+
 
 def complete_archive(
     *,
@@ -33,8 +35,15 @@ def complete_archive(
 
 
 def compile_everything(archive: KernelArchive, *, context: BuildContext) -> Mapping[str, Symbols]:
-    """All units, in the form that no model has changed."""
-    return compile_units(archive, archive.units, context=context)
+    """All units, in the form that no model has changed; other builds are let in between batches."""
+    names = sorted(archive.units)
+    found: dict[str, Symbols] = {}
+    with context.progress("compile everything", len(names), unit="files") as bar:
+        for start in range(0, len(names), BATCH):
+            batch = names[start : start + BATCH]
+            found.update(compile_units(archive, batch, context=context))
+            bar.advance(len(batch))
+    return found
 
 
 def make_index(archive: KernelArchive, *, context: BuildContext) -> bytes:

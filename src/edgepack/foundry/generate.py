@@ -16,7 +16,10 @@ from edgepack.foundry.dispatch import (
     inline_readers,
     trim_dispatch,
 )
+from edgepack.foundry.isa import restrict_isa
 from edgepack.foundry.objects import Job, identity_of
+from edgepack.foundry.operators import union
+from edgepack.foundry.overlay import MESSAGES, lean_messages
 from edgepack.foundry.typecontrol import OVERRIDES, controlled_units, relevant_lines
 from edgepack.records import Operators
 from edgepack.store import written_beside
@@ -24,6 +27,9 @@ from edgepack.store import written_beside
 PROVIDERS = "onnxruntime_providers/onnxruntime/"
 MLAS = "onnxruntime_mlas/"
 DISPATCH = "core/mlas/lib/platform.cpp"
+ADDED_BY_OPTIMIZERS = (
+    "onnxruntime/core/optimizer/layout_transformation/layout_transformation_potentially_added_ops.h"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,8 @@ class Reduction:
     roots: tuple[str, ...]
     kernels: tuple[str, ...]
     """Symbols of the kernels that stayed."""
+    isa: tuple[str, ...] = ()
+    """Instruction sets that the device is known to have."""
 
     def object_of(self, archive: KernelArchive, name: str) -> Path:
         """The object of a unit, in its special form where it has one."""
@@ -47,12 +55,17 @@ def generate(archive: KernelArchive, needs: Operators) -> Reduction:
     Raises ``UnsupportedModelError`` for an operator that has no kernel.
     """
     types = registrations.type_filter(needs, exact=archive.kind == "minimal")
+    rows_for, row_types = needs, types
+    if archive.kind != "minimal":
+        header = archive.tree.onnxruntime / ADDED_BY_OPTIMIZERS
+        rows_for = union([needs, registrations.added_by_optimizers(header.read_text())])
+        row_types = registrations.type_filter(rows_for, exact=False)
     overrides: dict[str, Job] = {}
     kept: list[registrations.Registration] = []
     sources: Sequence[str] = archive.settings["units"]["registrations"]
     for source in sources:
         text = (archive.tree.onnxruntime / source).read_text()
-        text, rows = registrations.reduce_registrations(text, needs, types)
+        text, rows = registrations.reduce_registrations(text, rows_for, row_types)
         kept += rows
         overrides[PROVIDERS + source] = _replaced(
             archive, PROVIDERS + source, source.removeprefix("onnxruntime/"), text
@@ -67,9 +80,10 @@ def generate(archive: KernelArchive, needs: Operators) -> Reduction:
 
 
 def with_dispatch(archive: KernelArchive, reduction: Reduction, keep: Collection[str]) -> Reduction:
-    """The reduction with MLAS's table of kernels cut down to some entries."""
+    """The reduction with MLAS's table of kernels cut down to some entries, and to the device's instruction sets."""
     unit = _dispatch_unit(archive)
-    text = trim_dispatch(source_of(archive, archive.units[unit]).read_text(), keep)
+    source = source_of(archive, archive.units[unit]).read_text()
+    text = trim_dispatch(restrict_isa(source, reduction.isa), keep)
     return replace(
         reduction, overrides={**reduction.overrides, unit: _replaced(archive, unit, DISPATCH, text)}
     )
@@ -88,6 +102,15 @@ def with_small_runtime(archive: KernelArchive, reduction: Reduction) -> Reductio
         elif name.startswith("libcxx/"):
             overrides[name] = job_of(archive, unit, flags=FLAGS)
     return replace(reduction, overrides=overrides)
+
+
+def without_messages(archive: KernelArchive, reduction: Reduction) -> Reduction:
+    """The reduction with protobuf messages that cannot be read or written."""
+    name = next(name for name in archive.units if name.endswith(f"/{MESSAGES}"))
+    text = lean_messages(source_of(archive, archive.units[name]).read_text())
+    return replace(
+        reduction, overrides={**reduction.overrides, name: _replaced(archive, name, MESSAGES, text)}
+    )
 
 
 def dispatch_read(archive: KernelArchive, live: Collection[str]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from typing import Any
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, UsageError
+from edgepack.foundry.overlay import HELPER
 from edgepack.foundry.toolchain import INSTALL, Toolchain, cmake_compilers, zig_environment
 from edgepack.foundry.tree import SourceTree, protoc
 from edgepack.store import written_beside
@@ -24,7 +25,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TREE, BUILD, ZIG = "@TREE@", "@BUILD@", "@ZIG@"
+TREE, BUILD, ZIG, OVERLAY = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@"
 """What stands for the folders in a plan, so that it is the same wherever they are."""
 CMAKE_MINIMUM = (3, 28)
 
@@ -154,6 +155,10 @@ def _unit(
         fnmatchcase(name, pattern) for pattern in settings["units"]["exporting"]
     ):
         flags += ["-fvisibility=hidden", *(["-fvisibility-inlines-hidden"] if language == "CXX" else [])]
+    if target.startswith("onnxruntime_") and language == "CXX":
+        flags.insert(0, f"-I{OVERLAY}")
+        if source.endswith(f"/{HELPER}"):
+            source = f"{OVERLAY}/{HELPER}"
     return Unit(name=name, source=source, language=language, flags=tuple(flags))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -20,12 +21,15 @@ from edgepack.foundry.generate import (
     generate,
     with_dispatch,
     with_small_runtime,
+    without_messages,
 )
 from edgepack.foundry.index import load_index
+from edgepack.foundry.isa import check_isa
 from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import SCHEMA, HostLibraries, host_libraries, link
 from edgepack.foundry.linkmap import pieces
 from edgepack.foundry.operators import format_config, types_by_operator, union
+from edgepack.foundry.overlay import asks_for_messages
 from edgepack.foundry.search import may_define
 from edgepack.foundry.sources import VERSION
 from edgepack.foundry.toolchain import choose
@@ -33,6 +37,8 @@ from edgepack.records import Operator, Operators, Platform, RuntimeArtifact, Run
 
 API_SYMBOLS = "onnxruntime/core/providers/cpu/symbols.txt"
 MAP = "link.map"
+SERVANTS = ("libcxx/", "libcxxabi/", "libprotobuf-lite/", "onnx_proto/")
+"""Units that ask for what is cut down only on behalf of others."""
 
 
 def reduce_runtime(
@@ -50,6 +56,7 @@ def reduce_runtime(
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """
     needs = union([needs])
+    isa = check_isa(platform.isa, platform.arch)
     toolchain = choose(platform, glibc=glibc, context=context)
     features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
     archive = open_archive(
@@ -57,8 +64,14 @@ def reduce_runtime(
     )
     folder = context.store.cached(
         "runtime",
-        {"archive": archive.key, "link": SCHEMA, "composition": "1", "operators": format_config(needs)},
-        lambda made: _build(archive, needs, made, context),
+        {
+            "archive": archive.key,
+            "link": SCHEMA,
+            "composition": "1",
+            "isa": repr(isa),
+            "operators": format_config(needs),
+        },
+        lambda made: _build(archive, needs, isa, made, context),
     )
     library = folder / library_name()
     check_floor(library, toolchain.glibc)
@@ -95,8 +108,10 @@ def provided(needs: Operators) -> Operators:
     )
 
 
-def _build(archive: KernelArchive, needs: Operators, folder: Path, context: BuildContext) -> None:
-    reduction = generate(archive, needs)
+def _build(
+    archive: KernelArchive, needs: Operators, isa: tuple[str, ...], folder: Path, context: BuildContext
+) -> None:
+    reduction = replace(generate(archive, needs), isa=isa)
     exports = (archive.tree.onnxruntime / API_SYMBOLS).read_text().split()
     libraries = host_libraries(archive.toolchain, context=context)
     output = folder / library_name()
@@ -116,7 +131,7 @@ def _build(archive: KernelArchive, needs: Operators, folder: Path, context: Buil
         return closure
 
     if archive.toolchain.family == "zig":
-        reduction = _with_fitting_runtime(archive, reduction, exports, libraries, context)
+        reduction = _cut_down(archive, reduction, exports, libraries, context)
         closure = _link_trimmed(archive, reduction, folder / MAP, linked)
     else:
         closure = linked(reduction)
@@ -144,24 +159,28 @@ def _build(archive: KernelArchive, needs: Operators, folder: Path, context: Buil
     write_licenses(archive, closure.units, folder / "licenses")
 
 
-def _with_fitting_runtime(
+def _cut_down(
     archive: KernelArchive,
     reduction: Reduction,
     exports: Collection[str],
     libraries: HostLibraries,
     context: BuildContext,
 ) -> Reduction:
-    """With the small C++ runtime, unless an operator needs more of it: string kernels know locales and wide characters."""
-    small = with_small_runtime(archive, reduction)
+    """With less of the C++ runtime and of protobuf, unless what is linked asks for the rest of them.
+
+    String kernels know locales and wide characters; a runtime for ONNX files reads protobuf.
+    """
+    small = with_small_runtime(archive, without_messages(archive, reduction))
     closure = find_closure(archive, with_dispatch(archive, small, ()), exports, libraries, context)
     asked = {
         symbol
         for name, found in closure.symbols.items()
-        if not name.startswith(("libcxx/", "libcxxabi/"))
+        if not name.startswith(SERVANTS)
         for symbol in found.needs
     }
+    chosen = reduction if asks_for_messages(asked) else without_messages(archive, reduction)
     lacking = needs_whole_runtime(asked) or [symbol for symbol in closure.external if "St3__1" in symbol]
-    return reduction if lacking else small
+    return chosen if lacking else with_small_runtime(archive, chosen)
 
 
 def _link_trimmed(

@@ -104,6 +104,24 @@ class _Restricted:
         return self.inner.get_cpp_entries()
 
 
+def added_by_optimizers(header: str) -> Operators:
+    """Operators that an extended minimal build's optimizers may put into a model when it is loaded.
+
+    ``header`` is upstream's layout_transformation_potentially_added_ops.h, which marks them.
+    """
+    region = re.search(
+        r"@@region_begin\(extended_minimal_build_required_kernels\)@@(.*?)@@region_end", header, re.S
+    )
+    rows = re.findall(
+        r'OpIdentifierWithStringViews\{(\w+),\s*"(\w+)",\s*(\d+)\}', region[1] if region else ""
+    )
+    return Operators(
+        kernels=frozenset(
+            Operator(domain=DOMAINS[constant], name=name, since=int(since)) for constant, name, since in rows
+        )
+    )
+
+
 def registrations(source: str) -> Iterator[tuple[re.Match[str], Registration]]:
     """The rows of a registration source, each with its place in the text."""
     contrib = "namespace contrib" in source

@@ -10,6 +10,7 @@ import pytest
 from edgepack.errors import UnsupportedModelError
 from edgepack.foundry.operators import parse_config
 from edgepack.foundry.registrations import (
+    added_by_optimizers,
     reduce_registrations,
     registrations,
     require_kernels,
@@ -88,6 +89,22 @@ def test_only_what_is_needed_stays() -> None:
     assert "class ONNX_OPERATOR_KERNEL_CLASS_NAME(kCpuExecutionProvider, kOnnxDomain, 14, Reshape);" in text
     assert re.search(r"#ifdef MLAS_F16VEC_INTRINSICS_SUPPORTED\s*#endif", text)
     assert text.count("{") == text.count("}")
+
+
+def test_what_optimizers_add_in_extended_builds() -> None:
+    header = """
+    // @@region_begin(extended_minimal_build_required_kernels)@@
+    OpIdentifierWithStringViews{kOnnxDomain, "Transpose", 13},
+    OpIdentifierWithStringViews{kMSDomain,
+                                "NhwcMaxPool", 1},
+    // @@region_end(extended_minimal_build_required_kernels)@@
+    OpIdentifierWithStringViews{kOnnxDomain, "Other", 1},
+    """
+    added = added_by_optimizers(header)
+    assert {(one.domain, one.name, one.since) for one in added.kernels} == {
+        ("ai.onnx", "Transpose", 13),
+        ("com.microsoft", "NhwcMaxPool", 1),
+    }
 
 
 def test_a_version_within_the_range_of_a_row_keeps_it() -> None:

@@ -60,6 +60,6 @@ def test_kinds_and_features() -> None:
     minimal = cmake_variables(settings, "minimal", ())
     assert minimal["onnxruntime_MINIMAL_BUILD"] == "ON" and minimal["onnxruntime_DISABLE_ML_OPS"] == "ON"
     assert cmake_variables(settings, "minimal", ("ml",))["onnxruntime_DISABLE_ML_OPS"] == "OFF"
-    assert "onnxruntime_MINIMAL_BUILD" not in cmake_variables(settings, "full", ())
+    assert cmake_variables(settings, "minimal-extended", ())["onnxruntime_EXTENDED_MINIMAL_BUILD"] == "ON"
     with pytest.raises(UsageError, match="tiny"):
         cmake_variables(settings, "tiny", ())
