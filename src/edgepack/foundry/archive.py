@@ -17,7 +17,7 @@ from edgepack.foundry.toolchain import Toolchain, compiler
 from edgepack.foundry.tree import SourceTree, source_tree
 from edgepack.store import key_of
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Changes when the same inputs are compiled otherwise than the data files say."""
 
 
@@ -30,8 +30,15 @@ class KernelArchive:
     kind: str
     toolchain: Toolchain
     tree: SourceTree
+    overlay: Path
+    """The folder of changed files, named by the digest of what is in it."""
     units: Mapping[str, Unit]
     settings: Mapping[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that decides what a library that is linked from it looks like, but for the operators."""
+        return identity_of(self.key, repr(self.settings["units"]), self.overlay.name)
 
     @property
     def build(self) -> Path:
@@ -52,7 +59,11 @@ def open_archive(
     sources: Path | None = None,
     context: BuildContext,
 ) -> KernelArchive:
-    """The archive in the store; sources are fetched and configured when that has not been done yet."""
+    """The archive in the store; sources are fetched and configured when that has not been done yet.
+
+    How single units are compiled is no part of its key but of each object's identity: where that changes, the other
+    objects stay.
+    """
     settings = plan.build_settings(version)
     variables = plan.cmake_variables(settings, kind, features)
     tree = source_tree(version, sources=sources, context=context)
@@ -61,25 +72,24 @@ def open_archive(
         "sources": tree.key,
         "toolchain": toolchain.identity,
         "variables": repr(sorted(variables.items())),
-        "units": repr(settings["units"]),
-        "overlay": overlay.VERSION,
     }
     folder = context.store.folder("kernel-archive", inputs)
-    planned = folder / "units.json"
     with context.store.lock(folder):
+        changed = overlay.write_overlay(tree.onnxruntime, folder / "overlay")
+        planned = folder / f"units-{identity_of(repr(settings['units']))[:16]}.json"
         try:
             units = plan.load_units(planned)
         except (OSError, ValueError):
-            with context.progress("configure ONNX Runtime"):
-                plan.configure(
-                    tree,
-                    folder / "build",
-                    variables=variables,
-                    toolchain=toolchain,
-                    sources=sources,
-                    context=context,
-                )
-            overlay.write_overlay(tree.onnxruntime, folder / "overlay")
+            if not plan.is_configured(folder / "build"):
+                with context.progress("configure ONNX Runtime"):
+                    plan.configure(
+                        tree,
+                        folder / "build",
+                        variables=variables,
+                        toolchain=toolchain,
+                        sources=sources,
+                        context=context,
+                    )
             units = plan.read_units(tree, folder / "build", settings=settings, toolchain=toolchain)
             plan.write_units(units, planned)
     return KernelArchive(
@@ -88,6 +98,7 @@ def open_archive(
         kind=kind,
         toolchain=toolchain,
         tree=tree,
+        overlay=changed,
         units=units,
         settings=settings,
     )
@@ -131,7 +142,8 @@ def job_of(
     command += ["-w", *_prefix_maps(archive, generated)]
     source = generated / replaced if generated and replaced else source_of(archive, unit)
     command += ["-c", str(source)]
-    identity = identity_of(archive.key, unit.name, unit.source, *unit.flags, *flags, content)
+    over = archive.overlay.name if any(OVERLAY in text for text in (unit.source, *unit.flags)) else ""
+    identity = identity_of(archive.key, unit.name, unit.source, *unit.flags, *flags, content, over)
     suffix = f".{identity[:16]}.o" if content or flags else ".o"
     return Job(
         name=unit.name,
@@ -150,7 +162,7 @@ def _expand(archive: KernelArchive, text: str) -> str:
     if "@" not in text:
         return text
     zig = archive.toolchain.library_folder
-    places = {TREE: archive.tree.folder, BUILD: archive.build, OVERLAY: archive.folder / "overlay", ZIG: zig}
+    places = {TREE: archive.tree.folder, BUILD: archive.build, OVERLAY: archive.overlay, ZIG: zig}
     for placeholder, folder in places.items():
         text = text.replace(placeholder, str(folder))
     return text
@@ -160,7 +172,7 @@ def _prefix_maps(archive: KernelArchive, generated: Path | None) -> list[str]:
     """Messages name source files: by short paths that do not depend on where the folders are."""
     tree = archive.tree.folder
     places = {str(tree): "", str(archive.build): "build", str(tree / "onnxruntime/onnxruntime"): ""}
-    places[str(archive.folder / "overlay")] = ""
+    places[str(archive.overlay)] = ""
     if archive.toolchain.family == "zig":
         places[str(archive.toolchain.library_folder)] = "zig"
     if generated:

@@ -12,10 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgepack.errors import ToolError
-from edgepack.store import written_beside
+from edgepack.store import key_of, written_beside
 
-VERSION = "1"
-"""Part of an archive's identity."""
 COMMON = "core/common/common.h"
 MACROS = "core/common/logging/macros.h"
 HELPER = "core/common/helper.cc"
@@ -82,17 +80,23 @@ _ASKS_FOR_MESSAGES = re.compile(
 )
 
 
-def write_overlay(onnxruntime: Path, folder: Path) -> None:
-    """Write the changed headers and the source that goes with them, to be found before upstream's."""
+def write_overlay(onnxruntime: Path, folder: Path) -> Path:
+    """Write the changed headers and the source that goes with them, to be found before upstream's.
+
+    Returns the folder below ``folder`` that holds them, named by the digest of their contents.
+    """
     include = onnxruntime / "include/onnxruntime"
     changed = {
         COMMON: lean_checks((include / COMMON).read_text()),
         MACROS: lean_logging((include / MACROS).read_text()),
         HELPER: (onnxruntime / "onnxruntime" / HELPER).read_text() + _HELPER,
     }
+    place = folder / key_of(changed)[:16]
     for path, text in changed.items():
-        with written_beside(folder / path) as beside:
-            beside.write_text(text)
+        if not (place / path).is_file() or (place / path).read_text() != text:
+            with written_beside(place / path) as beside:
+                beside.write_text(text)
+    return place
 
 
 def lean_checks(common: str) -> str:

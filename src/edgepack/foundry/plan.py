@@ -28,6 +28,7 @@ else:
 TREE, BUILD, ZIG, OVERLAY = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@"
 """What stands for the folders in a plan, so that it is the same wherever they are."""
 CMAKE_MINIMUM = (3, 28)
+CONFIGURED = ".configured"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,12 @@ def configure(
     targets = context.run([ninja, "-C", build, "-t", "targets", "all"]).splitlines()
     headers = [line.split(":")[0] for line in targets if line.split(":")[0].endswith(".pb.h")]
     context.run([ninja, "-C", build, *headers], env=environment, log_file=log)
+    (build / CONFIGURED).write_text("")
+
+
+def is_configured(build: Path) -> bool:
+    """Whether ``configure`` came to its end in this folder."""
+    return (build / CONFIGURED).is_file()
 
 
 def read_units(

@@ -65,7 +65,7 @@ def reduce_runtime(
     folder = context.store.cached(
         "runtime",
         {
-            "archive": archive.key,
+            "archive": archive.identity,
             "link": SCHEMA,
             "composition": "1",
             "isa": repr(isa),

@@ -96,7 +96,8 @@ def test_the_changed_macros_compile_and_do_what_upstream_s_do(tmp_path: Path) ->
     }.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_text(text)
-    write_overlay(tree, tmp_path / "overlay")
+    overlay = write_overlay(tree, tmp_path / "overlay")
+    assert write_overlay(tree, tmp_path / "overlay") == overlay
     (tmp_path / "a.cc").write_text(
         """
 #include <cstdio>
@@ -134,9 +135,7 @@ int main() {
 }
 """
     )
-    subprocess.run(
-        ["g++", "-std=c++17", f"-I{tmp_path}/overlay", "-o", tmp_path / "a", tmp_path / "a.cc"], check=True
-    )
+    subprocess.run(["g++", "-std=c++17", f"-I{overlay}", "-o", tmp_path / "a", tmp_path / "a.cc"], check=True)
     done = subprocess.run([tmp_path / "a"], capture_output=True, text=True)
     assert done.returncode == 3
     assert done.stdout == "check too large|five|1\nmain 1 + 1 == 3 arithmetic\n"
