@@ -24,7 +24,7 @@ def dispatch_entries(source: str) -> set[str]:
 def assigned_kernels(source: str) -> dict[str, set[str]]:
     """Entry of the table → names of the kernels that it is set to, processor by processor."""
     found: dict[str, set[str]] = {}
-    for match in _ASSIGNMENT.finditer(source):
+    for match in ASSIGNMENT.finditer(source):
         found.setdefault(match["entry"], set()).update(re.findall(r"^&?(\w+)", match["value"]))
     return found
 
