@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgepack.errors import BundleError, ModelError
 from edgepack.plugins.context import HostContext
 from edgepack.records import ModelOptions, Operators, Platform, RuntimeArtifact, RuntimeKind
+
+if TYPE_CHECKING:
+    from edgepack.foundry.fits import Fit
 
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
@@ -59,11 +63,8 @@ def make_library(
     return runtime
 
 
-def operators_beside(library: Path) -> Operators:
-    """What a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in.
-
-    Raises ``BundleError`` when neither is there.
-    """
+def operators_beside(library: Path) -> Operators | None:
+    """What a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in."""
     from edgepack.bundle.manifest import MANIFEST, read_manifest
     from edgepack.foundry.operators import parse_config
 
@@ -72,23 +73,35 @@ def operators_beside(library: Path) -> Operators:
             return parse_config((folder / OPERATORS_FILE).read_text(encoding="utf-8"))
         if (folder / MANIFEST).is_file():
             return parse_config("\n".join(read_manifest(folder)["runtime"]["operators"]))
-    raise BundleError(
-        f"nothing beside {library} says which operators it has",
-        hint=f"put the {OPERATORS_FILE} that it was built with beside it",
-    )
+    return None
 
 
-def missing_kernels(library: Path, model: Path) -> list[str]:
-    """The operator kernels that an ORT format model needs and the library lacks, in words; empty when it fits."""
+def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
+    """Whether a library runs a model, and which operator kernels it lacks.
+
+    What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
+    is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
+    """
+    from edgepack.foundry.fits import Fit, try_model
     from edgepack.foundry.operators import missing, operators_of_ort_model
 
-    if not model.is_file() or model.suffix != ".ort":
+    if not library.is_file():
+        raise BundleError(f"there is no library {library}")
+    if not model.is_file():
+        raise ModelError(f"there is no model {model}")
+    if model.suffix not in (".ort", ".onnx"):
         raise ModelError(
-            f"{model} is not an ORT format model", hint="`edgepack bundle` makes one, model/model.ort"
+            f"{model} is neither an .ort nor an .onnx model",
+            hint="`edgepack bundle` makes one, model/model.ort",
         )
-    lacking = missing(operators_of_ort_model(model), operators_beside(library))
-    return sorted(
-        f"{kernel.domain} {kernel.name} {kernel.since} {kernel.types}".rstrip() for kernel in lacking
+    provided = operators_beside(library) if model.suffix == ".ort" else None
+    if provided is None:
+        return try_model(library, model, context=context)
+    lacking = missing(operators_of_ort_model(model), provided)
+    return Fit(
+        missing=tuple(
+            f"{kernel.domain} {kernel.name} {kernel.since} {kernel.types}".rstrip() for kernel in lacking
+        )
     )
 
 

@@ -8,8 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from onnx import helper
 from tests.command import edgepack
 
+from edgepack.models.ort_format import convert_to_ort
 from edgepack.records import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
@@ -62,10 +64,56 @@ def test_both_models_fit_and_another_does_not(library: Path, bundle: Bundle, tmp
     assert json.loads(done.stdout)["missing"] == ["com.microsoft BiasGelu 1"]
 
 
+def test_a_library_without_a_list_is_tried(library: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "libonnxruntime.so"
+    shutil.copyfile(library / "lib" / "libonnxruntime.so.1.21.0", alone)
+    for model in library.glob("*.ort"):
+        done = edgepack("runtime", "fits", str(alone), str(model), "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {
+            "fits": True,
+            "runtime": "1.21.0",
+            "missing": [],
+            "complete": True,
+            "reason": None,
+            "ran": True,
+        }
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Sin", ["x"], ["s"]), helper.make_node("Erf", ["s"], ["y"])],
+            "other",
+            [helper.make_tensor_value_info("x", 1, [1])],
+            [helper.make_tensor_value_info("y", 1, [1])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    convert_to_ort(model, tmp_path / "other.ort")
+    done = edgepack("runtime", "fits", str(alone), str(tmp_path / "other.ort"), "--json")
+    assert done.returncode == 11
+    assert json.loads(done.stdout)["missing"] == [
+        "ai.onnx Erf 13",
+        'ai.onnx Sin 7 {"inputs":{"0":["float"]}}',
+    ]
+
+
+def test_a_library_explains_itself(library: Path) -> None:
+    built = library / "lib" / "libonnxruntime.so"
+    done = edgepack("runtime", "explain", str(built), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for rows in (found["sections"], found["areas"], found["askers"]):
+        assert sum(row["bytes"] for row in rows) == found["bytes"] == built.stat().st_size
+    assert {"framework", "session", "MLAS", "kernels", "libc++"} <= {row["name"] for row in found["areas"]}
+    assert all(row["why"] for row in found["members"] if row["area"] in ("MLAS", "kernels", "session"))
+    quantized = next(row for row in found["members"] if row["name"].endswith("/qgemm.cpp"))
+    assert quantized["operators"] and "MatMul" in quantized["why"][0]
+
+
 def test_what_cannot_be_compared_is_said(tmp_path: Path, library: Path) -> None:
     done = edgepack("runtime", "fits", str(tmp_path / "lib.so"), str(next(library.glob("*.ort"))))
     assert done.returncode == 17
-    assert "nothing beside" in done.stderr
+    assert "there is no library" in done.stderr
     done = edgepack("runtime", "fits", str(library / "lib" / "libonnxruntime.so"), str(tmp_path / "m.onnx"))
     assert done.returncode == 5
     done = edgepack("runtime", "lib", "-o", str(library), "--offline")

@@ -87,23 +87,40 @@ def lib(
 @click.argument("model", type=click.Path(path_type=Path))
 @common_options
 def fits(library: Path, model: Path, as_json: bool) -> None:
-    """Say whether a runtime LIBRARY that is already out there has every kernel that an .ort MODEL needs.
+    """Say whether a runtime LIBRARY that is already out there runs a MODEL, and which kernels it lacks.
 
-    Exit code 11 and their names when it has not.
+    The operator list beside the library is believed; where there is none, the MODEL (.ort or .onnx) is tried on the
+    library, in a process of its own. Exit code 11 when it does not run.
     """
+    from edgepack.console import Story
     from edgepack.errors import MismatchError
-    from edgepack.libraries import missing_kernels
+    from edgepack.libraries import fit
+    from edgepack.plugins.context import host_context
 
-    lacking = missing_kernels(library, model)
+    with host_context(story=Story(), offline=True) as context:
+        found = fit(library, model, context=context)
     if as_json:
-        print_json({"fits": not lacking, "missing": lacking})
-    if lacking:
+        print_json(
+            {
+                "fits": found.fits,
+                "runtime": found.version or None,
+                "missing": list(found.missing),
+                "complete": found.complete,
+                "reason": found.reason or None,
+                "ran": found.ran,
+            }
+        )
+    if found.missing:
+        others = "" if found.complete else ", and perhaps others"
         raise MismatchError(
-            f"{model.name} does not fit {library.name}, which lacks {', '.join(lacking)}",
+            f"{model.name} does not fit {library.name}, which lacks {', '.join(found.missing)}{others}",
             hint="edgepack runtime lib -m MODEL -m OTHER makes one runtime for several models",
         )
+    if found.reason:
+        raise MismatchError(found.reason, hint="convert the model for this ONNX Runtime, or take another one")
     if not as_json:
-        click.echo(f"{model.name} fits {library.name}")
+        how = "" if not found.version else ", and ran on it" if found.ran else ", and loads on it"
+        click.echo(f"{model.name} fits {library.name}{how}")
 
 
 @runtime.command()

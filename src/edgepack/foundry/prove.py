@@ -44,7 +44,7 @@ def prove(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildConte
         "-I",
         "-S",
         script,
-        _binding(),
+        runner_binding(),
         runtime.library.absolute(),
     ]
     command += [model.file.absolute(), ",".join(model.inputs), str(model.source.dimension)]
@@ -57,7 +57,7 @@ def prove(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildConte
         ) from error
 
 
-def _binding() -> Path:
+def runner_binding() -> Path:
     """The runner's own binding to the C API: what is proved is what is shipped."""
     found = importlib.util.find_spec("edgepack.runner.frozen.ort")
     if found is None or found.origin is None:

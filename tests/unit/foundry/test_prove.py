@@ -30,7 +30,7 @@ class Session:
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PreparedModel, RuntimeArtifact]:
     (tmp_path / "binding.py").write_text(BINDING)
-    monkeypatch.setattr(module, "_binding", lambda: tmp_path / "binding.py")
+    monkeypatch.setattr(module, "runner_binding", lambda: tmp_path / "binding.py")
     source = ModelSource(
         name="small",
         origin="test",
