@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from array import array
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -179,7 +180,11 @@ def test_a_signal_ends_it_quietly_and_leaves_no_half_file(
 ) -> None:
     output = tmp_path / "out.jsonl"
     command = [sys.executable, "-c", START, str(sample), "--output", str(output)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+    # What runs the tests in the background may have had them ignore an interrupt.
+    heeding = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding
+    ) as program:
         assert program.stdin and program.stderr
         program.stdin.write(b"a cat\n")
         program.stdin.flush()
