@@ -4,8 +4,9 @@
     .venv/bin/python benchmarks/foundry.py --cold     # compiles one from the sources first, in a cache of its own
 
 Prints how long a runtime takes (cold, for a new operator list, for one that is there), what each build kind weighs, and
-how fast the reduced library runs the shipped model beside the stock library of the same version: the two take turns,
-round by round, in a fresh process each time; the ratio is of the medians.
+how fast the reduced library runs the shipped model beside the stock library of the same version: both are loaded into one
+process and take turns, run by run, so that whatever else the machine does meets both alike; a round is a fresh process,
+its ratio that of the medians, and the figure is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from rich.table import Table
 
 from edgepack.console import Story
 from edgepack.foundry.reduce import reduce_runtime
+from edgepack.libraries import format_for
 from edgepack.models.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
@@ -47,25 +50,31 @@ from edgepack.store import Store, default_root
 PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 KINDS: tuple[RuntimeKind, ...] = ("minimal", "minimal-extended", "full")
 TOKENS = 32
-ROUNDS = 9
+ROUNDS = 7
+SECONDS = 4
 
 TIMER = """
 import importlib.util, json, statistics, sys, time
 spec = importlib.util.spec_from_file_location("ort", sys.argv[1])
 ort = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(ort)
-library, model, batch, threads, tokens = sys.argv[2], sys.argv[3], *map(int, sys.argv[4:])
-session = ort.Session(library, model, threads=threads)
+model, batch, threads, tokens, seconds = sys.argv[2], *map(int, sys.argv[3:7])
+sessions = [ort.Session(library, model, threads=threads) for library in sys.argv[7:]]
 row = [101] + [2000 + 7 * i for i in range(tokens - 2)] + [102]
 feed = [row] * batch, [[1] * tokens] * batch, [[0] * tokens] * batch
-for _ in range(3):
-    session.run(*feed)
-times = []
-while len(times) < 5 or sum(times) < 0.6:
-    start = time.perf_counter()
-    session.run(*feed)
-    times.append(time.perf_counter() - start)
-print(json.dumps(1000 * statistics.median(times)))
+times = [[] for _ in sessions]
+for turn in range(3):
+    for session in sessions:
+        session.run(*feed)
+end, turn = time.perf_counter() + seconds, 0
+while time.perf_counter() < end:
+    for place in range(len(sessions)):
+        which = (place + turn) % len(sessions)
+        start = time.perf_counter()
+        sessions[which].run(*feed)
+        times[which].append(time.perf_counter() - start)
+    turn += 1
+print(json.dumps([1000 * statistics.median(each) for each in times]))
 """
 
 
@@ -75,17 +84,25 @@ def main() -> None:
     )
     parser.add_argument("--cold", action="store_true", help="compile a kernel archive from its sources, too")
     parser.add_argument("--kinds", nargs="*", default=["minimal"], choices=KINDS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the comparison of speeds")
     arguments = parser.parse_args()
     console = Console()
     with host_context(story=Story()) as context:
         source = ingest(None, context=context)
         int8 = prepare_model(source, options=ModelOptions(recipe="int8"), context=context)
-        if arguments.cold:
-            console.print(f"cold, from sources: {_cold(int8.needs, context):.0f} s")
-        runtimes = {kind: _runtime(int8.needs, kind, context)[0] for kind in arguments.kinds}
-        console.print(_times(source, int8, context))
+        fp32 = prepare_model(source, options=ModelOptions(recipe="fp32"), context=context)
+        runtimes = {
+            kind: _runtime(_needs(source, kind, context), kind, context)[0] for kind in arguments.kinds
+        }
+        console.print(_times(int8.needs, fp32.needs, cold=arguments.cold, context=context))
         console.print(_sizes(runtimes))
-        console.print(_speeds(runtimes["minimal"].library, int8))
+        console.print(_speeds(runtimes["minimal"].library, int8, arguments.rounds))
+
+
+def _needs(source: ModelSource, kind: RuntimeKind, context: HostContext) -> Operators:
+    """What MiniLM int8 needs in the format that a kind of runtime is for."""
+    options = ModelOptions(recipe="int8", format=format_for(kind))
+    return prepare_model(source, options=options, context=context).needs
 
 
 def _runtime(needs: Operators, kind: RuntimeKind, context: HostContext) -> tuple[RuntimeArtifact, float]:
@@ -94,28 +111,33 @@ def _runtime(needs: Operators, kind: RuntimeKind, context: HostContext) -> tuple
     return runtime, time.perf_counter() - start
 
 
-def _cold(needs: Operators, context: HostContext) -> float:
-    """Seconds from an empty cache that holds the downloaded sources only."""
-    with tempfile.TemporaryDirectory(prefix="edgepack-cold-") as folder:
+def _times(int8: Operators, fp32: Operators, *, cold: bool, context: HostContext) -> Table:
+    """In a store of its own that holds the sources as downloaded and, but for ``cold``, the objects that no model changes."""
+    table = _table("seconds for a runtime", "what", "seconds")
+    fewer = Operators(kernels=frozenset(sorted(int8.kernels)[:-1]))
+    name = "MiniLM int8, cold: from the sources" if cold else "MiniLM int8, its types new to the archive"
+    lists = [(name, int8), ("the same again", int8), ("one operator fewer", fewer)]
+    lists += [("MiniLM fp32: other kernels and types, compiled now", fp32)]
+    # On the same disk, for hard links.
+    with tempfile.TemporaryDirectory(prefix="benchmark-", dir=default_root()) as folder:
         (Path(folder) / "sources").symlink_to(default_root() / "sources")
-        return _runtime(needs, "minimal", replace(context, store=Store(root=Path(folder))))[1]
-
-
-def _times(source: ModelSource, int8: PreparedModel, context: HostContext) -> Table:
-    """A new operator list (a kernel less, a kernel more, other types) and the same one again."""
-    table = _table("a runtime with the kernel archive there", "operator list", "seconds")
-    lists = {
-        "MiniLM int8, again": int8.needs,
-        "MiniLM int8 without type reduction": Operators(
-            kernels=frozenset(replace(kernel, types="") for kernel in int8.needs.kernels)
-        ),
-        "MiniLM fp32": prepare_model(source, options=ModelOptions(recipe="fp32"), context=context).needs,
-    }
-    for name, needs in lists.items():
-        for _ in range(2 if name == "MiniLM int8, again" else 1):
-            seconds = _runtime(needs, "minimal", context)[1]
-        table.add_row(name, f"{seconds:.1f}")
+        if not cold:
+            _share_objects(Path(folder))
+        own = replace(context, store=Store(root=Path(folder)))
+        for what, needs in lists:
+            table.add_row(what, f"{_runtime(needs, 'minimal', own)[1]:.1f}")
     return table
+
+
+def _share_objects(root: Path) -> None:
+    """Hard links to the unpacked sources and to what is in the kernel archives in the form that no model has changed."""
+    for part in ("source-tree", "libc-stubs", "protoc", "kernel-archive"):
+        for path in sorted((default_root() / part).rglob("*")):
+            target = root / path.relative_to(default_root())
+            if path.is_dir() or re.search(r"\.[0-9a-f]{16}\.o(\.json)?$", path.name):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, target, follow_symlinks=False)
 
 
 def _sizes(runtimes: dict[str, RuntimeArtifact]) -> Table:
@@ -128,29 +150,25 @@ def _sizes(runtimes: dict[str, RuntimeArtifact]) -> Table:
     return table
 
 
-def _speeds(library: Path, model: PreparedModel) -> Table:
-    table = _table(
-        f"the same .ort, {TOKENS} tokens, median ms a run",
-        "batch",
-        "threads",
-        "reduced",
-        "stock",
-        "stock/reduced",
-    )
-    for batch, threads in ((1, 1), (32, 1), (1, os.cpu_count() or 1), (32, os.cpu_count() or 1)):
-        times: dict[Path, list[float]] = {library: [], _stock_library(): []}
-        for _ in range(ROUNDS):
-            for candidate, measured in times.items():
-                measured.append(_measure(candidate, model.file, batch, threads))
-        reduced, stock = (statistics.median(measured) for measured in times.values())
-        table.add_row(str(batch), str(threads), f"{reduced:.2f}", f"{stock:.2f}", f"{stock / reduced:.3f}")
+def _speeds(library: Path, model: PreparedModel, rounds: int) -> Table:
+    columns = ("threads", "reduced", "stock", "stock/reduced", "of the rounds")
+    table = _table(f"the same .ort, {TOKENS} tokens, median ms a run", "batch", *columns)
+    everyone = os.cpu_count() or 1
+    for batch, threads in ((1, 1), (32, 1), (1, everyone), (32, everyone)):
+        measured = [_round(model.file, batch, threads, library, _stock_library()) for _ in range(rounds)]
+        reduced, stock = (statistics.median(times) for times in zip(*measured, strict=True))
+        ratios = sorted(theirs / ours for ours, theirs in measured)
+        figures = f"{reduced:.2f}", f"{stock:.2f}", f"{statistics.median(ratios):.3f}"
+        table.add_row(str(batch), str(threads), *figures, f"{ratios[0]:.3f} … {ratios[-1]:.3f}")
     return table
 
 
-def _measure(library: Path, model: Path, batch: int, threads: int) -> float:
-    words = [sys.executable, "-I", "-S", "-c", TIMER, ort.__file__, library, model, batch, threads, TOKENS]
+def _round(model: Path, batch: int, threads: int, *libraries: Path) -> list[float]:
+    """Milliseconds a run, one figure a library."""
+    numbers = batch, threads, TOKENS, SECONDS
+    words = [sys.executable, "-I", "-S", "-c", TIMER, ort.__file__, model, *numbers, *libraries]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout))
+    return list(json.loads(done.stdout))
 
 
 def _stock_library() -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgepack.errors import BundleError, ModelError
 from edgepack.plugins.context import HostContext
-from edgepack.records import ModelOptions, Operators, Platform, RuntimeArtifact, RuntimeKind
+from edgepack.records import ModelFormat, ModelOptions, Operators, Platform, RuntimeArtifact, RuntimeKind
 
 if TYPE_CHECKING:
     from edgepack.foundry.fits import Fit
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
 HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
+
+
+def format_for(kind: RuntimeKind) -> ModelFormat:
+    """The richest format that a kind of runtime is there for."""
+    formats: dict[RuntimeKind, ModelFormat] = {"minimal-extended": "ort-runtime-opt", "full": "onnx"}
+    return formats.get(kind, "ort")
 
 
 def make_library(
@@ -48,7 +54,7 @@ def make_library(
         with story.step("model"):
             source = ingest(name, context=context)
         with story.step("prepare"):
-            options = ModelOptions(recipe=recipe, format="onnx" if kind == "full" else "ort")
+            options = ModelOptions(recipe=recipe, format=format_for(kind))
             prepared.append(prepare_model(source, options=options, context=context))
     with story.step("runtime"):
         needs = union(model.needs for model in prepared)
