@@ -9,6 +9,7 @@ from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.foundry import overlay, plan
+from edgepack.foundry.cxxruntime import cxx_runtime_units
 from edgepack.foundry.elf import Symbols
 from edgepack.foundry.objects import Job, compile_objects, identity_of
 from edgepack.foundry.plan import BUILD, OVERLAY, TREE, ZIG, Unit
@@ -91,6 +92,9 @@ def open_archive(
                         context=context,
                     )
             units = plan.read_units(tree, folder / "build", settings=settings, toolchain=toolchain)
+            if toolchain.family == "zig":
+                exceptions = variables.get("onnxruntime_DISABLE_EXCEPTIONS") != "ON"
+                units |= {unit.name: unit for unit in cxx_runtime_units(toolchain, exceptions=exceptions)}
             plan.write_units(units, planned)
     return KernelArchive(
         folder=folder,

@@ -57,9 +57,13 @@ def link(
     exports: Sequence[str],
     toolchain: Toolchain,
     libraries: HostLibraries,
+    unwinds: bool = False,
     context: BuildContext,
 ) -> None:
-    """Link ``output``, stripped, named as upstream names it, and write the linker's map. Raises ``ToolError``."""
+    """Link ``output``, stripped, named as upstream names it, and write the linker's map. Raises ``ToolError``.
+
+    ``unwinds`` says that exceptions are thrown in it.
+    """
     script = context.work_dir / f"exports-{key_of({'output': str(output)})[:12]}.map"
     script.write_text(f"VERS_{version} {{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
     flags = [
@@ -80,7 +84,7 @@ def link(
     if toolchain.family == "gcc":
         command = _with_gcc(toolchain, objects, output, [*flags, "-Map", str(map_file)])
     else:
-        flags += ["--icf=all", "-Map", str(map_file)]
+        flags += ["--icf=all", "-Map", str(map_file), *(["--eh-frame-hdr"] if unwinds else [])]
         if _relr(toolchain):
             flags.append("--pack-dyn-relocs=relr")
         command = [

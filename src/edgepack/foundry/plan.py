@@ -121,8 +121,6 @@ def read_units(
             continue
         unit = _unit(target, entry, places, settings, toolchain)
         units[unit.name] = unit
-    if toolchain.family == "zig":
-        units |= {unit.name: unit for unit in _cxx_runtime(toolchain)}
     return units
 
 
@@ -185,52 +183,6 @@ def _placed(word: str, places: Mapping[str, str]) -> str:
     for folder, placeholder in sorted(places.items(), key=lambda item: -len(item[0])):
         word = word.replace(folder, placeholder)
     return word
-
-
-def _cxx_runtime(toolchain: Toolchain) -> Iterator[Unit]:
-    """libc++ and libc++abi from zig's sources: on demand like everything else, and without exceptions or RTTI."""
-    library = toolchain.library_folder
-    for folder in ("libcxx/src", "libcxx/src/ryu", "libcxx/src/filesystem", "libcxxabi/src"):
-        for path in sorted((library / folder).glob("*.cpp")):
-            if path.name not in _NEEDS_EXCEPTIONS:
-                relative = path.relative_to(library).as_posix()
-                yield Unit(
-                    name=relative, source=f"{ZIG}/{relative}", language="CXX", flags=_CXX_RUNTIME_FLAGS
-                )
-
-
-_NEEDS_EXCEPTIONS = (
-    "cxa_exception.cpp",
-    "cxa_exception_storage.cpp",
-    "cxa_personality.cpp",
-    "private_typeinfo.cpp",
-)
-_CXX_RUNTIME_FLAGS = (
-    "-std=c++23",
-    "-Oz",
-    "-DNDEBUG",
-    "-D_GNU_SOURCE",
-    "-DHAVE___CXA_THREAD_ATEXIT_IMPL",
-    "-DLIBCXX_BUILDING_LIBCXXABI",
-    # The message of an unexpected end would drag the demangler in.
-    "-DLIBCXXABI_SILENT_TERMINATE",
-    "-D_LIBCPP_BUILDING_LIBRARY",
-    "-D_LIBCXXABI_BUILDING_LIBRARY",
-    f"-I{ZIG}/libcxx/src",
-    f"-I{ZIG}/libcxx/src/include",
-    f"-I{ZIG}/libcxxabi/src",
-    "-nostdinc++",
-    "-fPIC",
-    "-ffunction-sections",
-    "-fdata-sections",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-fno-unwind-tables",
-    "-fno-asynchronous-unwind-tables",
-    "-fvisibility=hidden",
-    "-fvisibility-inlines-hidden",
-    "-fexperimental-relative-c++-abi-vtables",
-)
 
 
 def _cmake(context: BuildContext) -> Path:

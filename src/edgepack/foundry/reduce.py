@@ -11,7 +11,7 @@ from edgepack.errors import ToolError
 from edgepack.foundry.archive import KernelArchive, compile_units, open_archive, source_of
 from edgepack.foundry.closure import Closure, close
 from edgepack.foundry.composition import COMPOSITION, compose, unit_of, write_composition
-from edgepack.foundry.cxxruntime import needs_whole_runtime
+from edgepack.foundry.cxxruntime import UNWINDER, needs_whole_runtime
 from edgepack.foundry.elf import Symbols, check_floor
 from edgepack.foundry.generate import (
     MLAS,
@@ -126,6 +126,7 @@ def _build(
             exports=exports,
             toolchain=archive.toolchain,
             libraries=libraries,
+            unwinds=UNWINDER in closure.units,
             context=context,
         )
         return closure
