@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -239,7 +240,12 @@ def test_ctrl_c_in_the_middle(tiny_model: Path, tmp_path: Path) -> None:
     work.mkdir()
     command = [sys.executable, "-m", "edgepack", *TARGET, "-m", str(tiny_model), "-o", str(out), *UNGATED]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(work)}
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(work)},
+        # What runs the tests in the background may have had them ignore an interrupt.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     for line in process.stderr:
