@@ -78,6 +78,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"not {target.platform.os} {target.platform.arch}"
         )
     options = read_options(target, OPTIONS)
+    if target.model.format == "onnx" and options["runtime"] != "full":
+        raise TargetError(
+            f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",
+            hint="--set runtime=full, or --set model.format=ort",
+        )
     return LinuxBuilder(
         target=target,
         context=context,

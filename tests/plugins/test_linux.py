@@ -1,0 +1,29 @@
+"""The Linux builder checks a target before anything is built."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgepack.errors import TargetError
+from edgepack.plugins.context import HostContext
+from edgepack.records import Target
+from edgepack.targets import built_in_targets, read_target
+from edgepack_linux.builder import create_builder
+
+
+def small(*overrides: str) -> Target:
+    file = next(file for file in built_in_targets() if file.name == "linux-x86-min.toml")
+    return read_target(file, origin="edgepack", overrides=overrides)
+
+
+@pytest.mark.parametrize("runtime", ["minimal", "minimal-extended"])
+def test_a_runtime_that_cannot_read_the_format_is_refused(context: HostContext, runtime: str) -> None:
+    target = small("model.format=onnx", f"runtime={runtime}")
+    with pytest.raises(TargetError, match=f"{runtime} runtime reads ORT format") as caught:
+        create_builder(target, context)
+    assert "--set runtime=full" in str(caught.value.hint)
+
+
+def test_a_full_runtime_reads_everything(context: HostContext) -> None:
+    for form in ("onnx", "ort", "ort-runtime-opt"):
+        create_builder(small(f"model.format={form}", "runtime=full"), context)
