@@ -61,7 +61,7 @@ def inputs() -> dict[str, str]:
         "python": f"{sys.version} {platform.machine()} {sys.base_prefix}",
         "compiler": installed_compiler() or "",
         "libc": " ".join(platform.libc_ver()),
-        **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers")},
+        **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers", "h11")},
     }
 
 
@@ -101,6 +101,7 @@ def versions_of(program: Path, trim: str) -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "tokenizers": importlib.metadata.version("tokenizers"),
+        "h11": importlib.metadata.version("h11"),
         "pyinstaller": importlib.metadata.version("pyinstaller"),
         "zlib": zlib.ZLIB_RUNTIME_VERSION,
         "glibc_floor": floor_of(program) or "",

@@ -14,12 +14,13 @@ from edgepack.runner.cxx_runtime import STAND_IN
 
 
 def write_licenses(program: Path, destination: Path, *, context: BuildContext) -> None:
-    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers and each shared library below ``program``."""
+    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers, h11 and each shared library below ``program``."""
     destination.mkdir(parents=True, exist_ok=True)
     texts = {
         "python": python_license() or stored("python"),
         "pyinstaller": distribution_license("pyinstaller"),
         "tokenizers": distribution_license("tokenizers") or stored("tokenizers"),
+        "h11": distribution_license("h11"),
     }
     for name in shared_libraries(program):
         component = name.split(".so")[0]

@@ -110,6 +110,8 @@ def run_pyinstaller(work: Path, *, trim: Trim, python_library: Path, context: Bu
             "LD_LIBRARY_PATH": ":".join(libraries),
             "PYINSTALLER_CONFIG_DIR": str(work / "config"),
             "PYTHONHASHSEED": "0",
+            # Modules stay as they are: the bundle's archive compresses better, all of them together.
+            "PYINSTALLER_ZLIB_COMPRESSION_LEVEL": "0",
             "SOURCE_DATE_EPOCH": "315532800",
         },
     )

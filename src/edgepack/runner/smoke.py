@@ -84,6 +84,8 @@ def speak(run: Callable[..., str]) -> None:
     require(json.loads(run("--info", "--json"))["name"] == "sample", "--info --json is the manifest")
     require("sample" in run("--info"), "--info names the bundle")
     require("texts a second" in run("--bench"), "--bench measures")
+    run("serve", "--check", "--port=0")
+    require("token" in run("serve", "--help"), "serve --help lists the options")
     require("passed" in run("--self-test"), "--self-test passes")
     require(float(run("--similarity", WORDS[5], WORDS[5])) > 0.999, "a text is similar to itself")
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from edgepack.runner.pyinstaller import Trim
 
 HEAVY = (
-    "_bz2 _curses _decimal _hashlib _lzma _posixsubprocess _socket _sqlite3 _ssl asyncio bz2 concurrent curses "
-    "distutils doctest email http lib2to3 lzma multiprocessing numpy pdb pkg_resources pydoc setuptools socket "
-    "sqlite3 ssl subprocess tarfile test tkinter unittest urllib xml xmlrpc zipfile"
+    "_bz2 _curses _decimal _hashlib _lzma _sqlite3 _ssl bz2 concurrent.futures.process curses "
+    "distutils doctest email http lib2to3 lzma multiprocessing numpy pdb pkg_resources pydoc setuptools "
+    "sqlite3 ssl tarfile test tkinter unittest urllib xml xmlrpc zipfile"
 )
 """Nothing of the kind happens in the program."""
 
 UNUSED = (
-    "_codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw _compat_pickle _compression _heapq "
-    "_multibytecodec _py_abc _pydecimal _strptime _threading_local ast base64 bisect calendar contextlib "
-    "contextvars copy csv dataclasses datetime decimal dis fnmatch fractions getopt gzip hashlib importlib.abc "
-    "importlib.metadata importlib.readers importlib.resources importlib.util inspect ipaddress logging numbers "
-    "opcode pathlib pickle pprint py_compile quopri random resource selectors shutil "
-    "statistics string stringprep tempfile threading token tokenize tracemalloc typing unicodedata"
+    "_codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw _compat_pickle _compression "
+    "_multibytecodec _py_abc _pydecimal _strptime _threading_local asyncio.windows_events asyncio.windows_utils "
+    "base64 bisect calendar csv datetime decimal fnmatch fractions getopt gzip hashlib importlib.abc "
+    "importlib.metadata importlib.readers importlib.resources importlib.util ipaddress numbers "
+    "pathlib pickle pprint py_compile quopri random shutil "
+    "statistics stringprep tempfile tracemalloc unicodedata"
 )
 """Imported by something that is imported by something, in functions that the program never calls."""
 

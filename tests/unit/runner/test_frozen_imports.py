@@ -1,4 +1,4 @@
-"""What gets frozen stands alone: the standard library, tokenizers, and its own folder."""
+"""What gets frozen stands alone: the standard library, tokenizers, h11, and its own folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgepack.runner.pyinstaller import SOURCES
 
-ALLOWED = {*sys.stdlib_module_names, "tokenizers", "_sha2", "_sha256"}
+ALLOWED = {*sys.stdlib_module_names, "tokenizers", "h11", "_sha2", "_sha256"}
 """The last two are the same module, before and since Python 3.12."""
 
 

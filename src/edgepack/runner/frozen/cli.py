@@ -54,6 +54,10 @@ def say(text: str) -> None:
 
 
 def run(arguments: Sequence[str], directory: str, program: str) -> int:
+    if arguments[:1] == ["serve"]:
+        from .serve import serve
+
+        return serve(arguments[1:], directory, program=f"{program} serve")
     options = parse(arguments, program)
     bundle = Bundle(directory)
     if options.version or options.info or options.self_test or options.bench:

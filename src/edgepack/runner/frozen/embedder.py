@@ -88,7 +88,7 @@ def prefix_of(bundle: Bundle, kind: str) -> str:
     """What goes before a ``query`` or a ``passage``. Raises ``UsageError`` where the model knows no such thing."""
     if kind not in bundle.prefixes:
         raise UsageError(
-            f"--prefix {kind}: {bundle.value('model', 'name')} is not known to want anything before a {kind}",
+            f"{bundle.value('model', 'name')} is not known to want anything before a {kind}",
             "without --prefix, texts go to the model as they are",
         )
     return bundle.prefixes[kind]

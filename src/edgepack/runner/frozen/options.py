@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 
-DESCRIPTION = """Turns texts into embedding vectors with the model of the bundle that this program lies in."""
+DESCRIPTION = """\
+Turns texts into embedding vectors with the model of the bundle that this program lies in.
+"embed serve" answers over HTTP instead; "embed serve --help" says how."""
 EPILOG = """\
 examples:
   embed "a sentence" "another one"                  JSON: text and embedding of each
@@ -24,10 +26,12 @@ examples:
   embed --jsonl --id-field id < docs.jsonl          only "id" and "embedding" of each
   embed --out npy --output v.npy < lines.txt        a NumPy file, float32 [lines, dimension]
   embed --similarity "a cat" "a kitten"             the cosine of the two
+  embed -- serve                                    the text "serve"
 
 exit codes:
   0 done    2 wrong arguments, or no text    3 bad input (the line is named)    4 bundle damaged
   5 library or model does not load or run    6 self-test failed    7 output cannot be written
+  8 the server cannot listen
 """
 INSTEAD = ("similarity", "info", "self_test", "bench", "version")
 SHAPING = ("prefix", "max_length", "dim")

@@ -24,13 +24,13 @@ class Shortening:
         trained = bundle.matryoshka
         if trained is None:
             raise UsageError(
-                f"--dim {dimension}: {bundle.value('model', 'name')} was not trained to be shortened",
+                f"{dimension} dimensions: {bundle.value('model', 'name')} was not trained to be shortened",
                 f"the first numbers of its {bundle.dimension} mean no more than the others",
             )
         allowed = sorted({*trained["dimensions"], bundle.dimension})
         if dimension not in allowed:
             raise UsageError(
-                f"--dim {dimension}: {bundle.value('model', 'name')} was not trained for that",
+                f"{dimension} dimensions: {bundle.value('model', 'name')} was not trained for that",
                 f"it was for {', '.join(map(str, allowed))}",
             )
         self.dimension = dimension

@@ -32,6 +32,8 @@ class Tokens:
         special = int(self._tokenizer.num_special_tokens_to_add(False))
         if max_length <= special:
             raise UsageError(f"--max-length {max_length} leaves no room beside the {special} special tokens")
+        self.max_length = max_length
+        self._special: tuple[list[int], list[int]] | None = None
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length=max_length)
 
@@ -40,6 +42,31 @@ class Tokens:
         encodings = self._tokenizer.encode_batch_fast(list(texts))
         # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
         return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
+
+    def with_special(self, ids: list[int]) -> tuple[list[int], list[int]]:
+        """The same for token ids without, or with, the special tokens. Raises ``UsageError`` for what are none."""
+        size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        if not ids or not 0 <= min(ids) <= max(ids) < size:
+            raise UsageError(f"token ids must be from 0 to {size - 1}, one at least")
+        before, after = self.special()
+        if ids[: len(before)] != before or ids[len(ids) - len(after) :] != after:
+            ids = [*before, *ids, *after]
+        if len(ids) > self.max_length:
+            raise UsageError(f"{len(ids)} tokens with the special ones, {self.max_length} at most")
+        return ids, [0] * len(ids)
+
+    def special(self) -> tuple[list[int], list[int]]:
+        """Ids that go before and after those of a text."""
+        if self._special is None:
+            for text in ("a", "the", "0", "."):
+                inner = self._tokenizer.encode(text, add_special_tokens=False).ids
+                whole = self._tokenizer.encode(text).ids
+                for start in range(len(whole) - len(inner) + 1):
+                    if inner and whole[start : start + len(inner)] == inner:
+                        self._special = whole[:start], whole[start + len(inner) :]
+                        return self._special
+            self._special = [], []
+        return self._special
 
 
 def pad_id_of(tokenizer: Tokenizer) -> int:

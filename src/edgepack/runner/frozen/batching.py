@@ -1,0 +1,155 @@
+"""Texts of many requests at once through the model: a bounded queue, and batches that wait only for what is on its way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Sequence
+
+    Row = tuple[list[int], list[int]]
+    """Token ids and types of a text."""
+    Vector = array[float]
+
+LONGEST_RETRY = 60
+SMOOTHING = 0.2
+
+
+class Busy(Exception):  # noqa: N818 - what it says, not an error of ours
+    """The queue is full; ``retry_after`` is how many seconds it is worth waiting."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"the queue is full, try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class Job:
+    """The texts of one request."""
+
+    __slots__ = ("arrived", "done", "gone", "left", "next", "rows", "vectors")
+
+    def __init__(self, rows: Sequence[Row], gone: Callable[[], bool]) -> None:
+        self.rows = rows
+        self.vectors: list[Vector | None] = [None] * len(rows)
+        self.next = 0
+        self.left = len(rows)
+        self.arrived = monotonic()
+        self.gone = gone
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class Batcher:
+    """Runs ``embed`` in a thread of its own, on at most ``window`` texts at a time, a text of each request in turn.
+
+    A batch that is not full waits ``wait`` seconds at most, and only while ``expected`` says that texts are on their way.
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[list[Row]], list[Vector]],
+        *,
+        window: int,
+        wait: float,
+        limit: int,
+        observe: Callable[[int, float], None],
+    ) -> None:
+        self._embed = embed
+        self._window = window
+        self._wait = wait
+        self._limit = limit
+        self._observe = observe
+        self._jobs: deque[Job] = deque()
+        self._changed = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._seconds_a_text = 0.01
+        self.waiting = 0
+        """Texts in the queue."""
+        self.expected = 0
+        """Requests that have been read and will queue texts at once."""
+
+    async def embed(self, rows: Sequence[Row], gone: Callable[[], bool]) -> list[Vector]:
+        """Vectors of the rows, in order. Raises ``Busy``; ``asyncio.CancelledError`` for a client that has ``gone``."""
+        # A request larger than the queue gets in when nothing else waits.
+        if self.waiting and self.waiting + len(rows) > self._limit:
+            seconds = self.waiting * self._seconds_a_text
+            raise Busy(min(LONGEST_RETRY, max(1, round(seconds + 0.5))))
+        job = Job(rows, gone)
+        self._jobs.append(job)
+        self.waiting += len(rows)
+        self._changed.set()
+        await job.done
+        return [vector for vector in job.vectors if vector is not None]
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            while not self._jobs:
+                await self._pause(None)
+            await self._gather()
+            if picked := self._pick():
+                await self._work(picked)
+
+    async def _gather(self) -> None:
+        """Wait a little for texts that are on their way."""
+        end = self._jobs[0].arrived + self._wait
+        while self.expected and self.waiting < self._window:
+            left = end - monotonic()
+            if left <= 0:
+                return
+            await self._pause(left)
+
+    async def _pause(self, seconds: float | None) -> None:
+        self._changed.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds)
+
+    def nudge(self) -> None:
+        """Something that a waiting batch counts on has changed."""
+        self._changed.set()
+
+    def _pick(self) -> list[tuple[Job, int]]:
+        """A text of each request in turn, until the window is full."""
+        picked: list[tuple[Job, int]] = []
+        while self._jobs and len(picked) < self._window:
+            job = self._jobs.popleft()
+            if job.gone() or job.done.cancelled():
+                self.waiting -= len(job.rows) - job.next
+                job.done.cancel()
+                continue
+            picked.append((job, job.next))
+            job.next += 1
+            self.waiting -= 1
+            if job.next < len(job.rows):
+                self._jobs.append(job)
+        return picked
+
+    async def _work(self, picked: list[tuple[Job, int]]) -> None:
+        rows = [job.rows[index] for job, index in picked]
+        start = monotonic()
+        try:
+            vectors = await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, rows)
+        except Exception as error:
+            for job in {id(job): job for job, _ in picked}.values():
+                self._give_up(job, error)
+            return
+        seconds = monotonic() - start
+        self._seconds_a_text += SMOOTHING * (seconds / len(rows) - self._seconds_a_text)
+        self._observe(len(rows), seconds)
+        for (job, index), vector in zip(picked, vectors, strict=True):
+            job.vectors[index] = vector
+            job.left -= 1
+            if not job.left and not job.done.done():
+                job.done.set_result(None)
+
+    def _give_up(self, job: Job, error: Exception) -> None:
+        if job in self._jobs:
+            self._jobs.remove(job)
+            self.waiting -= len(job.rows) - job.next
+        if not job.done.done():
+            job.done.set_exception(error)

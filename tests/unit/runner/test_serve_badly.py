@@ -1,0 +1,211 @@
+"""Clients that do it wrong, slowly, or all at once."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from .serving import Running, read_answer, request, running
+from .test_serve import values
+
+GOOD = request("/v1/embeddings", {"input": "a cat"})
+
+
+@pytest.fixture(scope="module")
+def server(sample: Path) -> Iterator[Running]:
+    with running(sample, "--max-body", "100000", "--timeout", "1") as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GARBAGE\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50) + b"\r\n\r\n", 400),  # TLS
+        (b"GET /health HTTP/1.1\r\n\r\n", 400),  # no Host
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"a" * 20_000, 431),
+        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 1e3\r\n\r\n", 400),
+        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
+        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\n\r\n", 413),
+    ],
+)
+def test_what_is_not_http_or_too_large_is_refused(server: Running, sent: bytes, status: int) -> None:
+    with server.connect() as connection:
+        connection.sendall(sent)
+        answer = read_answer(connection)
+        assert answer.status == status
+        assert answer.json["error"]["message"]
+        assert answer.headers["connection"] == "close"
+        assert connection.recv(1) == b""
+    assert server.embed("a cat").status == 200
+
+
+def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: Running) -> None:
+    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with server.connect() as connection:
+        connection.sendall(head)
+        for _ in range(20):
+            connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
+        # What was still on its way did not cost the answer.
+        assert read_answer(connection).status == 413
+
+
+def test_a_large_body_is_refused_before_it_is_sent(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\nExpect: 100-continue\r\n\r\n"
+        )
+        assert read_answer(connection).status == 413
+
+
+def test_a_client_may_wait_for_leave_to_send(server: Running) -> None:
+    body = b'{"input": "a cat"}'
+    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    with server.connect() as connection:
+        connection.sendall(head.encode())
+        assert read_answer(connection).status == 100
+        connection.sendall(body)
+        assert read_answer(connection).status == 200
+
+
+def test_chunks_and_single_bytes_and_several_at_once(server: Running) -> None:
+    expected = server.embed("a cat").json
+    chunked = (
+        b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b'8\r\n{"input"\r\n1;x=y\r\n:\r\n8\r\n "a cat"\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n'
+    )
+    with server.connect() as connection:
+        connection.sendall(chunked)
+        assert read_answer(connection).json == expected
+        for byte in GOOD:
+            connection.sendall(bytes([byte]))
+        assert read_answer(connection).json == expected
+        # Three in one go are answered one after the other.
+        connection.sendall(GOOD * 3)
+        data = b""
+        while data.count(b'"usage"') < 3:
+            data += connection.recv(1 << 16)
+
+
+def test_http_1_0_gets_an_answer_and_an_end(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert read_answer(connection).json == {"status": "ok"}
+        assert connection.recv(1) == b""
+
+
+def test_a_half_closed_client_gets_its_answer(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(GOOD)
+        connection.shutdown(socket.SHUT_WR)
+        assert read_answer(connection).status == 200
+        assert connection.recv(1) == b""
+
+
+def test_a_request_that_breaks_off_is_not_waited_for(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(GOOD[:-5])
+        connection.shutdown(socket.SHUT_WR)
+        assert read_answer(connection).status == 400
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("cut", [10, 60, len(GOOD) - 1])
+def test_a_request_that_stops_coming_is_given_up(server: Running, cut: int) -> None:
+    with server.connect() as connection:
+        connection.sendall(GOOD[:cut])
+        answer = read_answer(connection)
+        assert answer.status == 408
+        assert connection.recv(1) == b""
+
+
+def test_a_request_that_trickles_is_given_up_in_the_same_time(server: Running) -> None:
+    with server.connect() as connection:
+        sent = 0
+        try:
+            for sent, byte in enumerate(GOOD * 10):  # noqa: B007
+                connection.sendall(bytes([byte]))
+                time.sleep(0.05)
+        except ConnectionError:
+            pass
+        assert sent < len(GOOD)
+
+
+def test_a_client_that_does_not_read_is_given_up(sample: Path) -> None:
+    with running(sample, "--timeout", "1") as server, server.connect() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        large = request("/v1/embeddings", {"input": ["a cat"] * 2000})
+        with pytest.raises(ConnectionError):
+            for _ in range(10_000):
+                connection.sendall(large)
+        while values(server)["embed_connections"] != "1":
+            time.sleep(0.05)
+
+
+def test_a_thousand_connections(sample: Path) -> None:
+    with running(sample) as server, ExitStack() as stack:
+        allow_files(3000)
+        connections = [stack.enter_context(server.connect()) for _ in range(1000)]
+        # Idle ones are in nobody's way.
+        assert server.embed("a cat").status == 200
+        expected = server.embed("a cat").json
+        for connection in connections:
+            connection.sendall(GOOD)
+        for connection in connections:
+            assert read_answer(connection).json == expected
+        # And once more on the same ones, each in two parts.
+        for connection in connections:
+            connection.sendall(GOOD[:40])
+        for connection in connections:
+            connection.sendall(GOOD[40:])
+        assert all(read_answer(connection).status == 200 for connection in connections)
+
+
+def test_too_many_connections_are_told_so(sample: Path) -> None:
+    with running(sample, "--max-connections", "3") as server, ExitStack() as stack:
+        held = [stack.enter_context(server.connect()) for _ in range(3)]
+        for connection in held:
+            connection.sendall(GOOD)
+            assert read_answer(connection).status == 200
+        refused = server.ask("/health")
+        assert refused.status == 503
+        assert refused.headers["retry-after"] == "1"
+        held[0].close()
+        while server.ask("/health").status != 200:
+            time.sleep(0.01)
+
+
+def test_noise_does_not_bring_it_down(server: Running) -> None:
+    source = random.Random(7)
+    for _ in range(150):
+        with server.connect() as connection:
+            noise = bytearray(GOOD)
+            for _ in range(source.randrange(1, 6)):
+                noise[source.randrange(len(noise))] = source.randrange(256)
+            try:
+                connection.sendall(noise[: source.randrange(1, len(noise) + 1)])
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1 << 16)
+            except ConnectionError:
+                pass
+    assert server.embed("a cat").status == 200
+    assert server.process.poll() is None
+
+
+def allow_files(number: int) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < number:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(number, hard), hard))
