@@ -107,7 +107,7 @@ class DiskFullError(EdgepackError):
 
 
 class BundleError(EdgepackError):
-    """A folder that is not a bundle, or a bundle whose files are damaged."""
+    """A file or folder that is not what it is taken for (bundle, kernel archive, runtime library), or is damaged."""
 
     exit_code = 17
 

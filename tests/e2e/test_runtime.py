@@ -13,6 +13,7 @@ from tests.command import edgepack
 
 from edgepack.models.ort_format import convert_to_ort
 from edgepack.records import Bundle
+from edgepack.store import default_root
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -108,6 +109,28 @@ def test_a_library_explains_itself(library: Path) -> None:
     assert all(row["why"] for row in found["members"] if row["area"] in ("MLAS", "kernels", "session"))
     quantized = next(row for row in found["members"] if row["name"].endswith("/qgemm.cpp"))
     assert quantized["operators"] and "MatMul" in quantized["why"][0]
+
+
+def test_another_machine_links_the_same_library_without_compiling(
+    library: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    """The archive travels with its sources; the other machine is a cache of its own in another folder."""
+    archive = tmp_path / "kernels.tar.zst"
+    done = edgepack("runtime", "export", str(archive), "--with-sources", "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sources"]
+    there = tmp_path / "another" / "machine"
+    done = edgepack("runtime", "import", str(archive), env={"EDGEPACK_CACHE": str(there)})
+    assert done.returncode == 0, done.stderr
+    # The models are made anew there; MiniLM's weights are what cannot be had without a network.
+    weights = default_root() / "models"
+    (there / "models").symlink_to(weights, target_is_directory=True)
+    arguments = ("-m", "all-MiniLM-L6-v2", "-m", str(tiny_model), "-o", str(tmp_path / "lib"), "--offline")
+    done = edgepack("runtime", "lib", *arguments, env={"EDGEPACK_CACHE": str(there)})
+    assert done.returncode == 0, done.stderr
+    assert not list((there / "kernel-archive").glob("*/compile.log")), "nothing was compiled"
+    name = "lib/libonnxruntime.so.1.21.0"
+    assert (tmp_path / "lib" / name).read_bytes() == (library / name).read_bytes()
 
 
 def test_what_cannot_be_compared_is_said(tmp_path: Path, library: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from edgepack import __version__
-from edgepack.cli import bundles, listings, runtimes
+from edgepack.cli import archives, bundles, listings, runtimes
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 INTERRUPTED = 130
@@ -41,6 +41,8 @@ for command in (
     runtimes.runtime,
 ):
     cli.add_command(command)
+for command in (archives.export_command, archives.import_command):
+    runtimes.runtime.add_command(command)
 
 
 def main() -> NoReturn:

@@ -68,16 +68,13 @@ def open_archive(
     settings = plan.build_settings(version)
     variables = plan.cmake_variables(settings, kind, features)
     tree = source_tree(version, sources=sources, context=context)
-    inputs = {
-        "schema": SCHEMA,
-        "sources": tree.key,
-        "toolchain": toolchain.identity,
-        "variables": repr(sorted(variables.items())),
-    }
+    inputs = archive_inputs(
+        version=version, kind=kind, features=features, tree_key=tree.key, toolchain=toolchain.identity
+    )
     folder = context.store.folder("kernel-archive", inputs)
     with context.store.lock(folder):
         changed = overlay.write_overlay(tree.onnxruntime, folder / "overlay")
-        planned = folder / f"units-{identity_of(repr(settings['units']))[:16]}.json"
+        planned = planned_file(folder, settings)
         try:
             units = plan.load_units(planned)
         except (OSError, ValueError):
@@ -106,6 +103,24 @@ def open_archive(
         units=units,
         settings=settings,
     )
+
+
+def archive_inputs(
+    *, version: str, kind: str, features: Sequence[str], tree_key: str, toolchain: str
+) -> dict[str, str]:
+    """What an archive's key is made from."""
+    variables = plan.cmake_variables(plan.build_settings(version), kind, features)
+    return {
+        "schema": SCHEMA,
+        "sources": tree_key,
+        "toolchain": toolchain,
+        "variables": repr(sorted(variables.items())),
+    }
+
+
+def planned_file(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """Where an archive keeps its plan: one for each way of compiling single units."""
+    return folder / f"units-{identity_of(repr(settings['units']))[:16]}.json"
 
 
 def compile_units(

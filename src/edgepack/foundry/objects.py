@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
@@ -80,28 +81,38 @@ def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
         "weak": sorted(found.weak),
         "needs": sorted(found.needs),
     }
-    with written_beside(_record_of(job)) as beside:
+    with written_beside(record_of(job.object)) as beside:
         beside.write_text(json.dumps(record))
     return found
 
 
 def _recorded(job: Job) -> Symbols | None:
     """The symbols of an object that is sound, else nothing."""
+    record = sound_record(job.object)
+    if record is None or record["identity"] != job.identity:
+        return None
     try:
-        record = json.loads(_record_of(job).read_text())
-        if record["identity"] != job.identity or record["sha256"] != sha256_of(job.object):
-            return None
         return Symbols(
             defines=frozenset(record["defines"]),
             weak=frozenset(record["weak"]),
             needs=frozenset(record["needs"]),
         )
+    except (KeyError, TypeError):
+        return None
+
+
+def sound_record(object: Path) -> dict[str, Any] | None:
+    """What is recorded of an object, when it is what was compiled, else nothing."""
+    try:
+        record: dict[str, Any] = json.loads(record_of(object).read_text())
+        return record if record["identity"] and record["sha256"] == sha256_of(object) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _record_of(job: Job) -> Path:
-    return job.object.with_name(job.object.name + ".json")
+def record_of(object: Path) -> Path:
+    """Where the record of an object is."""
+    return object.with_name(object.name + ".json")
 
 
 def _launcher() -> Sequence[str]:

@@ -29,6 +29,7 @@ TREE, BUILD, ZIG, OVERLAY = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@"
 """What stands for the folders in a plan, so that it is the same wherever they are."""
 CMAKE_MINIMUM = (3, 28)
 CONFIGURED = ".configured"
+COMMANDS = "compile_commands.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,7 @@ def read_units(
     """The units of upstream's compile commands that may belong to the library, by name."""
     places = {str(tree.folder): TREE, str(build): BUILD}
     units: dict[str, Unit] = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in json.loads((build / COMMANDS).read_text()):
         target = entry["output"].split("CMakeFiles/", 1)[1].split("/", 1)[0].removesuffix(".dir")
         if target in settings["units"]["skip_targets"] or entry["file"].startswith(str(build / "generated_")):
             continue

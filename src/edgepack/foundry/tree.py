@@ -29,6 +29,8 @@ class SourceTree:
     version: str
     key: str
     """Digest of the archives that it was made of."""
+    digests: Mapping[str, str]
+    """Part → SHA-256 of its archive."""
     parts: Mapping[str, Part]
 
     @property
@@ -40,12 +42,18 @@ def source_tree(version: str, *, sources: Path | None, context: BuildContext) ->
     """The tree in the store, fetched and unpacked when it is not there yet."""
     parts = catalogue(version).parts
     archives = fetch_sources(sources=sources, version=version, context=context)
-    inputs = {"layout": LAYOUT, **{name: sha256_of(path) for name, path in archives.items()}}
+    digests = {name: sha256_of(path) for name, path in archives.items()}
+    inputs = tree_inputs(digests)
     folder = context.store.folder("source-tree", inputs)
     with context.store.lock(folder):
         if not (folder / COMPLETE).is_file():
             _lay_out(folder, parts, archives, context)
-    return SourceTree(folder=folder, version=version, key=key_of(inputs), parts=parts)
+    return SourceTree(folder=folder, version=version, key=key_of(inputs), digests=digests, parts=parts)
+
+
+def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
+    """What a tree's key is made from, by the SHA-256 of each part's archive."""
+    return {"layout": LAYOUT, **digests}
 
 
 def protoc(tree: SourceTree, *, sources: Path | None, context: BuildContext) -> Path:

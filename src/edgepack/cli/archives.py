@@ -1,0 +1,129 @@
+"""The commands for the kernel archive, from which reduced runtimes are linked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.output import print_json
+
+if TYPE_CHECKING:
+    from edgepack.foundry.travel import Travelled
+    from edgepack.records import RuntimeKind
+
+
+def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which kernel archive is meant."""
+    for option in (
+        click.option("--with-ml", is_flag=True, help="With the kernels of ai.onnx.ml."),
+        click.option(
+            "--glibc",
+            default="2.28",
+            show_default=True,
+            metavar="VERSION",
+            help="The devices' oldest C library.",
+        ),
+        click.option(
+            "--arch",
+            type=click.Choice(["x86_64", "aarch64"]),
+            default="x86_64",
+            show_default=True,
+            help="The devices' processor.",
+        ),
+        click.option(
+            "--kind",
+            type=click.Choice(["minimal", "minimal-extended", "full"]),
+            default="minimal",
+            show_default=True,
+            help="As for `edgepack runtime lib`.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("export")
+@click.argument("file", type=click.Path(path_type=Path), default=None, required=False)
+@_archive_options
+@click.option("--full", is_flag=True, help="Compile everything first, most of an hour on two processors.")
+@click.option(
+    "--with-sources", is_flag=True, help="With ONNX Runtime's sources, for machines without a network."
+)
+@offline_option
+@common_options
+def export_command(
+    file: Path | None,
+    kind: RuntimeKind,
+    arch: str,
+    glibc: str,
+    with_ml: bool,
+    full: bool,
+    with_sources: bool,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Write what has been compiled of ONNX Runtime into one FILE, for other machines to import.
+
+    They then link runtimes without compiling those objects again. FILE is kernels-KIND-ARCH.tar.zst by default.
+    """
+    from edgepack.console import Story
+    from edgepack.foundry.archive import open_archive
+    from edgepack.foundry.full import compile_everything
+    from edgepack.foundry.toolchain import choose
+    from edgepack.foundry.travel import export_archive
+    from edgepack.plugins.context import host_context
+    from edgepack.records import Platform
+
+    output = file or Path(f"kernels-{kind}-{arch}.tar.zst")
+    features = ("ml",) if with_ml else ()
+    story = Story()
+    with host_context(story=story, offline=offline) as context, story.step("export"):
+        toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
+        archive = open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
+        if full:
+            compile_everything(archive, context=context)
+        made = export_archive(archive, output, features=features, with_sources=with_sources, context=context)
+        context.note(f"{_words(made)}, {output.stat().st_size / 1e6:.1f} MB")
+    if as_json:
+        print_json({"file": str(output.absolute()), "bytes": output.stat().st_size, **_facts(made)})
+    else:
+        click.echo(output)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@common_options
+def import_command(file: Path, as_json: bool) -> None:
+    """Check an exported FILE and put it into the cache, beside what is there already."""
+    from edgepack.console import Story
+    from edgepack.foundry.travel import import_archive
+    from edgepack.plugins.context import host_context
+
+    story = Story()
+    with host_context(story=story, offline=True) as context, story.step("import"):
+        made = import_archive(file, context=context)
+        context.note(f"{_words(made)}; {made.added} were not there yet")
+    if as_json:
+        print_json({**_facts(made), "added": made.added})
+    else:
+        click.echo(f"for {made.kind} runtimes built with {made.toolchain}")
+
+
+def _words(made: Travelled) -> str:
+    parts = ["everything" if made.complete else "", "sources" if made.sources else ""]
+    return ", ".join([f"{made.objects} objects", *filter(None, parts)])
+
+
+def _facts(made: Travelled) -> dict[str, object]:
+    return {
+        "key": made.key,
+        "kind": made.kind,
+        "toolchain": made.toolchain,
+        "objects": made.objects,
+        "complete": made.complete,
+        "sources": made.sources,
+    }
