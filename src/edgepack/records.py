@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 PoolingMode = Literal["mean", "cls"]
+GateLevel = Literal["off", "quick", "full"]
 RuntimeKind = Literal["minimal", "minimal-extended", "full"]
 
 
@@ -42,6 +43,18 @@ class ModelOptions:
     """The build fails when the mean cosine of the bundle's vectors to fp32 is below this."""
     min_agreement: float = 0.0
     """The build fails when fewer of the texts than this keep their nearest neighbour."""
+    gate: GateLevel = "quick"
+    """``quick`` verifies on 200 texts, ``full`` on a retrieval task as well; ``off`` measures and fails nothing."""
+    min_p1_cosine: float = 0.0
+    """The same for the first percentile of the cosines."""
+    min_worst_cosine: float = 0.0
+    """The same for the lowest cosine of all texts."""
+    min_top10: float = 0.0
+    """The build fails when the texts keep a smaller share than this of their ten nearest neighbours."""
+    min_batch_cosine: float = 0.0
+    """The build fails when a text alone and among 31 others gets vectors of a lower cosine than this."""
+    max_retrieval_loss: float = 1.0
+    """With ``gate = "full"``, the build fails when recall@10 is lower than fp32's by more than this (0.01: one in a hundred)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +215,22 @@ class Bundle:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """How well words find their glosses: the bundle's own vectors beside the full-precision model's."""
+
+    glosses: int
+    queries: int
+    recall: float
+    """Share of the words whose gloss is among the ten nearest."""
+    recall_fp32: float
+    mrr: float
+    """Mean of 1 / rank of the right gloss."""
+    mrr_fp32: float
+    top10_agreement: float
+    """Share of a word's ten nearest glosses that are the same ones as for fp32."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """How near the bundle's own vectors are to the full-precision model's."""
 
@@ -215,6 +244,15 @@ class Verification:
     min_cosine: float = 0.0
     neighbour_agreement: float = 0.0
     """Share of the texts whose nearest other text is the same one as for fp32."""
+    top10_agreement: float = 0.0
+    """Share of a text's ten nearest other texts that are the same ones as for fp32."""
+    batch_cosine: float | None = None
+    """Lowest cosine between a text's vector alone and among 31 others; ``None``: not measured."""
+    retrieval: Retrieval | None = None
+    retrieval_missing: str = ""
+    """Why retrieval was asked for and not measured."""
+    processor_cosine: float | None = None
+    """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

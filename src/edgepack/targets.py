@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from importlib.abc import Traversable
 
 SCHEMA = 1
+GATES = ("off", "quick", "full")
 FORMATS = ("onnx", "ort", "ort-runtime-opt")
+LIMITS = (
+    *("min_cosine", "min_agreement", "min_p1_cosine", "min_worst_cosine"),
+    *("min_top10", "min_batch_cosine", "max_retrieval_loss"),
+)
+"""The limits of the gate, as a target and a manifest name them."""
 KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("schema", "summary", "builder", "platform", "model", "budget", "options"),
     "platform": ("os", "arch", "glibc", "isa"),
-    "model": ("recipe", "format", "min_cosine", "min_agreement"),
+    "model": ("recipe", "format", "gate", *LIMITS),
     "budget": ("download",),
 }
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -115,11 +121,23 @@ def _model_options(name: str, section: Mapping[str, Any]) -> ModelOptions:
             f"target {name}: model.format is {model_format!r}{nearest(str(model_format), FORMATS)}",
             hint=f"one of: {', '.join(FORMATS)}",
         )
+    gate = section.get("gate", defaults.gate)
+    if gate not in GATES:
+        raise TargetError(
+            f"target {name}: model.gate is {gate!r}{nearest(str(gate), GATES)}",
+            hint=f"one of: {', '.join(GATES)}",
+        )
     return ModelOptions(
         recipe=_recipe(name, section.get("recipe", defaults.recipe)),
         format=model_format,
         min_cosine=_share(name, section, "min_cosine"),
         min_agreement=_share(name, section, "min_agreement"),
+        gate=gate,
+        min_p1_cosine=_share(name, section, "min_p1_cosine"),
+        min_worst_cosine=_share(name, section, "min_worst_cosine"),
+        min_top10=_share(name, section, "min_top10"),
+        min_batch_cosine=_share(name, section, "min_batch_cosine"),
+        max_retrieval_loss=_share(name, section, "max_retrieval_loss", 1.0),
     )
 
 
@@ -140,8 +158,8 @@ def _recipe(name: str, value: object) -> str | tuple[Pass, ...]:
     )
 
 
-def _share(name: str, section: Mapping[str, Any], key: str) -> float:
-    value = section.get(key, 0.0)
+def _share(name: str, section: Mapping[str, Any], key: str, default: float = 0.0) -> float:
+    value = section.get(key, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
         raise TargetError(
             f"target {name}: model.{key} is {value!r}, expected a number from 0 to 1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,36 @@ from edgepack.errors import BundleError, ModelError
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.records import Bundle, ModelOptions, ModelSource, Platform, Report, Target, Verification
+from edgepack.records import (
+    Bundle,
+    GateLevel,
+    ModelOptions,
+    ModelSource,
+    Platform,
+    Report,
+    Retrieval,
+    Target,
+    Verification,
+)
 
 
-def verify_again(path: Path, *, model: str | None, host: PluginHost, context: HostContext) -> Verification:
-    """Check every file of a bundle (or archive), run it, and compare it with the full-precision model."""
-    from edgepack.bundle.verify import verify
+def verify_again(
+    path: Path,
+    *,
+    model: str | None,
+    gate: GateLevel | None = None,
+    write_vectors: Path | None = None,
+    others: Path | None = None,
+    host: PluginHost,
+    context: HostContext,
+) -> Verification:
+    """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
+
+    ``gate`` is another level than the one that the bundle was made with; the limits are the manifest's. With
+    ``write_vectors`` the bundle's vectors are kept for another machine, with ``others`` they are compared with those
+    of another machine.
+    """
+    from edgepack.bundle import verify as gatekeeper
     from edgepack.models.source import ingest
 
     story = context.story
@@ -29,7 +54,12 @@ def verify_again(path: Path, *, model: str | None, host: PluginHost, context: Ho
         target = target_of(bundle.manifest)
         with story.step("verify"):
             builder = host.create(target, context)
-            return verify(bundle, source, builder.embed, options=target.model, context=context)
+            options = replace(target.model, gate=gate or target.model.gate)
+            if write_vectors is not None:
+                gatekeeper.write_vectors(bundle, builder.embed, write_vectors)
+            return gatekeeper.verify(
+                bundle, source, builder.embed, options=options, others=others, context=context
+            )
 
 
 def report_again(path: Path, *, prices: Path | None) -> Report:
@@ -47,6 +77,8 @@ def report_again(path: Path, *, prices: Path | None) -> Report:
 
 def target_of(manifest: Mapping[str, Any]) -> Target:
     """The target that a bundle was made for, as its manifest remembers it."""
+    from edgepack.targets import LIMITS
+
     target, gate = manifest["target"], manifest["gate"]
     return Target(
         name=target["name"],
@@ -57,7 +89,7 @@ def target_of(manifest: Mapping[str, Any]) -> Target:
             arch=target["platform"]["arch"],
             glibc=target["platform"].get("glibc"),
         ),
-        model=ModelOptions(min_cosine=gate["min_cosine"], min_agreement=gate["min_agreement"]),
+        model=ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate}),
         origin="manifest.json",
     )
 
@@ -97,6 +129,9 @@ def _recorded_verification(bundle: Bundle) -> Verification:
     if recorded.get("digest") != digest(bundle):
         return unknown
     try:
-        return Verification(**recorded["verification"])
+        found = dict(recorded["verification"])
+        if found.get("retrieval") is not None:
+            found["retrieval"] = Retrieval(**found["retrieval"])
+        return Verification(**found)
     except TypeError as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error

@@ -29,6 +29,8 @@ def test_it_is_as_small_and_as_right_as_promised(bundle: Bundle) -> None:
     assert report["verification"]["texts"] == 200
     assert report["verification"]["mean_cosine"] >= 0.985
     assert report["verification"]["neighbour_agreement"] >= 0.9
+    assert report["verification"]["top10_agreement"] >= 0.9
+    assert report["verification"]["batch_cosine"] >= 0.999
     assert bundle.archive is not None
     assert bundle.archive.stat().st_size < 40_000_000
     library = bundle.directory / bundle.manifest["runtime"]["library"]
@@ -92,10 +94,14 @@ def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_p
     """Without --output the bundle goes to dist/ in the folder that the command is typed in."""
     done = edgepack(
         *("bundle", "-t", "linux-x86-min", "-m", str(tiny_model), "--offline"),
-        *("--set", "model.min_cosine=0", "--set", "model.min_agreement=0"),
+        *("--gate", "off"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
+    assert "THE GATE IS OFF" in done.stderr
+    assert "not verified: THE GATE IS OFF" in done.stdout
+    manifest = json.loads((tmp_path / "dist" / "tiny-bert-linux-x86-min" / "manifest.json").read_text())
+    assert manifest["gate"]["gate"] == "off"
     for step in ("model", "prepare", "runtime", "runner", "bundle", "verify", "pack"):
         assert f"\n{step} " in f"\n{done.stderr}"
     assert "zstd" in done.stdout

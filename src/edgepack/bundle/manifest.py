@@ -15,6 +15,7 @@ from edgepack.bundle.usage import prefixes, shortening
 from edgepack.errors import BundleError
 from edgepack.records import (
     Bundle,
+    ModelOptions,
     ModelSource,
     Operators,
     PreparedModel,
@@ -23,6 +24,7 @@ from edgepack.records import (
     Target,
 )
 from edgepack.store import sha256_of
+from edgepack.targets import LIMITS
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -87,9 +89,16 @@ def build_manifest(
             "versions": dict(sorted(runner.versions.items())),
         },
         "golden": GOLDEN,
-        "gate": {"min_cosine": target.model.min_cosine, "min_agreement": target.model.min_agreement},
+        "gate": _gate_section(target.model),
         "files": sorted((dict(file) for file in files), key=lambda file: str(file["path"])),
     }
+
+
+def _gate_section(options: ModelOptions) -> dict[str, Any]:
+    """What the bundle was held to; ``{"gate": "off", …}`` where it was held to nothing."""
+    asked = {limit: getattr(options, limit) for limit in LIMITS}
+    unasked = {limit: getattr(ModelOptions(), limit) for limit in LIMITS}
+    return {"gate": options.gate, **{limit: at for limit, at in asked.items() if at != unasked[limit]}}
 
 
 def _target_section(target: Target) -> dict[str, Any]:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+TOP = 10
+
+
 @dataclass(frozen=True, kw_only=True)
 class Nearness:
     """Vectors compared with a reference, text by text."""
@@ -24,6 +27,8 @@ class Nearness:
     """Index of the text with the lowest cosine."""
     neighbour_agreement: float
     """Share of the texts whose nearest other text is the same one in both."""
+    top10_agreement: float
+    """Share of a text's ten nearest other texts that are the same ones in both."""
 
 
 def compare(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> Nearness:
@@ -41,6 +46,7 @@ def compare(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> Nea
         min_cosine=float(cosines.min()),
         worst=int(cosines.argmin()),
         neighbour_agreement=float((nearest(ours) == nearest(theirs)).mean()),
+        top10_agreement=shared(top(others(ours)), top(others(theirs))),
     )
 
 
@@ -50,8 +56,54 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True))
 
 
-def nearest(units: NDArray[np.float64]) -> NDArray[np.intp]:
-    """For each unit vector the index of the other one with the highest cosine; int [texts]."""
+def lowest_cosine(vectors: NDArray[np.float32], others: NDArray[np.float32]) -> float:
+    """The lowest cosine between a row and the same row of another array of the same shape.
+
+    For what must not depend on where or in what company a text is embedded: batches, instruction sets, processors.
+    """
+    if vectors.shape != others.shape:
+        raise ValueError(f"two arrays of one shape, not {vectors.shape}, {others.shape}")
+    return float(np.einsum("td,td->t", unit(vectors), unit(others)).min())
+
+
+def others(units: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cosines of every vector to every other one [texts, texts]; to itself it is minus infinity."""
     cosines = units @ units.T
     np.fill_diagonal(cosines, -np.inf)
-    return np.asarray(cosines.argmax(axis=1))
+    return np.asarray(cosines)
+
+
+def top(scores: NDArray[np.float64], count: int = TOP) -> NDArray[np.intp]:
+    """For each row the indices of its highest scores, best first; ties by index; int [rows, up to count]."""
+    return np.asarray(np.argsort(-scores, axis=1, kind="stable")[:, : min(count, scores.shape[1])])
+
+
+def shared(ours: NDArray[np.intp], theirs: NDArray[np.intp]) -> float:
+    """Mean share of each row's indices that are in the same row of both."""
+    both = [len(set(a) & set(b)) / len(a) for a, b in zip(ours.tolist(), theirs.tolist(), strict=True)]
+    return float(np.mean(both))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """How queries find what belongs to them."""
+
+    recall: float
+    """Share of the queries whose own text is among the ten nearest."""
+    mrr: float
+    """Mean of 1 / rank of the own text."""
+    nearest: NDArray[np.intp]
+    """The ten nearest of each, int [queries, 10]."""
+
+
+def rank(queries: NDArray[np.float32], texts: NDArray[np.float32], belongs: NDArray[np.intp]) -> Ranking:
+    """Rank all ``texts`` for each query; ``belongs`` is the index of each query's own text."""
+    scores = unit(queries) @ unit(texts).T
+    own = scores[np.arange(len(scores)), belongs]
+    places = (scores > own[:, None]).sum(axis=1) + 1
+    return Ranking(recall=float((places <= TOP).mean()), mrr=float((1 / places).mean()), nearest=top(scores))
+
+
+def nearest(units: NDArray[np.float64]) -> NDArray[np.intp]:
+    """For each unit vector the index of the other one with the highest cosine; int [texts]."""
+    return np.asarray(others(units).argmax(axis=1))

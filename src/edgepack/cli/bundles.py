@@ -15,6 +15,8 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich
+from edgepack.records import GateLevel
+from edgepack.targets import GATES
 
 
 @click.command()
@@ -22,6 +24,12 @@ from edgepack.cli.output import print_json, print_rich
 @model_option
 @click.option(
     "-r", "--recipe", metavar="NAME", help="How the model is made small; short for --set model.recipe=NAME."
+)
+@click.option(
+    "--gate",
+    type=click.Choice(GATES),
+    help="How vectors are verified: on 200 texts (quick), on a retrieval task as well (full), or not at all (off); short "
+    "for --set model.gate=LEVEL.",
 )
 @set_option
 @click.option(
@@ -41,6 +49,7 @@ def bundle(
     target_name: str,
     model: str | None,
     recipe: str | None,
+    gate: str | None,
     overrides: tuple[str, ...],
     output: Path,
     force: bool,
@@ -57,6 +66,8 @@ def bundle(
     host = load_plugins()
     if recipe:
         overrides = (*overrides, f"model.recipe={recipe}")
+    if gate:
+        overrides = (*overrides, f"model.gate={gate}")
     target = host.target(target_name, overrides)
     with host_context(story=Story(), offline=offline) as context:
         outcome = pipeline.build(
@@ -77,9 +88,32 @@ def bundle(
 @click.command()
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @model_option
+@click.option(
+    "--gate", type=click.Choice(GATES), help="Another level than the one that the bundle was made with."
+)
+@click.option(
+    "--write-vectors",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the bundle's vectors of the 200 texts (.npy), for another machine to compare.",
+)
+@click.option(
+    "--other-vectors",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compare with what --write-vectors wrote on another processor.",
+)
 @offline_option
 @common_options
-def verify(path: Path, model: str | None, offline: bool, as_json: bool) -> None:
+def verify(
+    path: Path,
+    model: str | None,
+    gate: GateLevel | None,
+    write_vectors: Path | None,
+    other_vectors: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
     """Check a bundle's files, run it, and compare its vectors with the full-precision model's.
 
     BUNDLE is a bundle's folder or its .tar.zst archive. The model is fetched again from where the manifest says it came
@@ -93,7 +127,15 @@ def verify(path: Path, model: str | None, offline: bool, as_json: bool) -> None:
     from edgepack.plugins.host import load_plugins
 
     with host_context(story=Story(), offline=offline) as context:
-        result = verification.verify_again(path, model=model, host=load_plugins(), context=context)
+        result = verification.verify_again(
+            path,
+            model=model,
+            gate=gate,
+            write_vectors=write_vectors,
+            others=other_vectors,
+            host=load_plugins(),
+            context=context,
+        )
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -162,13 +204,19 @@ def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_js
     from edgepack.plugins.host import load_plugins
 
     host = load_plugins()
-    host.builder_spec(host.target(target_name, overrides))
+    target = host.target(target_name, overrides)
+    host.builder_spec(target)
     story = Story()
     with host_context(story=story) as context:
         with story.step("model"):
             source = ingest(model, context=context)
         with story.step("runtime"):
             fetch_sources(context=context)
+        if target.model.gate == "full":
+            from edgepack.recipes.wordnet import fetch_wordnet
+
+            with story.step("gate"):
+                fetch_wordnet(context=context)
     if as_json:
         print_json({"model": source.name, "cache": str(context.store.root)})
     else:

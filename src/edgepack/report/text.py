@@ -57,14 +57,13 @@ def total_of(report: Report) -> PartSize:
 
 def verification_line(verification: Verification) -> str:
     """How near the bundle's vectors are to the full-precision model's, in a line."""
+    from edgepack.bundle.verify import describe
+
     if verification.status == "not verified":
-        return f"not verified: {verification.reason}"
+        measured = f" ({describe(verification)})" if verification.texts else ""
+        return f"not verified: {verification.reason}{measured}"
     mark = "✓" if verification.status == "passed" else f"✗ {verification.reason}"
-    return (
-        f"cosine to fp32: mean {verification.mean_cosine:.4f}, first percentile {verification.p1_cosine:.4f}, "
-        f"min {verification.min_cosine:.4f} over {verification.texts} texts; "
-        f"nearest neighbour kept for {verification.neighbour_agreement:.1%}  {mark}"
-    )
+    return f"{describe(verification)}  {mark}"
 
 
 def archive_line(report: Report) -> str:

@@ -67,7 +67,7 @@ def test_the_manifest_says_what_the_bundle_is(bundle: Bundle, model: PreparedMod
     assert said["model"]["dimension"] == 8
     assert said["model"]["source_files"][0]["sha256"] == model.source.files[0].sha256
     assert said["runtime"]["operators"] == ['ai.onnx;13;Add{"inputs":{"0":["float"]}}', "ai.onnx;13;Gather"]
-    assert said["gate"] == {"min_cosine": 0.985, "min_agreement": 0.9}
+    assert said["gate"] == {"gate": "quick", "min_cosine": 0.985, "min_agreement": 0.9}
     paths = [file["path"] for file in said["files"]]
     assert paths == sorted(paths)
     program = next(file for file in said["files"] if file["path"] == "embed")

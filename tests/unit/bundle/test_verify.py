@@ -5,14 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from edgepack.bundle.verify import Embed, verification_texts, verify
-from edgepack.errors import CannotRunHere, VerificationError
+from edgepack.bundle.verify import Embed, describe, verification_texts, verify, write_vectors
+from edgepack.errors import CannotRunHere, UsageError, VerificationError
 from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.plugins.context import HostContext
+from edgepack.recipes.wordnet import NoWordNet, Task
 from edgepack.records import Bundle, ModelOptions, ModelSource, Pooling
 
 GATE = ModelOptions(min_cosine=0.985, min_agreement=0.9)
@@ -34,12 +37,13 @@ def reference(source: ModelSource, monkeypatch: pytest.MonkeyPatch) -> np.ndarra
 
 
 def giving(rows: Rows, seen: list[Sequence[str]] | None = None) -> Embed:
-    """An ``embed`` that gives these vectors."""
+    """An ``embed`` that gives these vectors for the verification texts."""
+    given = dict(zip(verification_texts(), rows, strict=False))
 
     def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
         if seen is not None:
             seen.append(texts)
-        return rows
+        return [given[text] for text in texts if text in given]
 
     return embed
 
@@ -54,7 +58,10 @@ def test_a_bundle_that_gives_the_same_vectors_passes(
     assert found.mean_cosine == pytest.approx(1.0)
     assert found.min_cosine == pytest.approx(1.0)
     assert found.neighbour_agreement == 1.0
-    assert seen == [verification_texts()]
+    assert found.top10_agreement == 1.0
+    assert found.batch_cosine == pytest.approx(1.0)
+    assert [len(texts) for texts in seen] == [200, 32, 1, 1, 1]
+    assert seen[0] == verification_texts()
 
 
 def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
@@ -66,9 +73,9 @@ def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
     with pytest.raises(VerificationError, match=r"mean cosine 0\.\d+ is below 0\.985") as refused:
         verify(bundle, source, giving(noisy.tolist()), options=GATE, context=context)
     assert "min 0." in refused.value.message
-    assert "of 200 texts" in refused.value.message
+    assert "over 200 texts" in refused.value.message
     assert "recipe" in str(refused.value.hint)
-    assert "--set model.min_cosine" in str(refused.value.hint)
+    assert "--set model.KEY=" in str(refused.value.hint) and "min_cosine" in str(refused.value.hint)
     lenient = ModelOptions(min_cosine=0.1, min_agreement=0.0)
     found = verify(bundle, source, giving(noisy.tolist()), options=lenient, context=context)
     assert found.status == "passed"
@@ -148,3 +155,106 @@ def test_the_texts_are_two_hundred_and_varied() -> None:
     assert sum(text.endswith("?") for text in texts) >= 30
     for writing in ("П", "の", "器", "ب", "ह", "안", "ü", "ñ", "🍕"):
         assert any(writing in text for text in texts), writing
+
+
+def test_a_batch_that_changes_a_vector_fails_where_the_target_forbids_it(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    exact = giving(reference.tolist())
+
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        rows = np.asarray(exact(bundle, texts))
+        if len(texts) == 1:
+            rows = rows + np.linspace(-0.1, 0.1, rows.shape[1])
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows.tolist()  # type: ignore[no-any-return]
+
+    found = verify(bundle, source, embed, options=GATE, context=context)
+    assert found.status == "passed" and found.batch_cosine is not None and found.batch_cosine < 0.999
+    strict = replace(GATE, min_batch_cosine=0.9999)
+    with pytest.raises(VerificationError, match=r"alone and among 31 others 0\.9\d+ is below 0\.9999"):
+        verify(bundle, source, embed, options=strict, context=context)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"min_p1_cosine": 0.99}, "first percentile of the cosine"),
+        ({"min_worst_cosine": 0.99}, "lowest cosine"),
+        ({"min_top10": 0.999}, "top-ten agreement"),
+    ],
+)
+def test_every_limit_can_fail(
+    bundle: Bundle,
+    source: ModelSource,
+    reference: np.ndarray,
+    context: HostContext,
+    limit: dict[str, Any],
+    said: str,
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.1, size=reference.shape)
+    noisy = reference + noise
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    assert verify(bundle, source, giving(noisy.tolist()), options=ModelOptions(), context=context)
+    with pytest.raises(VerificationError, match=said):
+        verify(bundle, source, giving(noisy.tolist()), options=ModelOptions(**limit), context=context)
+
+
+def test_a_gate_that_is_off_fails_nothing_and_passes_nothing(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.2, size=reference.shape)
+    noisy = reference + noise
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    with context.story.step("verify") as step:
+        found = verify(
+            bundle, source, giving(noisy.tolist()), options=replace(GATE, gate="off"), context=context
+        )
+    assert found.status == "not verified"
+    assert "THE GATE IS OFF: mean cosine 0." in found.reason
+    assert 0 < found.mean_cosine < 0.985, "what was measured is said all the same"
+    assert any("THE GATE IS OFF" in note for note in step.notes)
+    with pytest.raises(VerificationError, match="not finite"):
+        verify(
+            bundle,
+            source,
+            giving([[float("nan")] * 8] * 200),
+            options=replace(GATE, gate="off"),
+            context=context,
+        )
+
+
+def test_vectors_of_another_processor_are_compared(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext, tmp_path: Path
+) -> None:
+    embed = giving(reference.tolist())
+    write_vectors(bundle, embed, tmp_path / "there.npy")
+    found = verify(bundle, source, embed, options=GATE, others=tmp_path / "there.npy", context=context)
+    assert found.processor_cosine == pytest.approx(1.0)
+    np.save(tmp_path / "other.npy", reference[::-1])
+    found = verify(bundle, source, embed, options=GATE, others=tmp_path / "other.npy", context=context)
+    assert found.processor_cosine is not None and found.processor_cosine < 0.9
+    assert "other processor 0." in describe(found) or "other processor -0." in describe(found)
+    np.save(tmp_path / "short.npy", reference[:3])
+    with pytest.raises(UsageError, match="holds no vectors of the verification texts"):
+        verify(bundle, source, embed, options=GATE, others=tmp_path / "short.npy", context=context)
+
+
+def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
+    bundle: Bundle,
+    source: ModelSource,
+    reference: np.ndarray,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(**asked: object) -> Task:
+        raise NoWordNet("WordNet is not at hand: no mirror")
+
+    monkeypatch.setattr("edgepack.recipes.quality.retrieval_task", missing)
+    embed = giving(reference.tolist())
+    found = verify(bundle, source, embed, options=replace(GATE, gate="full"), context=context)
+    assert found.retrieval is None
+    assert "RETRIEVAL NOT MEASURED: WordNet is not at hand" in describe(found)
+    strict = replace(GATE, gate="full", max_retrieval_loss=0.01)
+    with pytest.raises(VerificationError, match="was not measured"):
+        verify(bundle, source, embed, options=strict, context=context)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from edgepack.records import PartSize, Report, Verification
+from edgepack.records import PartSize, Report, Retrieval, Verification
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.html import render_html
 from edgepack.report.text import as_json, render, verification_line
@@ -24,6 +24,17 @@ PASSED = Verification(
     p1_cosine=0.97512,
     min_cosine=0.96987,
     neighbour_agreement=0.935,
+    top10_agreement=0.912,
+    batch_cosine=0.99999,
+    retrieval=Retrieval(
+        glosses=2000,
+        queries=500,
+        recall=0.654,
+        recall_fp32=0.658,
+        mrr=0.5199,
+        mrr_fp32=0.5192,
+        top10_agreement=0.946,
+    ),
 )
 UNSURE = Verification(status="not verified", reason="an aarch64 bundle does not run on x86_64")
 REPORT = Report(
@@ -71,7 +82,8 @@ def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
 
 def test_a_verification_comes_back_from_the_json() -> None:
     read = json.loads(json.dumps(as_json(REPORT)))
-    assert Verification(**read["verification"]) == PASSED
+    found = read["verification"]
+    assert Verification(**{**found, "retrieval": Retrieval(**found["retrieval"])}) == PASSED
     assert read["total"]["raw"] == REPORT.raw_bytes == 42_592_976
     assert read["digest"] == REPORT.digest
 
