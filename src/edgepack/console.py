@@ -113,9 +113,11 @@ def _bar(console: Console, label: str, total: int | None, unit: str) -> Iterator
         amount,
         TextColumn("" if unit == "B" else unit),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        TextColumn("left"),
     )
-    with Progress(*columns, console=console, transient=True) as bars:
+    # Files take between a second and a minute to compile: an estimate from the last few would jump about.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=300.0) as bars:
         task = bars.add_task(label, total=total)
 
         class _Bar:
@@ -134,18 +136,30 @@ class _Lines:
     total: int | None
     unit: str
     done: int = 0
-    last: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=lambda: time.monotonic())
+    last: float = field(default_factory=lambda: time.monotonic())
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
         now = time.monotonic()
         if now - self.last >= SECONDS_BETWEEN_LINES:
             self.last = now
-            of_total = f"/{_amount(self.total, self.unit)}" if self.total else ""
             self.console.print(
-                f"  {self.label} {_amount(self.done, self.unit)}{of_total}", style="dim", markup=False
+                f"  {self.label} {_amount(self.done, self.total, self.unit)}{self._left(now)}",
+                style="dim",
+                markup=False,
             )
 
+    def _left(self, now: float) -> str:
+        """How long the rest takes when it goes on as it did."""
+        if not self.total or not 0 < self.done < self.total:
+            return ""
+        seconds = (now - self.started) * (self.total - self.done) / self.done
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
 
-def _amount(number: int, unit: str) -> str:
-    return f"{number / 1e6:.1f} MB" if unit == "B" else f"{number} {unit}".rstrip()
+
+def _amount(done: int, total: int | None, unit: str) -> str:
+    """``3/12 files`` or ``1.5/2.0 MB``."""
+    if unit == "B":
+        return "/".join(f"{number / 1e6:.1f}" for number in (done, total) if number is not None) + " MB"
+    return f"{done}/{total} {unit}".rstrip() if total else f"{done} {unit}".rstrip()

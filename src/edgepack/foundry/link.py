@@ -53,6 +53,7 @@ def link(
     output: Path,
     *,
     map_file: Path,
+    log_file: Path,
     version: str,
     exports: Sequence[str],
     toolchain: Toolchain,
@@ -97,7 +98,7 @@ def link(
             str(output),
         ]
         command += [*flags, *map(str, objects), "--as-needed", *map(str, libraries.files)]
-    context.run(command, log_file=context.work_dir / "link.log")
+    context.run(command, log_file=log_file)
 
 
 def _with_gcc(toolchain: Toolchain, objects: Sequence[Path], output: Path, flags: Sequence[str]) -> list[str]:

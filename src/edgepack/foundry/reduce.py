@@ -122,6 +122,7 @@ def _build(
             [changed.object_of(archive, name) for name in closure.units],
             output,
             map_file=folder / MAP,
+            log_file=archive.folder / "link.log",
             version=VERSION,
             exports=exports,
             toolchain=archive.toolchain,
