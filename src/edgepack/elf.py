@@ -37,6 +37,8 @@ class Needs:
     """Symbol versions it asks of them, e.g. ``{"GLIBC_2.17", "CXXABI_1.3"}``."""
     search_path: str | None = None
     """``DT_RUNPATH``, or ``DT_RPATH`` when there is none."""
+    packed_relocations: bool = False
+    """``DT_RELR``, which glibc before 2.36 does not know; not every linker says so by a symbol version."""
 
 
 def is_elf(path: Path) -> bool:
@@ -78,6 +80,7 @@ def _needs_of(file: object) -> Needs:
     libraries: list[str] = []
     versions: set[str] = set()
     paths: dict[str, str] = {}
+    packed = False
     for section in file.iter_sections():  # type: ignore[attr-defined]
         if isinstance(section, DynamicSection):
             for tag in section.iter_tags():
@@ -85,6 +88,8 @@ def _needs_of(file: object) -> Needs:
                 kind = tag.entry.d_tag
                 if kind == "DT_NEEDED":
                     libraries.append(str(vars(tag)["needed"]))
+                elif kind == "DT_RELR":
+                    packed = True
                 elif kind in ("DT_RUNPATH", "DT_RPATH"):
                     paths[kind] = str(vars(tag)[kind.removeprefix("DT_").lower()])
         elif isinstance(section, GNUVerNeedSection):
@@ -94,6 +99,7 @@ def _needs_of(file: object) -> Needs:
         libraries=tuple(libraries),
         versions=frozenset(versions),
         search_path=paths.get("DT_RUNPATH", paths.get("DT_RPATH")),
+        packed_relocations=packed,
     )
 
 
@@ -118,9 +124,11 @@ def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:
 def glibc_floor(path: Path) -> str | None:
     """The oldest glibc that a file loads on, e.g. ``"2.28"``: its highest ``GLIBC_`` symbol version; or None.
 
-    ``GLIBC_ABI_DT_RELR`` (packed relocations, which glibc before 2.36 cannot load) counts as 2.36.
+    Packed relocations (``GLIBC_ABI_DT_RELR``), which glibc before 2.36 cannot load, count as 2.36.
     """
-    floors = [floor for name in read_needs(path).versions if (floor := _floor_of_version(name))]
+    needs = read_needs(path)
+    floors = [floor for name in needs.versions if (floor := _floor_of_version(name))]
+    floors += ["2.36"] if needs.packed_relocations else []
     return max(floors, key=version_key, default=None)
 
 

@@ -1,4 +1,4 @@
-"""What is read from ELF files: symbols of objects, and what a finished library asks of its host."""
+"""Symbols of object files, and the floor that a finished library must keep to."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepack.elf import SYSTEM_LIBRARIES, glibc_floor, needed_libraries, version_key
 from edgepack.errors import FloorError
 
-HOST_LIBRARIES = ("libc.so.", "libm.so.", "libpthread.so.", "libdl.so.", "librt.so.", "ld-linux")
-"""What every device with a C library has."""
 _SYMTAB, _DYNSYM = 2, 11
 _LOCAL, _WEAK, _GNU_UNIQUE = 0, 2, 10
 
@@ -77,53 +76,17 @@ def archive_symbols(path: Path) -> frozenset[str]:
     return frozenset(name.decode() for name in content[4 + 4 * count :].split(b"\0") if name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Demands:
-    """What a shared library asks of its host."""
-
-    needed: tuple[str, ...]
-    glibc: str
-    """The newest version of a glibc symbol that is bound to, e.g. ``2.18``; ``0`` when there is none."""
-    packed_relocations: bool = False
-
-
-def demands(library: Path) -> Demands:
-    """Read from the finished file."""
-    from elftools.elf.dynamic import DynamicSection
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.gnuversions import GNUVerNeedSection
-
-    needed: list[str] = []
-    versions: set[str] = {"0"}
-    packed = False
-    with library.open("rb") as stream:
-        for section in ELFFile(stream).iter_sections():
-            if isinstance(section, DynamicSection):
-                needed += [str(tag.needed) for tag in section.iter_tags("DT_NEEDED")]  # type: ignore[attr-defined]
-                packed |= any(tag.entry.d_tag == "DT_RELR" for tag in section.iter_tags())
-            elif isinstance(section, GNUVerNeedSection):
-                names = (auxiliary.name for _, group in section.iter_versions() for auxiliary in group)
-                versions |= {name.removeprefix("GLIBC_") for name in names if name.startswith("GLIBC_2")}
-    return Demands(needed=tuple(needed), glibc=max(versions, key=_version), packed_relocations=packed)
-
-
-def check_floor(library: Path, glibc: str) -> Demands:
+def check_floor(library: Path, glibc: str) -> None:
     """Raises ``FloorError`` when the library needs more than a device with this glibc has."""
-    asked = demands(library)
-    strangers = [name for name in asked.needed if not name.startswith(HOST_LIBRARIES)]
+    strangers = [name for name in needed_libraries(library) if name not in SYSTEM_LIBRARIES]
     if strangers:
         raise FloorError(
             f"{library.name} needs {', '.join(strangers)}, which a device need not have",
             hint="use the zig toolchain, which puts the C++ runtime into the library",
         )
-    newest = "2.36" if asked.packed_relocations and _version(asked.glibc) < (2, 36) else asked.glibc
-    if _version(newest) > _version(glibc):
+    newest = glibc_floor(library)
+    if newest is not None and version_key(newest) > version_key(glibc):
         raise FloorError(
             f"{library.name} needs glibc {newest}; the target has {glibc}",
             hint="use the zig toolchain (it builds for any glibc), or raise the target's glibc",
         )
-    return asked
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in text.split(".") if number.isdigit())
