@@ -184,3 +184,14 @@ def test_closing_lets_go_of_the_mapped_model(ort_model: Path) -> None:
     assert mapped()
     session.close()
     assert not mapped()
+
+
+def test_nobody_writes_to_the_mapped_model(ort_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pages are given back after loading: what had been written to them would be lost."""
+    monkeypatch.setattr(ort.Session, "_give_back", lambda self: None)
+    session = ort.Session(stock_library(), ort_model)
+    session.run(IDS, MASK)
+    _, _, after = Path("/proc/self/smaps").read_text().partition(str(ort_model))
+    figures = dict(line.split(":", 1) for line in after.splitlines()[1:20] if ":" in line)
+    assert figures["Anonymous"].split() == ["0", "kB"]
+    session.close()

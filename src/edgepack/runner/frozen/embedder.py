@@ -45,7 +45,6 @@ class Embedder:
         length = length_within(bundle, max_length) if max_length else bundle.max_length
         # Where a text's vector depends on its neighbours in the batch, a text goes alone.
         self.batch_size = batch_size or (1 if bundle.batch_dependent else BATCH_SIZE)
-        self.tokens = Tokens(bundle.tokenizer, max_length=length, threads=threads)
         try:
             self._session = Session(bundle.library, bundle.model, threads)
         except OrtError as error:
@@ -55,6 +54,8 @@ class Embedder:
                 f"the model has {self._session.output_dimension} dimensions, the manifest says {bundle.dimension}",
                 TRY_SELF_TEST,
             )
+        # After the model, whose loading needs most: what it gives back is enough for the tokenizer.
+        self.tokens = Tokens(bundle.tokenizer, max_length=length, threads=threads)
 
     def embed(self, texts: Sequence[str]) -> list[array[float]]:
         """Vectors, float32 [dimension] each, in the order of the texts."""

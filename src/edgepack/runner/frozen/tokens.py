@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .cut import FIRST, read_cutter
 from .errors import BundleError, UsageError
 
 TYPE_CHECKING = False
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenizers import Tokenizer
+
+    from .cut import Cutter
 
 PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
 
@@ -33,15 +36,27 @@ class Tokens:
         if max_length <= special:
             raise UsageError(f"--max-length {max_length} leaves no room beside the {special} special tokens")
         self.max_length = max_length
+        self._path = path
+        self._cutter: Cutter | None = None
         self._special: tuple[list[int], list[int]] | None = None
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length=max_length)
 
     def encode(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Token ids and token type ids of each text; at least one token each."""
-        encodings = self._tokenizer.encode_batch_fast(list(texts))
+        encodings = self._tokenizer.encode_batch_fast([self._cut(text) for text in texts])
         # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
         return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= FIRST:
+            return text
+        if self._cutter is None:
+            self._cutter = read_cutter(self._path, max_length=self.max_length)
+        return self._cutter.cut(text, self._count)
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text).ids)
 
     def with_special(self, ids: list[int]) -> tuple[list[int], list[int]]:
         """The same for token ids without, or with, the special tokens. Raises ``UsageError`` for what are none."""
