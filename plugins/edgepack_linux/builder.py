@@ -12,6 +12,7 @@ from edgepack.api import (
     BuildContext,
     Bundle,
     CannotRunHere,
+    Levels,
     ModelSource,
     OptionTable,
     PreparedModel,
@@ -29,8 +30,10 @@ from edgepack.api import (
     reduce_runtime,
 )
 
+ARCHITECTURES = ("x86_64", "aarch64")
 OPTIONS: OptionTable = {
     "runtime": ("minimal", "minimal-extended", "full"),
+    "prove": ("here", "all"),
     "runtime_glibc": None,
     "sources": None,
 }
@@ -43,6 +46,7 @@ class LinuxBuilder:
     target: Target
     context: BuildContext
     runtime: RuntimeKind
+    levels: Levels
     runtime_glibc: str | None
     sources: Path | None
 
@@ -58,23 +62,23 @@ class LinuxBuilder:
             sources=self.sources,
             context=self.context,
         )
-        prove(model, artifact, context=self.context)
-        return artifact
+        return prove(model, artifact, levels=self.levels, context=self.context)
 
     def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
         return freeze_runner(context=self.context)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        if (here := f"{sys.platform}-{platform.machine()}") != "linux-x86_64":
-            raise CannotRunHere(f"a linux-x86_64 bundle does not run on {here}")
+        built_for = f"linux-{self.target.platform.arch}"
+        if (here := f"{sys.platform}-{platform.machine()}") != built_for:
+            raise CannotRunHere(f"a {built_for} bundle does not run on {here}")
         return embed_with_program(bundle, texts, context=self.context)
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
-    if (target.platform.os, target.platform.arch) != ("linux", "x86_64"):
+    if target.platform.os != "linux" or target.platform.arch not in ARCHITECTURES:
         raise TargetError(
-            f"target {target.name}: builder linux makes bundles for linux x86_64, "
+            f"target {target.name}: builder linux makes bundles for linux on {' and '.join(ARCHITECTURES)}, "
             f"not {target.platform.os} {target.platform.arch}"
         )
     options = read_options(target, OPTIONS)
@@ -87,6 +91,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         target=target,
         context=context,
         runtime=options["runtime"],
+        levels=options["prove"],
         runtime_glibc=options["runtime_glibc"],
         sources=Path(options["sources"]) if options["sources"] else None,
     )

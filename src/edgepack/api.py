@@ -28,6 +28,8 @@ from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
 from edgepack.records import (
     Bundle,
+    LevelProof,
+    Levels,
     ModelOptions,
     ModelSource,
     Operator,
@@ -50,6 +52,8 @@ __all__ = [
     "CannotRunHere",
     "EdgepackError",
     "FloorError",
+    "LevelProof",
+    "Levels",
     "MismatchError",
     "MissingToolError",
     "ModelError",
@@ -109,11 +113,19 @@ def reduce_runtime(
     return reduce_runtime(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
 
 
-def prove(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> None:
-    """Load and run the shipped model on the shipped library in a clean process; raises ``ProofError``."""
+def prove(
+    model: PreparedModel, runtime: RuntimeArtifact, *, levels: Levels = "here", context: BuildContext
+) -> RuntimeArtifact:
+    """Run the shipped model on the shipped library in a clean process, with each kind of processor's kernels.
+
+    A library for another architecture runs under an emulator. Returns the artifact with what was proved in it, for
+    the report. Raises ``ProofError`` for a missing kernel or vectors that are not the stock library's.
+    """
+    from dataclasses import replace
+
     from edgepack.foundry.prove import prove
 
-    prove(model, runtime, context=context)
+    return replace(runtime, proofs=prove(model, runtime, levels=levels, context=context))
 
 
 def freeze_runner(*, context: BuildContext) -> RunnerArtifact:

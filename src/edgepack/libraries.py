@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgepack.errors import BundleError, ModelError
+from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.records import ModelFormat, ModelOptions, Operators, Platform, RuntimeArtifact, RuntimeKind
+from edgepack.records import (
+    LevelProof,
+    Levels,
+    ModelFormat,
+    ModelOptions,
+    Operators,
+    Pass,
+    Platform,
+    RuntimeArtifact,
+    RuntimeKind,
+)
 
 if TYPE_CHECKING:
     from edgepack.foundry.fits import Fit
 
+DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
 HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
@@ -25,12 +37,42 @@ def format_for(kind: RuntimeKind) -> ModelFormat:
     return formats.get(kind, "ort")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LibraryOptions:
+    """What a library is made for."""
+
+    recipe: str | tuple[Pass, ...] = "int8"
+    kind: RuntimeKind = "minimal"
+    platform: Platform = DEFAULT_PLATFORM
+
+
+def library_options(
+    target: str | None, *, recipe: str | None, kind: RuntimeKind | None, glibc: str | None
+) -> LibraryOptions:
+    """A target's recipe, kind and platform, or those of the default; what is named takes precedence."""
+    options = LibraryOptions()
+    if target is not None:
+        from edgepack.plugins.host import load_plugins
+
+        chosen = load_plugins().target(target, ())
+        options = LibraryOptions(
+            recipe=chosen.model.recipe,
+            kind=chosen.options.get("runtime", options.kind),
+            platform=chosen.platform,
+        )
+    return replace(
+        options,
+        recipe=recipe or options.recipe,
+        kind=kind or options.kind,
+        platform=replace(options.platform, glibc=glibc or options.platform.glibc),
+    )
+
+
 def make_library(
     models: Sequence[str | None],
     *,
-    recipe: str,
-    kind: RuntimeKind,
-    platform: Platform,
+    options: LibraryOptions,
+    levels: Levels = "here",
     output: Path,
     context: HostContext,
 ) -> RuntimeArtifact:
@@ -54,19 +96,37 @@ def make_library(
         with story.step("model"):
             source = ingest(name, context=context)
         with story.step("prepare"):
-            options = ModelOptions(recipe=recipe, format=format_for(kind))
-            prepared.append(prepare_model(source, options=options, context=context))
+            wanted = ModelOptions(recipe=options.recipe, format=format_for(options.kind))
+            prepared.append(prepare_model(source, options=wanted, context=context))
     with story.step("runtime"):
         needs = union(model.needs for model in prepared)
-        runtime = reduce_runtime(needs, platform=platform, kind=kind, context=context)
-        for model in prepared:
-            prove(model, runtime, context=context)
+        runtime = reduce_runtime(needs, platform=options.platform, kind=options.kind, context=context)
+        proofs = [prove(model, runtime, levels=levels, context=context) for model in prepared]
     with placed_folder(output, force=False) as folder:
         _lay_library(runtime, folder, context)
         for model in prepared:
             short = model.source.name.rpartition("/")[2]
             shutil.copyfile(model.file, folder / f"{short}-{model.precision}{model.file.suffix}")
-    return runtime
+    return replace(runtime, proofs=tuple(worst_by_level(proofs)))
+
+
+def worst_by_level(proofs: Iterable[Iterable[LevelProof]]) -> Iterator[LevelProof]:
+    """For each level the proof of the model whose vectors were furthest."""
+    for same in zip(*proofs, strict=True):
+        yield min(same, key=lambda proof: proof.min_cosine)
+
+
+def prove_again(
+    library: Path, model: Path, *, levels: Levels, context: HostContext
+) -> tuple[LevelProof, ...]:
+    """Prove a model on a library that are out there, by the operators beside it for the instruction sets it was made for."""
+    from edgepack.foundry.prove import prove_file
+
+    for file, what in ((library, "a runtime library"), (model, "a model")):
+        if not file.is_file():
+            raise UsageError(f"there is no file {file}", hint=f"name {what}")
+    with context.story.step("prove"):
+        return prove_file(model, library, levels=levels, context=context)
 
 
 def operators_beside(library: Path) -> Operators | None:

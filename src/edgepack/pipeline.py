@@ -9,7 +9,7 @@ from pathlib import Path
 from edgepack.errors import BudgetError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.records import Bundle, Report, Target, Verification
+from edgepack.records import Bundle, LevelProof, Report, Target, Verification
 from edgepack.store import written_beside
 
 
@@ -61,7 +61,9 @@ def build(
         with story.step("verify"):
             verification = verify(bundle, source, builder.embed, options=target.model, context=context)
         with story.step("pack"):
-            outcome = _pack_and_report(bundle, verification, destination, target, prices, context)
+            outcome = _pack_and_report(
+                bundle, verification, runtime.proofs, destination, target, prices, context
+            )
     host.bundle_written(outcome.bundle, outcome.report)
     return outcome
 
@@ -85,6 +87,7 @@ def _require_budget(target: Target, bundle: Bundle) -> None:
 def _pack_and_report(
     bundle: Bundle,
     verification: Verification,
+    proofs: tuple[LevelProof, ...],
     destination: Path,
     target: Target,
     prices: Path | None,
@@ -97,7 +100,7 @@ def _pack_and_report(
 
     with written_beside(archive_of(destination)) as archive:
         packed = pack(bundle, archive, context=context)
-        report = measure(packed, verification, prices=prices, context=context)
+        report = replace(measure(packed, verification, prices=prices, context=context), proofs=proofs)
         _require_budget(target, packed)
     report_file = report_file_of(destination)
     with written_beside(report_file) as temporary:

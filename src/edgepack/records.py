@@ -11,6 +11,9 @@ ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 PoolingMode = Literal["mean", "cls"]
 GateLevel = Literal["off", "quick", "full"]
 RuntimeKind = Literal["minimal", "minimal-extended", "full"]
+Levels = Literal["here", "all"]
+"""Kinds of processors that a runtime is proved for. ``here``: this processor's and, with it, those below. ``all``: also
+what an emulator can show, which is fetched where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +168,21 @@ class PreparedModel:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LevelProof:
+    """Whether the shipped model ran right on the shipped library with one kind of processor's kernels."""
+
+    level: str
+    """As MLAS tells processors apart, e.g. ``avx2`` or ``dotprod``."""
+    proved: bool
+    by: str = ""
+    """What ran it: ``this processor``, or an emulator with its version."""
+    min_cosine: float = 0.0
+    """To the stock library's vectors of the same file, on this processor."""
+    reason: str = ""
+    """Why it is not proved."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RuntimeArtifact:
     """A runtime library for the bundle, and which operator kernels it holds."""
 
@@ -180,6 +198,12 @@ class RuntimeArtifact:
     """Licence texts of what is linked in; a file's stem names the component."""
     companions: tuple[Path, ...] = ()
     """Further files that must lie beside the library."""
+    isa: tuple[str, ...] = ()
+    """Kinds of processors that it has kernels for; empty: all."""
+    requires: tuple[str, ...] = ()
+    """What a processor must have, by Linux's names in /proc/cpuinfo, beyond what all of its architecture have."""
+    proofs: tuple[LevelProof, ...] = ()
+    """What ``prove`` found; they depend on the machine that builds, so they go into the report, not into the bundle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +316,7 @@ class Report:
     notes: Sequence[str] = field(default=())
     digest: str = ""
     """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
+    proofs: tuple[LevelProof, ...] = ()
 
     @property
     def raw_bytes(self) -> int:

@@ -16,6 +16,7 @@ from edgepack.plugins.host import PluginHost
 from edgepack.records import (
     Bundle,
     GateLevel,
+    LevelProof,
     ModelOptions,
     ModelSource,
     Platform,
@@ -72,7 +73,8 @@ def report_again(path: Path, *, prices: Path | None) -> Report:
     archive = archive_of(path)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
-    return measure(bundle, _recorded_verification(bundle), prices=prices)
+    verification, proofs = _recorded(bundle)
+    return replace(measure(bundle, verification, prices=prices), proofs=proofs)
 
 
 def target_of(manifest: Mapping[str, Any]) -> Target:
@@ -118,20 +120,21 @@ def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> Non
             )
 
 
-def _recorded_verification(bundle: Bundle) -> Verification:
+def _recorded(bundle: Bundle) -> tuple[Verification, tuple[LevelProof, ...]]:
     unknown = Verification(status="not verified", reason="not run now; `edgepack verify` does")
     try:
         recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return unknown
+        return unknown, ()
     from edgepack.bundle.manifest import digest
 
     if recorded.get("digest") != digest(bundle):
-        return unknown
+        return unknown, ()
     try:
+        proofs = tuple(LevelProof(**proof) for proof in recorded.get("proofs", ()))
         found = dict(recorded["verification"])
         if found.get("retrieval") is not None:
             found["retrieval"] = Retrieval(**found["retrieval"])
-        return Verification(**found)
+        return Verification(**found), proofs
     except TypeError as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import click
@@ -198,6 +199,7 @@ def inspect(model: str | None, offline: bool, as_json: bool) -> None:
 def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """Download everything that a build needs, so that the build itself can be --offline."""
     from edgepack.console import Story
+    from edgepack.foundry.emulator import find_emulator
     from edgepack.foundry.sources import fetch_sources
     from edgepack.models.source import ingest
     from edgepack.plugins.context import host_context
@@ -212,6 +214,8 @@ def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_js
             source = ingest(model, context=context)
         with story.step("runtime"):
             fetch_sources(context=context)
+            if target.platform.arch != platform.machine():
+                find_emulator(target.platform.arch, context=context)
         if target.model.gate == "full":
             from edgepack.recipes.wordnet import fetch_wordnet
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.options import common_options, complete_target, offline_option
 from edgepack.cli.output import print_json, print_rich
 
 if TYPE_CHECKING:
-    from edgepack.records import RuntimeKind
+    from edgepack.records import Levels, RuntimeKind
+
+levels_option = click.option(
+    "--levels",
+    type=click.Choice(["here", "all"]),
+    default="here",
+    show_default=True,
+    help="Kinds of processors to prove it for: this one and what it can pass for, or also what qemu can emulate.",
+)
 
 
 @click.group()
@@ -29,18 +38,22 @@ def runtime() -> None:
     help="As for `edgepack bundle`; several times for one runtime that serves them all.",
 )
 @click.option(
-    "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How the models are made small."
+    "-t",
+    "--target",
+    "target_name",
+    metavar="NAME",
+    shell_complete=complete_target,
+    help="Take platform, recipe and kind from a target, e.g. linux-arm64-min; without it the platform is x86-64.",
 )
+@click.option("-r", "--recipe", metavar="NAME", help="How the models are made small.  [default: int8]")
 @click.option(
     "--kind",
     type=click.Choice(["minimal", "minimal-extended", "full"]),
-    default="minimal",
-    show_default=True,
-    help="minimal: ORT format models; minimal-extended: those with saved optimisations too; full: .onnx too.",
+    help="minimal: ORT format models; minimal-extended: those with saved optimisations too; full: .onnx too.  "
+    "[default: minimal]",
 )
-@click.option(
-    "--glibc", default="2.28", show_default=True, metavar="VERSION", help="The device's oldest C library."
-)
+@click.option("--glibc", metavar="VERSION", help="The device's oldest C library.  [default: 2.28]")
+@levels_option
 @click.option(
     "-o",
     "--output",
@@ -54,32 +67,59 @@ def runtime() -> None:
 @common_options
 def lib(
     models: tuple[str, ...],
-    recipe: str,
-    kind: RuntimeKind,
-    glibc: str,
+    target_name: str | None,
+    recipe: str | None,
+    kind: RuntimeKind | None,
+    glibc: str | None,
+    levels: Levels,
     output: Path,
     offline: bool,
     as_json: bool,
 ) -> None:
     """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#."""
     from edgepack.console import Story
-    from edgepack.libraries import make_library
+    from edgepack.libraries import library_options, make_library
     from edgepack.plugins.context import host_context
-    from edgepack.records import Platform
 
-    platform = Platform(os="linux", arch="x86_64", glibc=glibc)
+    options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc)
     with host_context(story=Story(), offline=offline) as context:
-        made = make_library(
-            models or (None,), recipe=recipe, kind=kind, platform=platform, output=output, context=context
-        )
+        made = make_library(models or (None,), options=options, levels=levels, output=output, context=context)
     library = (output / "lib" / made.library.name).absolute()
     if as_json:
         size = library.stat().st_size
         print_json(
-            {"library": str(library), "bytes": size, "operators": len(made.provides), "kind": made.kind}
+            {
+                "library": str(library),
+                "bytes": size,
+                "operators": len(made.provides),
+                "kind": made.kind,
+                "toolchain": made.toolchain,
+                "proofs": [asdict(proof) for proof in made.proofs],
+            }
         )
     else:
         click.echo(f"export ORT_DYLIB_PATH={library}")
+
+
+@runtime.command()
+@click.argument("library", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path))
+@levels_option
+@offline_option
+@common_options
+def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bool) -> None:
+    """Run MODEL on a runtime LIBRARY and compare its vectors with the stock library's, for each kind of processor.
+
+    Exit code 12 when a kernel is missing or the vectors differ.
+    """
+    from edgepack.console import Story
+    from edgepack.libraries import prove_again
+    from edgepack.plugins.context import host_context
+    from edgepack.report.text import proof_table
+
+    with host_context(story=Story(), offline=offline) as context:
+        proofs = prove_again(library, model, levels=levels, context=context)
+    print_json([asdict(proof) for proof in proofs]) if as_json else print_rich(proof_table(proofs))
 
 
 @runtime.command()
@@ -140,8 +180,6 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     Knows what `edgepack runtime lib` made by the record beside it, and the library of a bundle that was made on
     this machine by the record in the cache; of others the sections only.
     """
-    from dataclasses import asdict
-
     from edgepack.errors import UsageError
     from edgepack.foundry.explain import explain, find_composition
     from edgepack.report.explain import render, render_why

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,6 +25,7 @@ class Package:
     suite: str
     kind: Literal["source", "deb"]
     name: str
+    """With ``:ARCH``, as Debian names architectures, for a binary package of another than this machine's."""
 
 
 def fetch_packages(packages: Iterable[Package], destination: Path, *, context: BuildContext) -> None:
@@ -44,7 +45,8 @@ def fetch_packages(packages: Iterable[Package], destination: Path, *, context: B
         by_suite[package.suite].append(package)
     destination.mkdir(parents=True, exist_ok=True)
     for suite, wanted in sorted(by_suite.items()):
-        options = _suite(suite, context=context)
+        foreign = {package.name.partition(":")[2] for package in wanted} - {""}
+        options = _suite(suite, foreign=sorted(foreign), context=context)
         for kind, command in (("source", ["source", "--download-only", "--tar-only"]), ("deb", ["download"])):
             names = sorted(package.name for package in wanted if package.kind == kind)
             if names:
@@ -59,17 +61,17 @@ def _get(arguments: list[str | Path], destination: Path, context: BuildContext) 
         context.note(f"apt-get: {error.message.splitlines()[-1]}")
 
 
-def _suite(suite: str, *, context: BuildContext) -> list[str | Path]:
+def _suite(suite: str, *, foreign: Sequence[str], context: BuildContext) -> list[str | Path]:
     """Options that make apt-get see this suite of the machine's own mirror, and nothing else."""
-    folder = context.work_dir / f"apt-{suite}"
+    folder = context.work_dir / "-".join(("apt", suite, *foreign))
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    arch = ARCHITECTURES.get(platform.machine(), "amd64")
+    architectures = [ARCHITECTURES.get(platform.machine(), "amd64"), *foreign]
     signed_by = f"Signed-By: {KEYRING}\n" if KEYRING.is_file() else ""
     listing = folder / "suite.sources"
     listing.write_text(
         f"Types: deb deb-src\nURIs: {_mirror(context)}\nSuites: {suite}\nComponents: main\n"
-        f"Architectures: {arch}\n{signed_by}"
+        f"Architectures: {' '.join(architectures)}\n{signed_by}"
     )
     options: list[str | Path] = [
         "-q",
@@ -81,6 +83,9 @@ def _suite(suite: str, *, context: BuildContext) -> list[str | Path]:
     options += ["-o", f"Dir::State::lists={folder / 'lists'}", "-o", f"Dir::Cache={folder / 'cache'}"]
     options += ["-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=3", "-o", "Acquire::http::Timeout=30"]
     options += ["-o", "Acquire::Languages=none", "-o", "Dir::State::status=/dev/null"]
+    if foreign:
+        # apt's own list of architectures, for this call only: dpkg's is the system's and stays.
+        options += [word for arch in architectures for word in ("-o", f"APT::Architectures::={arch}")]
     try:
         context.run(["apt-get", *options, "update", "--error-on=any"], log_file=_log(context))
     except ToolError as error:

@@ -83,7 +83,7 @@ def with_dispatch(archive: KernelArchive, reduction: Reduction, keep: Collection
     """The reduction with MLAS's table of kernels cut down to some entries, and to the device's instruction sets."""
     unit = _dispatch_unit(archive)
     source = source_of(archive, archive.units[unit]).read_text()
-    text = trim_dispatch(restrict_isa(source, reduction.isa), keep)
+    text = restrict_isa(trim_dispatch(source, keep), reduction.isa, archive.toolchain.arch)
     return replace(
         reduction, overrides={**reduction.overrides, unit: _replaced(archive, unit, DISPATCH, text)}
     )

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_LINE = re.compile(r"^\s*[0-9a-f]+\s+[0-9a-f]+\s+(?P<size>[0-9a-f]+)\s+\d+ (?P<depth> *)(?P<what>.*)$")
+_LINE = re.compile(
+    r"^\s*(?P<address>[0-9a-f]+)\s+[0-9a-f]+\s+(?P<size>[0-9a-f]+)\s+\d+ (?P<depth> *)(?P<what>.*)$"
+)
 _INPUT = re.compile(r"^(?P<file>.*):\((?P<section>[^()]*)\)$")
 
 
@@ -22,6 +24,8 @@ class Piece:
     section: str
     """Section of the object, e.g. ``.text._ZN11onnxruntime5Graph7ResolveEv``."""
     size: int
+    address: int = 0
+    """Where it is loaded, relative to the library."""
 
 
 def pieces(map_file: Path) -> Iterator[Piece]:
@@ -37,5 +41,9 @@ def pieces(map_file: Path) -> Iterator[Piece]:
                 output = match["what"]
             elif depth == 8 and (found := _INPUT.match(match["what"])):
                 yield Piece(
-                    output=output, file=found["file"], section=found["section"], size=int(match["size"], 16)
+                    output=output,
+                    file=found["file"],
+                    section=found["section"],
+                    size=int(match["size"], 16),
+                    address=int(match["address"], 16),
                 )

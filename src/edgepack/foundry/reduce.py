@@ -24,7 +24,8 @@ from edgepack.foundry.generate import (
     without_messages,
 )
 from edgepack.foundry.index import load_index
-from edgepack.foundry.isa import check_isa
+from edgepack.foundry.instructions import check_instructions, is_dispatched
+from edgepack.foundry.isa import check_isa, isa_levels, required_flags
 from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import SCHEMA, HostLibraries, host_libraries, link
 from edgepack.foundry.linkmap import pieces
@@ -56,7 +57,8 @@ def reduce_runtime(
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """
     needs = union([needs])
-    isa = check_isa(platform.isa, platform.arch)
+    check_isa(platform.isa, platform.arch)
+    isa = tuple(sorted(platform.isa))
     toolchain = choose(platform, glibc=glibc, context=context)
     features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
     archive = open_archive(
@@ -83,6 +85,8 @@ def reduce_runtime(
         provides=provided(needs),
         toolchain=toolchain.identity,
         licenses=tuple(sorted((folder / "licenses").iterdir())),
+        isa=isa_levels(isa, platform.arch),
+        requires=required_flags(isa, platform.arch),
     )
 
 
@@ -142,6 +146,8 @@ def _build(
     (folder / MAP).write_text(text)
     output.chmod(0o755)
     check_floor(output, archive.toolchain.glibc)
+    if archive.toolchain.family == "zig":
+        _check_instructions(archive, closure, output, folder / MAP)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     table, readers = dispatch_readers(archive, closure.units)
     composition = compose(
@@ -159,6 +165,22 @@ def _build(
     )
     write_composition(composition, folder / COMPOSITION)
     write_licenses(archive, closure.units, folder / "licenses")
+
+
+def _check_instructions(archive: KernelArchive, closure: Closure, library: Path, map_file: Path) -> None:
+    """Raises ``FloorError`` for code of other sets than every processor's where it is not one of MLAS's kernels."""
+    kernels = {name for name in closure.units if is_dispatched(archive.units[name])}
+    elsewhere: set[str] = set()
+    for name in closure.units:
+        if name not in kernels:
+            elsewhere |= closure.symbols[name].weak | closure.symbols[name].defines
+    check_instructions(
+        library,
+        [piece for piece in pieces(map_file) if piece.output == ".text"],
+        is_kernel=lambda piece: (
+            unit_of(piece.file) in kernels and piece.section.removeprefix(".text.") not in elsewhere
+        ),
+    )
 
 
 def _cut_down(

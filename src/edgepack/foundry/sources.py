@@ -240,7 +240,7 @@ def _part(name: str, table: Mapping[str, Any]) -> Part:
         version=table["version"],
         license=table["license"],
         upstream=table["upstream"],
-        archives=tuple(_archive(entry) for entry in table["archives"]),
+        archives=tuple(read_archive(entry) for entry in table["archives"]),
         license_files=tuple(table.get("license_files", ())),
         fetchcontent=table.get("fetchcontent"),
         patch=table.get("patch"),
@@ -257,11 +257,12 @@ def _tool(name: str, table: Mapping[str, Any]) -> HostTool:
         arch=table["arch"],
         program=table["program"],
         libraries=table["libraries"],
-        packages=tuple(_archive(entry) for entry in table["packages"]),
+        packages=tuple(read_archive(entry) for entry in table["packages"]),
     )
 
 
-def _archive(table: Mapping[str, Any]) -> Archive:
+def read_archive(table: Mapping[str, Any]) -> Archive:
+    """An archive as a data file names it."""
     debian = table.get("debian")
     package = None
     if debian and "source" in debian:

@@ -141,6 +141,10 @@ def cmake_compilers(toolchain: Toolchain, folder: Path) -> dict[str, str]:
         ranlib = _script(folder / "ranlib", [toolchain.program, "ranlib"])
         named = {"C_COMPILER": cc, "CXX_COMPILER": cxx, "ASM_COMPILER": cc, "AR": ar, "RANLIB": ranlib}
     variables = {f"CMAKE_{name}": value for name, value in named.items()}
+    if toolchain.family == "zig" and toolchain.arch == "aarch64":
+        # Upstream's check of the compiler does not get past `zig cc`, which has other words for -march; the compiler that
+        # is used knows both.
+        variables |= {"HAS_ARM64_BFLOAT16": "ON", "HAS_ARM64_FLOAT16": "ON"}
     if toolchain.arch != host.machine():
         variables |= {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": toolchain.arch}
     return variables

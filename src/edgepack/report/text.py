@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgepack.records import DownloadCost, PartSize, Report, Verification
+from edgepack.records import DownloadCost, LevelProof, PartSize, Report, Verification
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -22,6 +22,8 @@ def render(report: Report) -> Group:
 
     lines: list[Text | Table] = [_size_table(report), Text(archive_line(report)), _cost_table(report)]
     lines.append(Text(verification_line(report.verification), style=_STYLES[report.verification.status]))
+    if report.proofs:
+        lines.append(Text(proof_line(report.proofs)))
     lines += [Text(note, style="dim") for note in report.notes]
     return Group(*lines)
 
@@ -39,6 +41,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "archive_bytes": report.archive_bytes,
         "costs": [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in report.costs],
         "verification": asdict(report.verification),
+        "proofs": [asdict(proof) for proof in report.proofs],
         "notes": list(report.notes),
     }
 
@@ -64,6 +67,25 @@ def verification_line(verification: Verification) -> str:
         return f"not verified: {verification.reason}{measured}"
     mark = "✓" if verification.status == "passed" else f"✗ {verification.reason}"
     return f"{describe(verification)}  {mark}"
+
+
+def proof_line(proofs: Sequence[LevelProof]) -> str:
+    """With which processors' kernels the model ran right on the library, and with which that could not be tried."""
+    by: dict[str, list[str]] = {}
+    for proof in proofs:
+        by.setdefault(proof.by if proof.proved else f"not proved ({proof.reason})", []).append(proof.level)
+    return "kernels: " + "; ".join(f"{', '.join(levels)}: {who}" for who, levels in by.items())
+
+
+def proof_table(proofs: Sequence[LevelProof]) -> Table:
+    """The same as a table."""
+    table = titled_table("vectors against the stock library's", "kernels")
+    table.add_column("proved on")
+    table.add_column("least cosine", justify="right", no_wrap=True)
+    for proof in proofs:
+        cosine = f"{proof.min_cosine:.6f}" if proof.proved else ""
+        table.add_row(proof.level, proof.by if proof.proved else f"not proved: {proof.reason}", cosine)
+    return table
 
 
 def archive_line(report: Report) -> str:

@@ -82,8 +82,10 @@ def test_the_linker_s_map(tmp_path: Path) -> None:
         "           1020             1020       10    16         <internal>:(.plt)\n"
     )
     assert list(pieces(tmp_path / "map")) == [
-        Piece(output=".text", file="/a/objects/lib/x.cc.o", section=".text._ZN1fEv", size=0x20),
-        Piece(output=".text", file="<internal>", section=".plt", size=0x10),
+        Piece(
+            output=".text", file="/a/objects/lib/x.cc.o", section=".text._ZN1fEv", size=0x20, address=0x1000
+        ),
+        Piece(output=".text", file="<internal>", section=".plt", size=0x10, address=0x1020),
     ]
 
 
