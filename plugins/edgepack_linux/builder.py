@@ -81,6 +81,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: builder linux makes bundles for linux on {' and '.join(ARCHITECTURES)}, "
             f"not {target.platform.os} {target.platform.arch}"
         )
+    if target.platform.arch != platform.machine():
+        raise TargetError(
+            f"target {target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
+            hint=f"edgepack runtime lib --target {target.name} makes just the library",
+        )
     options = read_options(target, OPTIONS)
     if target.model.format == "onnx" and options["runtime"] != "full":
         raise TargetError(

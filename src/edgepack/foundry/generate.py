@@ -113,8 +113,10 @@ def without_messages(archive: KernelArchive, reduction: Reduction) -> Reduction:
     )
 
 
-def dispatch_read(archive: KernelArchive, live: Collection[str]) -> frozenset[str]:
-    """The entries of MLAS's table that these units read."""
+def dispatch_read(
+    archive: KernelArchive, live: Collection[str], sections: Collection[str] = ()
+) -> frozenset[str]:
+    """The entries of MLAS's table that these units read, of which these sections were linked."""
     unit = _dispatch_unit(archive)
     table = source_of(archive, archive.units[unit])
     source = table.read_text()
@@ -122,7 +124,14 @@ def dispatch_read(archive: KernelArchive, live: Collection[str]) -> frozenset[st
     texts = [path.read_text() for path in sorted(table.parent.rglob("*.h"))]
     readers = (name for name in live if name.startswith(MLAS) and name != unit)
     texts += [source_of(archive, archive.units[name]).read_text() for name in readers]
-    return frozenset(entries_read([*texts, trim_dispatch(source, ())], dispatch_entries(source)))
+    read = entries_read([*texts, trim_dispatch(source, ())], dispatch_entries(source))
+    told: Mapping[str, Sequence[str]] = archive.settings["link"]["readers"]
+    unread = {
+        entry
+        for entry, names in told.items()
+        if not any(name in section for name in names for section in sections)
+    }
+    return frozenset(read - unread)
 
 
 def dispatch_readers(archive: KernelArchive, units: Collection[str]) -> tuple[str, dict[str, frozenset[str]]]:

@@ -70,6 +70,7 @@ def reduce_runtime(
             "archive": archive.identity,
             "link": SCHEMA,
             "composition": "1",
+            "trims": repr(archive.settings["link"]),
             "isa": repr(isa),
             "operators": format_config(needs),
         },
@@ -214,7 +215,8 @@ def _link_trimmed(
     keep: frozenset[str] = frozenset()
     while True:
         closure = linked(with_dispatch(archive, reduction, keep))
-        read = keep | dispatch_read(archive, live_units(archive, map_file))
+        sections = {piece.section for piece in pieces(map_file) if f"/{MLAS}" in piece.file and piece.size}
+        read = keep | dispatch_read(archive, live_units(archive, map_file), sections)
         if read == keep:
             return closure
         keep = read
