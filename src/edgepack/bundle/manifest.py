@@ -81,6 +81,7 @@ def build_manifest(
             "version": runtime.version,
             "kind": runtime.kind,
             "toolchain": runtime.toolchain,
+            "requires": list(runtime.requires),
             "operators": operator_lines(runtime.provides),
         },
         "runner": {

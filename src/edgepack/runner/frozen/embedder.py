@@ -9,6 +9,7 @@ from array import array
 from .bundle import Bundle
 from .errors import RuntimeFailure, UsageError
 from .ort import OrtError, Session
+from .processor import require_processor
 from .shorten import Shortening
 from .tokens import Tokens
 
@@ -37,6 +38,7 @@ class Embedder:
         prefix: str | None = None,
         dimension: int | None = None,
     ) -> None:
+        require_processor(bundle)
         threads = threads or min(MAX_THREADS, available_cpus())
         self.threads = threads
         self._prefix = prefix_of(bundle, prefix) if prefix else ""
