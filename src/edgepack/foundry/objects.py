@@ -13,7 +13,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.foundry.elf import Symbols, symbols
-from edgepack.store import key_of, sha256_of, written_beside
+from edgepack.store import disk_errors, key_of, sha256_of, written_beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +35,21 @@ def compile_objects(
     """Make sure of every job's object; name → its symbols.
 
     An object that is there, undamaged and of the same identity is not compiled again. What a killed build was
-    working on is not mistaken for an object: objects are written beside and renamed, then recorded.
-    Raises ``ToolError`` for the first source that does not compile.
+    working on is not mistaken for an object: objects are written beside and renamed, then recorded. Only one process
+    at a time may be doing this for the same objects: hold the archive's lock.
+    Raises ``ToolError`` for the first source that does not compile, ``DiskFullError``.
     """
     wanted = list(jobs)
     found = {job.name: _recorded(job) for job in wanted}
     todo = [job for job in wanted if found[job.name] is None]
     done = {name: record for name, record in found.items() if record is not None}
     if todo:
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        with context.progress(label, len(todo), unit="files") as bar, ThreadPoolExecutor(_workers()) as pool:
+        with (
+            disk_errors(log_file),
+            context.progress(label, len(todo), unit="files") as bar,
+            ThreadPoolExecutor(_workers()) as pool,
+        ):
+            log_file.parent.mkdir(parents=True, exist_ok=True)
             running = {pool.submit(_compile, job, log_file, context): job for job in todo}
             for future in running:
                 future.add_done_callback(lambda _: bar.advance())
@@ -67,6 +72,8 @@ def _workers() -> int:
 
 
 def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
+    for left_by_a_killed_build in job.object.parent.glob(f".{job.object.name}*-*"):
+        left_by_a_killed_build.unlink(missing_ok=True)
     with written_beside(job.object) as beside:
         try:
             context.run([*_launcher(), *job.command, "-o", beside], log_file=log_file)

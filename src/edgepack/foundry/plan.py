@@ -135,10 +135,13 @@ def write_units(units: Mapping[str, Unit], path: Path) -> None:
 def load_units(path: Path) -> dict[str, Unit]:
     """A plan that was kept; ``OSError`` or ``ValueError`` when there is none or it is damaged."""
     table = json.loads(path.read_text())
-    return {
-        name: Unit(name=name, source=source, language=language, flags=tuple(flags))
-        for name, (source, language, flags) in table.items()
-    }
+    try:
+        return {
+            name: Unit(name=name, source=source, language=language, flags=tuple(flags))
+            for name, (source, language, flags) in table.items()
+        }
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no plan") from error
 
 
 def _unit(

@@ -97,15 +97,22 @@ def test_a_source_that_does_not_compile(jobs: list[Job], context: HostContext, t
     compile_objects(jobs, log_file=tmp_path / "log", context=context)
 
 
+@pytest.mark.parametrize("named", ["{launcher}", "{launcher};--with=this", "{launcher} --with=this"])
 def test_a_compiler_launcher_is_honoured(
-    jobs: list[Job], context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str, jobs: list[Job], context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As ccache and distcc want it: the compiler first, then ``-c SOURCE -o OBJECT``; a list as CMake writes lists."""
     launcher = tmp_path / "launcher"
-    launcher.write_text(f'#!/bin/sh\necho x >> {tmp_path}/launched\nexec "$@"\n')
+    launcher.write_text(
+        f'#!/bin/sh\ntest "$1" = --with=this && shift\necho "$@" >> {tmp_path}/launched\nexec "$@"\n'
+    )
     launcher.chmod(0o755)
-    monkeypatch.setenv("CMAKE_CXX_COMPILER_LAUNCHER", str(launcher))
+    monkeypatch.setenv("CMAKE_CXX_COMPILER_LAUNCHER", named.format(launcher=launcher))
     compile_objects(jobs, log_file=tmp_path / "log", context=context)
-    assert len((tmp_path / "launched").read_text().split()) == 3
+    lines = sorted(line.split() for line in (tmp_path / "launched").read_text().splitlines())
+    assert [words[:4] for words in lines] == [
+        [str(GCC), "-c", str(tmp_path / f"{name}.c"), "-o"] for name in sorted(SOURCES)
+    ]
 
 
 KILLED = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import io
 import json
@@ -15,24 +14,20 @@ from typing import Any
 
 import pytest
 import zstandard
+from tests.unit.foundry.small import GCC, VERSION, small_archive
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, DiskFullError, UsageError
 from edgepack.foundry import sources, travel
-from edgepack.foundry.archive import KernelArchive, archive_inputs, planned_file
-from edgepack.foundry.objects import Job, compile_objects
-from edgepack.foundry.plan import COMMANDS, CONFIGURED, Unit, build_settings, write_units
+from edgepack.foundry.archive import KernelArchive, compile_units
+from edgepack.foundry.plan import COMMANDS
 from edgepack.foundry.sources import Archive, Catalogue, HostTool, Part
-from edgepack.foundry.toolchain import Toolchain
 from edgepack.foundry.travel import MANIFEST, export_archive, import_archive
-from edgepack.foundry.tree import SourceTree, tree_inputs
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.store import Store, key_of
 
-GCC = shutil.which("gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
 
-VERSION = "1.21.0"
 CONTENT = {"onnxruntime.tar": b"the runtime's sources", "eigen.tar": b"its mathematics"}
 DIGESTS = {name.split(".")[0]: hashlib.sha256(data).hexdigest() for name, data in CONTENT.items()}
 UNITS = {"one": "int two(void); int one(void) { return two(); }", "two": "int two(void) { return 2; }"}
@@ -74,68 +69,19 @@ def contexts(tmp_path: Path) -> Iterator[tuple[HostContext, HostContext, HostCon
 
 def an_archive(context: HostContext) -> KernelArchive:
     """Configured, nothing compiled, its sources in the store."""
-    root = context.store.root
-    toolchain = Toolchain(family="gcc", version="12", arch="x86_64", glibc="2.28", program=Path(str(GCC)))
     for name, data in CONTENT.items():
-        place = root / "sources" / key_of({"sha256": hashlib.sha256(data).hexdigest()}) / name
+        digest = hashlib.sha256(data).hexdigest()
+        place = context.store.root / "sources" / key_of({"sha256": digest}) / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    tree_key = key_of(tree_inputs(DIGESTS))
-    tree = SourceTree(
-        folder=root / "source-tree" / tree_key, version=VERSION, key=tree_key, digests=DIGESTS, parts={}
-    )
-    inputs = archive_inputs(
-        version=VERSION, kind="minimal", features=(), tree_key=tree_key, toolchain=toolchain.identity
-    )
-    folder = context.store.folder("kernel-archive", inputs)
-    build = folder / "build"
-    (build / "onnx").mkdir(parents=True)
-    (build / "zig-cache").mkdir()
-    (build / "zig-cache/left.h").write_text("what compilers keep for themselves")
-    (build / CONFIGURED).write_text("")
-    (build / "config.h").write_text("#define ON 1\n")
-    (build / "onnx/onnx.pb.h").write_text("#pragma once\n")
-    command = {
-        "file": f"{tree.folder}/one.c",
-        "command": f"gcc -I{build}",
-        "output": "CMakeFiles/one.dir/one.o",
-    }
-    (build / COMMANDS).write_text(json.dumps([command]))
-    for name, text in UNITS.items():
-        (tree.folder / f"{name}.c").parent.mkdir(parents=True, exist_ok=True)
-        (tree.folder / f"{name}.c").write_text(text)
-    settings = build_settings(VERSION)
-    units = {
-        name: Unit(name=name, source=f"@TREE@/{name}.c", language="C", flags=("-I@BUILD@",)) for name in UNITS
-    }
-    write_units(units, planned_file(folder, settings))
-    return KernelArchive(
-        folder=folder,
-        key=key_of(inputs),
-        kind="minimal",
-        toolchain=toolchain,
-        tree=tree,
-        overlay=folder / "overlay/none",
-        units=units,
-        settings=settings,
-    )
+    return small_archive(context.store, sources=UNITS, digests=DIGESTS)
 
 
 def compiled(archive: KernelArchive, context: HostContext, *names: str) -> int:
     """Make sure of some objects; how many were compiled."""
-    log = archive.folder / "compile.log"
-    log.unlink(missing_ok=True)
-    jobs = [
-        Job(
-            name=name,
-            object=archive.folder / f"objects/{name}.o",
-            command=(str(GCC), "-c", str(archive.tree.folder / f"{name}.c")),
-            identity=f"{archive.key} {name}",
-        )
-        for name in names
-    ]
-    compile_objects(jobs, log_file=log, context=context)
-    return log.read_text().count("$ ") if log.exists() else 0
+    archive.log_file.unlink(missing_ok=True)
+    compile_units(archive, names, context=context)
+    return archive.log_file.read_text().count("$ ") if archive.log_file.exists() else 0
 
 
 @pytest.fixture
@@ -190,7 +136,6 @@ def test_what_was_imported_is_not_compiled_again(
     assert str(imported / "build") in commands and str(there.store.root / "source-tree") in commands
     assert str(here.store.root) not in commands and "@" not in commands
     assert (imported / "build/config.h").is_file() and not (imported / "build/zig-cache").exists()
-    shutil.rmtree(imported / "build")  # an_archive makes its own
     assert compiled(an_archive(there), there, "one", "two") == 0
     for name, data in CONTENT.items():
         assert next((there.store.root / "sources").glob(f"*/{name}")).read_bytes() == data
@@ -380,17 +325,7 @@ def test_a_full_disk_leaves_nothing(
         import_archive(exported, context=there)
     assert visible(there) == []
     monkeypatch.setattr(travel, "_add", full)
-    archive = dataclasses.replace(an_archive_again(here))
+    archive = an_archive(here)
     with pytest.raises(DiskFullError):
         export_archive(archive, tmp_path / "out/b", features=(), with_sources=False, context=here)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def an_archive_again(context: HostContext) -> KernelArchive:
-    folder = next((context.store.root / "kernel-archive").glob("[!.]*"))
-    objects = folder.with_name("kept")
-    (folder / "objects").rename(objects)
-    shutil.rmtree(folder)
-    archive = an_archive(context)
-    objects.rename(archive.folder / "objects")
-    return archive
