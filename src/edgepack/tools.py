@@ -104,6 +104,7 @@ INSTALL_HINTS = {
     "zig": _FOUNDRY,
     "gcc": "apt-get install gcc",
     "g++": "apt-get install g++",
+    "aarch64-linux-gnu-g++": "apt-get install crossbuild-essential-arm64",
     "objcopy": "apt-get install binutils",
     "objdump": "apt-get install binutils",
     "strip": "apt-get install binutils",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,9 +12,19 @@ import pytest
 from onnx import helper
 from tests.command import edgepack
 
+from edgepack.elf import architecture, glibc_floor, version_key
+from edgepack.errors import MissingToolError, ProofError
+from edgepack.foundry.archive import archive_inputs
+from edgepack.foundry.emulator import find_emulator
+from edgepack.foundry.levels import processor_flags
+from edgepack.foundry.prove import prove_file
+from edgepack.foundry.sources import VERSION
+from edgepack.foundry.toolchain import choose
+from edgepack.foundry.tree import source_tree
 from edgepack.models.ort_format import convert_to_ort
-from edgepack.records import Bundle
-from edgepack.store import default_root
+from edgepack.plugins.context import HostContext
+from edgepack.records import Bundle, Platform
+from edgepack.store import default_root, key_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -34,6 +45,10 @@ def library(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
     made = json.loads(done.stdout)
     assert made["library"] == str(folder / "lib" / "libonnxruntime.so.1.21.0")
     assert made["bytes"] < 2_000_000
+    here = [proof for proof in made["proofs"] if proof["by"] == "this processor"]
+    assert len(here) == 1 and here[0]["min_cosine"] > 0.999
+    if platform.machine() == "x86_64":
+        assert {"sse2"} <= {proof["level"] for proof in made["proofs"] if proof["proved"]}
     return folder
 
 
@@ -141,3 +156,64 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path, library: Path) -> None:
     assert done.returncode == 5
     done = edgepack("runtime", "lib", "-o", str(library), "--offline")
     assert done.returncode == 15
+
+
+@pytest.mark.skipif("avx2" not in processor_flags(), reason="this processor has no AVX2")
+def test_a_library_for_better_processors_says_so_on_others(
+    tmp_path: Path, tiny_model: Path, shared_context: HostContext
+) -> None:
+    target = tmp_path / "avx2.toml"
+    built_in = (Path(__file__).parents[2] / "targets" / "linux-x86-min.toml").read_text()
+    target.write_text(built_in.replace('arch = "x86_64"', 'arch = "x86_64"\nisa = ["avx2"]'))
+    folder = tmp_path / "onnxruntime"
+    done = edgepack(
+        "runtime", "lib", "-t", str(target), "-m", str(tiny_model), "-o", str(folder), "--offline", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert [proof["level"] for proof in json.loads(done.stdout)["proofs"]] == ["avx2"]
+    (model,) = folder.glob("*.ort")
+    with pytest.raises(ProofError, match=r"level sse2.*made for processors with avx2, which this one lacks"):
+        prove_file(model, folder / "lib" / "libonnxruntime.so", context=shared_context)
+
+
+def test_a_model_is_proved_on_a_library_that_is_out_there(library: Path) -> None:
+    model = next(library.glob("*.ort"))
+    built = library / "lib" / "libonnxruntime.so.1.21.0"
+    done = edgepack("runtime", "prove", str(built), str(model), "--json")
+    assert done.returncode == 0, done.stderr
+    assert any(proof["by"] == "this processor" for proof in json.loads(done.stdout))
+    done = edgepack("runtime", "prove", str(built), str(library / "none.ort"))
+    assert done.returncode == 2 and "there is no file" in done.stderr
+
+
+def compiled_for_arm64(context: HostContext) -> bool:
+    """Whether the cache has the objects: compiling them for a test would take a quarter of an hour."""
+    arm64 = Platform(os="linux", arch="aarch64", glibc="2.28")
+    toolchain = choose(arm64, context=context).identity
+    key = source_tree(VERSION, sources=None, context=context).key
+    inputs = archive_inputs(version=VERSION, kind="minimal", features=(), tree_key=key, toolchain=toolchain)
+    return (context.store.root / "kernel-archive" / key_of(inputs) / "objects").is_dir()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="arm64 is not foreign here")
+def test_arm64_is_cross_compiled_and_proved_under_an_emulator(
+    tmp_path: Path, shared_context: HostContext
+) -> None:
+    try:
+        find_emulator("aarch64", context=shared_context)
+    except MissingToolError as error:
+        pytest.skip(error.message)
+    if not compiled_for_arm64(shared_context):
+        pytest.skip("no objects for arm64 in the cache: edgepack runtime lib -t linux-arm64-min")
+    folder = tmp_path / "onnxruntime"
+    done = edgepack("runtime", "lib", "-t", "linux-arm64-min", "-o", str(folder), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert architecture(Path(made["library"])) == "aarch64"
+    assert [(proof["level"], proof["proved"]) for proof in made["proofs"]] == [
+        ("neon", True),
+        ("dotprod", True),
+        ("i8mm", True),
+    ]
+    assert all(proof["min_cosine"] > 0.999 for proof in made["proofs"])
+    assert version_key(glibc_floor(Path(made["library"])) or "0") <= (2, 28)

@@ -9,11 +9,12 @@ import pytest
 
 from edgepack.errors import MissingToolError, UsageError
 from edgepack.foundry.plan import build_settings, cmake_variables
-from edgepack.foundry.toolchain import choose, compiler
+from edgepack.foundry.toolchain import choose, cmake_compilers, compiler
 from edgepack.plugins.context import HostContext
 from edgepack.records import Platform
 
 LINUX = Platform(os="linux", arch="x86_64", glibc="2.28")
+ARM = Platform(os="linux", arch="aarch64", glibc="2.28")
 
 
 def without_zig(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +33,33 @@ def test_gcc_is_missing(context: HostContext, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match=r"g\+\+ is not installed"):
         choose(LINUX, context=context)
+
+
+def test_gcc_for_another_architecture(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDGEPACK_TOOLCHAIN", "gcc")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    program = tmp_path / "aarch64-linux-gnu-g++"
+    with pytest.raises(MissingToolError, match=r"aarch64-linux-gnu-g\+\+ is not installed") as caught:
+        choose(ARM, context=context)
+    assert "crossbuild-essential-arm64" in str(caught.value.hint)
+    program.write_text("#!/bin/sh\necho 12.2.0\n")
+    program.chmod(0o755)
+    found = choose(ARM, context=context)
+    assert found.identity == "gcc 12.2.0, aarch64-linux-gnu.2.28"
+    assert compiler(found, "C") == [str(tmp_path / "aarch64-linux-gnu-gcc")]
+    assert cmake_compilers(found, tmp_path)["CMAKE_SYSTEM_PROCESSOR"] == "aarch64"
+
+
+def test_zig_for_another_architecture(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    variables = cmake_compilers(choose(ARM, context=context), tmp_path)
+    assert variables["CMAKE_SYSTEM_NAME"] == "Linux" and variables["HAS_ARM64_BFLOAT16"] == "ON"
+    assert "-target aarch64-linux-gnu.2.28" in Path(variables["CMAKE_CXX_COMPILER"]).read_text()
 
 
 def test_a_toolchain_that_is_not_known(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
