@@ -57,15 +57,16 @@ def close(
     compile: Compile,
     search: Search,
     offered: Collection[str] = frozenset(),
+    expected: Collection[str] = (),
 ) -> Closure:
     """Compile until every symbol that is asked for is defined, or is nowhere to be found.
 
     ``roots`` are linked in any case, ``symbols`` are asked for from the start, ``offered`` is what the C library
-    defines. ``search`` is asked last: (symbols, units not compiled
-    yet) → units that may define them.
+    defines, ``expected`` will probably be asked for. ``search`` is asked last: (symbols, units not compiled yet) →
+    units that may define them.
     """
     known: dict[str, Symbols] = {}
-    foretold = {name for symbol in symbols for name in index.definers(symbol)}
+    foretold = {name for symbol in (*symbols, *expected) for name in index.definers(symbol)}
     want = (set(roots) | index.reach([*roots, *foretold])) & set(units)
     rounds = 0
     while True:
