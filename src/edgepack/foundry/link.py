@@ -19,6 +19,8 @@ OF_THE_LINKER = frozenset(
     {"__dso_handle", "__start___lcxx_override", "__stop___lcxx_override", "_GLOBAL_OFFSET_TABLE_"}
 )
 _EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
+_LOADER = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+_START = "Scrt1.o"
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
 
 
@@ -28,6 +30,15 @@ class HostLibraries:
 
     files: tuple[Path, ...]
     offered: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramStart:
+    """What runs before ``main``."""
+
+    object: Path
+    loader: str
+    """The dynamic loader's place on the device."""
 
 
 def host_libraries(toolchain: Toolchain, *, context: BuildContext) -> HostLibraries:
@@ -101,6 +112,61 @@ def link(
     context.run(command, log_file=log_file)
 
 
+def link_program(
+    objects: Sequence[Path],
+    output: Path,
+    *,
+    map_file: Path,
+    log_file: Path,
+    exports: Sequence[str],
+    start: ProgramStart,
+    toolchain: Toolchain,
+    libraries: HostLibraries,
+    unwinds: bool = False,
+    context: BuildContext,
+) -> None:
+    """Link a program, or with ``exports`` a shared library, stripped; write the linker's map. Raises ``ToolError``."""
+    flags = ["--gc-sections", "-O2", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z", "relro"]
+    flags += ["-z", "noexecstack", "--no-undefined", "-s", "-Map", str(map_file)]
+    if exports:
+        script = context.work_dir / f"exports-{key_of({'output': str(output)})[:12]}.map"
+        script.write_text(f"{{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
+        flags += ["-soname", output.name, "--version-script", str(script)]
+    if toolchain.family == "gcc":
+        kind = ["-shared", "-fPIC"] if exports else ["-pie"]
+        words = [str(toolchain.program), *kind, "-static-libstdc++", "-static-libgcc", "-o", str(output)]
+        words += [f"-Wl,{flag}" for flag in _joined(flags)]
+        command = [*words, *map(str, objects), "-lm", "-lpthread", "-ldl"]
+    else:
+        flags += [
+            "--icf=all",
+            *(["--eh-frame-hdr"] if unwinds else []),
+            *(["--pack-dyn-relocs=relr"] if _relr(toolchain) else []),
+        ]
+        kind = ["-shared"] if exports else ["-pie", "-dynamic-linker", start.loader, str(start.object)]
+        command = [str(toolchain.program), "ld.lld", "-m", _EMULATION[toolchain.arch], "-o", str(output)]
+        command += [*kind, *flags, *map(str, objects), "--as-needed", *map(str, libraries.files)]
+    context.run(command, log_file=log_file)
+
+
+def program_start(toolchain: Toolchain, *, context: BuildContext) -> ProgramStart:
+    """zig's start code for the floor's glibc, from the store; gcc brings its own."""
+    if toolchain.family == "gcc":
+        return ProgramStart(object=Path(), loader="")
+    folder = context.store.cached(
+        "libc-start",
+        {"toolchain": toolchain.identity, "schema": SCHEMA},
+        lambda made: _make_start(toolchain, made, context),
+    )
+    return ProgramStart(object=folder / _START, loader=_LOADER[toolchain.arch])
+
+
+def _make_start(toolchain: Toolchain, folder: Path, context: BuildContext) -> None:
+    """Have zig link an empty program, and keep what it began it with."""
+    words = _zig_links(toolchain, "build-exe", ["-fPIE"], "int main(void) { return 0; }\n", context)
+    shutil.copyfile(next(word for word in words if word.endswith(f"/{_START}")), folder / _START)
+
+
 def _with_gcc(toolchain: Toolchain, objects: Sequence[Path], output: Path, flags: Sequence[str]) -> list[str]:
     words = [
         str(toolchain.program),
@@ -133,32 +199,40 @@ def _relr(toolchain: Toolchain) -> bool:
 
 def _make_stubs(toolchain: Toolchain, folder: Path, context: BuildContext) -> None:
     """Have zig link an empty library, and keep what it linked it against."""
-    work = context.work_dir / "stubs"
+    text = "int edgepack_empty(void) { return 0; }\n"
+    words = _zig_links(toolchain, "build-lib", ["-dynamic"], text, context)
+    for name in (*_STUBS, "libc_nonshared.a", "libcompiler_rt.a"):
+        path = next(word for word in words if word.endswith(f"/{name}"))
+        shutil.copyfile(path, folder / name)
+    runtime = folder / "libcompiler_rt.a"
+    runtime.write_bytes(_without_string_functions(runtime.read_bytes()))
+
+
+def _zig_links(
+    toolchain: Toolchain, action: str, flags: Sequence[str], text: str, context: BuildContext
+) -> list[str]:
+    """The words of the link that zig makes of a C source."""
+    work = context.work_dir / f"zig-{action}"
     work.mkdir(exist_ok=True)
-    (work / "empty.c").write_text("int edgepack_empty(void) { return 0; }\n")
+    (work / "empty.c").write_text(text)
     target = f"{toolchain.arch}-linux-gnu.{toolchain.glibc}"
     command: list[str | Path] = [
         toolchain.program,
-        "build-lib",
-        "-dynamic",
+        action,
+        *flags,
         "-target",
         target,
         "-OReleaseSmall",
         "-lc",
     ]
-    log = work / "stubs.log"
+    log = work / "link.log"
     context.run(
         [*command, "--name", "empty", "empty.c", "--verbose-link"],
         cwd=work,
         env=zig_environment(work / "cache"),
         log_file=log,
     )
-    words = log.read_text().split()
-    for name in (*_STUBS, "libc_nonshared.a", "libcompiler_rt.a"):
-        path = next(word for word in words if word.endswith(f"/{name}"))
-        shutil.copyfile(path, folder / name)
-    runtime = folder / "libcompiler_rt.a"
-    runtime.write_bytes(_without_string_functions(runtime.read_bytes()))
+    return log.read_text().split()
 
 
 def _without_string_functions(archive: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,15 +116,13 @@ def provided(needs: Operators) -> Operators:
 def _build(
     archive: KernelArchive, needs: Operators, isa: tuple[str, ...], folder: Path, context: BuildContext
 ) -> None:
-    reduction = replace(generate(archive, needs), isa=isa)
     exports = (archive.tree.onnxruntime / API_SYMBOLS).read_text().split()
     libraries = host_libraries(archive.toolchain, context=context)
     output = folder / library_name()
 
-    def linked(changed: Reduction) -> Closure:
-        closure = find_closure(archive, changed, exports, libraries, context)
+    def link_library(closure: Closure, objects: Sequence[Path]) -> None:
         link(
-            [changed.object_of(archive, name) for name in closure.units],
+            objects,
             output,
             map_file=folder / MAP,
             log_file=archive.folder / "link.log",
@@ -135,13 +133,17 @@ def _build(
             unwinds=UNWINDER in closure.units,
             context=context,
         )
-        return closure
 
-    if archive.toolchain.family == "zig":
-        reduction = _cut_down(archive, reduction, exports, libraries, context)
-        closure = _link_trimmed(archive, reduction, folder / MAP, linked)
-    else:
-        closure = linked(reduction)
+    reduction, closure = link_reduced(
+        archive,
+        needs,
+        exports,
+        link_library,
+        isa=isa,
+        map_file=folder / MAP,
+        libraries=libraries,
+        context=context,
+    )
     # The map names folders of this machine; what explains a library needs the objects' names only.
     text = (folder / MAP).read_text().replace(f"{archive.folder}/objects/", "")
     (folder / MAP).write_text(text)
@@ -182,6 +184,34 @@ def _check_instructions(archive: KernelArchive, closure: Closure, library: Path,
             unit_of(piece.file) in kernels and piece.section.removeprefix(".text.") not in elsewhere
         ),
     )
+
+
+def link_reduced(
+    archive: KernelArchive,
+    needs: Operators,
+    asked: Collection[str],
+    link_objects: Callable[[Closure, Sequence[Path]], None],
+    *,
+    isa: tuple[str, ...] = (),
+    map_file: Path,
+    libraries: HostLibraries,
+    context: BuildContext,
+) -> tuple[Reduction, Closure]:
+    """Have the kernels of ``needs`` and all that defines the symbols ``asked`` linked, with no more than they need.
+
+    ``link_objects`` may be called several times; it writes ``map_file``, and the last call's result is the one that counts.
+    """
+    reduction = replace(generate(archive, needs), isa=isa)
+
+    def linked(changed: Reduction) -> Closure:
+        closure = find_closure(archive, changed, asked, libraries, context)
+        link_objects(closure, [changed.object_of(archive, name) for name in closure.units])
+        return closure
+
+    if archive.toolchain.family == "zig":
+        reduction = _cut_down(archive, reduction, asked, libraries, context)
+        return reduction, _link_trimmed(archive, reduction, map_file, linked)
+    return reduction, linked(reduction)
 
 
 def _cut_down(
