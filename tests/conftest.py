@@ -17,6 +17,7 @@ from tests.command import edgepack
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption("--fuzz", default="10000", help="how many strange texts a tokenizer is tried on")
 
 
 @pytest.fixture
@@ -48,12 +49,28 @@ def minilm(shared_context: HostContext) -> ModelSource:
 
 
 @pytest.fixture(scope="session")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def bundle(frozen_bundle: Bundle) -> Bundle:
     """The real bundle, made by the real command from what is in the cache."""
+    return frozen_bundle
+
+
+@pytest.fixture(scope="session")
+def frozen_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """With the runner that is frozen with PyInstaller."""
+    return made_bundle(tmp_path_factory.mktemp("dist"), "--set", "runner=pyinstaller")
+
+
+@pytest.fixture(scope="session")
+def native_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The same with the native runner."""
+    return made_bundle(tmp_path_factory.mktemp("native-dist"), "--set", "runner=native")
+
+
+def made_bundle(output: Path, *options: str) -> Bundle:
     from edgepack.bundle.manifest import open_bundle
 
-    output = tmp_path_factory.mktemp("dist")
-    done = edgepack("bundle", "--target", "linux-x86-min", "--output", str(output), "--offline", "--json")
+    command = ("bundle", "--target", "linux-x86-min", "--output", str(output), "--offline", "--json")
+    done = edgepack(*command, *options)
     assert done.returncode == 0, done.stderr
     made = open_bundle(Path(json.loads(done.stdout)["directory"]))
     return Bundle(

@@ -24,6 +24,7 @@ from edgepack.api import (
     TargetError,
     embed_with_program,
     freeze_runner,
+    link_native_runner,
     prepare_model,
     prove,
     read_options,
@@ -32,6 +33,7 @@ from edgepack.api import (
 
 ARCHITECTURES = ("x86_64", "aarch64")
 OPTIONS: OptionTable = {
+    "runner": ("pyinstaller", "native"),
     "runtime": ("minimal", "minimal-extended", "full"),
     "prove": ("here", "all"),
     "runtime_glibc": None,
@@ -49,6 +51,7 @@ class LinuxBuilder:
     levels: Levels
     runtime_glibc: str | None
     sources: Path | None
+    runner: str = "pyinstaller"
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return prepare_model(source, options=self.target.model, context=self.context)
@@ -65,6 +68,15 @@ class LinuxBuilder:
         return prove(model, artifact, levels=self.levels, context=self.context)
 
     def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+        if self.runner == "native":
+            return link_native_runner(
+                model,
+                platform=self.target.platform,
+                kind=self.runtime,
+                glibc=self.runtime_glibc,
+                sources=self.sources,
+                context=self.context,
+            )
         return freeze_runner(context=self.context)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -81,12 +93,12 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: builder linux makes bundles for linux on {' and '.join(ARCHITECTURES)}, "
             f"not {target.platform.os} {target.platform.arch}"
         )
-    if target.platform.arch != platform.machine():
+    options = read_options(target, OPTIONS)
+    if target.platform.arch != platform.machine() and options["runner"] == "pyinstaller":
         raise TargetError(
             f"target {target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
-            hint=f"edgepack runtime lib --target {target.name} makes just the library",
+            hint=f"edgepack runtime lib --target {target.name} makes just the library; --set runner=native makes a bundle",
         )
-    options = read_options(target, OPTIONS)
     if target.model.format == "onnx" and options["runtime"] != "full":
         raise TargetError(
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",
@@ -99,4 +111,5 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         levels=options["prove"],
         runtime_glibc=options["runtime_glibc"],
         sources=Path(options["sources"]) if options["sources"] else None,
+        runner=options["runner"],
     )

@@ -80,6 +80,7 @@ __all__ = [
     "freeze_runner",
     "hookimpl",
     "is_installed",
+    "link_native_runner",
     "prepare_model",
     "prove",
     "read_options",
@@ -133,6 +134,27 @@ def freeze_runner(*, context: BuildContext) -> RunnerArtifact:
     from edgepack.runner.freeze import freeze_runner
 
     return freeze_runner(context=context)
+
+
+def link_native_runner(
+    model: PreparedModel,
+    *,
+    platform: Platform,
+    kind: RuntimeKind = "minimal",
+    sources: Path | None = None,
+    glibc: str | None = None,
+    context: BuildContext,
+) -> RunnerArtifact:
+    """The ``embed`` program in C++ with the model's operator kernels linked in, and the model's tokenizer compiled.
+
+    A kind of runner for one model, without Python: much smaller, quick to start, and for any architecture that a runtime
+    can be made for. Raises ``UnsupportedModelError`` for a tokenizer with a component that it does not have.
+    """
+    from edgepack.runner.native.build import link_native_runner
+
+    return link_native_runner(
+        model, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context
+    )
 
 
 def embed_with_program(

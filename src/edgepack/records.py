@@ -218,6 +218,10 @@ class RunnerArtifact:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Component → version of what is frozen in, e.g. ``{"python": "3.11.7"}``."""
     licenses: tuple[Path, ...] = ()
+    tokenizer: Path | None = None
+    """The tokenizer as the program wants it, in the place of tokenizer.json."""
+    holds_runtime: bool = False
+    """Whether the runtime is linked into the program: the bundle then has no library."""
 
 
 @dataclass(frozen=True, kw_only=True)

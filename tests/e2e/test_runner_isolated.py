@@ -84,6 +84,13 @@ def bare_root(root: Path) -> None:
                 target.chmod(0o755)
 
 
+@pytest.fixture(scope="module", params=["frozen_bundle", "native_bundle"])
+def bundle(request: pytest.FixtureRequest) -> Bundle:
+    """The real bundle with each of the two runners."""
+    made: Bundle = request.getfixturevalue(request.param)
+    return made
+
+
 @pytest.fixture(scope="module")
 def device(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Device:
     root = tmp_path_factory.mktemp("device")

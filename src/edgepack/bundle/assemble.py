@@ -17,6 +17,7 @@ from edgepack.bundle.manifest import (
     build_manifest,
     file_entry,
     model_path,
+    tokenizer_path,
     write_manifest,
 )
 from edgepack.bundle.notices import write_notices
@@ -43,14 +44,14 @@ def assemble(
     """
     with disk_errors(folder):
         _lay_runner(runner, folder)
-        _lay_model(model, folder)
-        for library in (runtime.library, *runtime.companions):
+        _lay_model(model, runner, folder)
+        for library in () if runner.holds_runtime else (runtime.library, *runtime.companions):
             _copy(library, folder / "lib" / library.name)
         write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
         _settle_modes(folder)
         require_platform(folder, target.platform)
         files = [
-            file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model))
+            file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model, runner))
             for path in sorted(folder.rglob("*"))
             if path.is_symlink() or path.is_file()
         ]
@@ -61,13 +62,16 @@ def assemble(
     return Bundle(directory=folder, manifest=manifest)
 
 
-def _lay_model(model: PreparedModel, folder: Path) -> None:
+def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
     """The model, its tokenizer, and golden vectors: those of the shipped file, by the stock onnxruntime package."""
     from edgepack.models.reference import embed_with_onnxruntime
     from edgepack.models.tokenizer import minimal_json
 
     _copy(model.file, folder / model_path(model))
-    (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
+    if runner.tokenizer is None:
+        (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
+    else:
+        _copy(runner.tokenizer, folder / tokenizer_path(runner))
     vectors = embed_with_onnxruntime(model.file, model.source, golden.TEXTS)
     (folder / GOLDEN).write_bytes(golden.golden_json(vectors.tolist()))
 
@@ -107,7 +111,11 @@ def _settle_modes(folder: Path) -> None:
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
-def _part_of(path: str, model: PreparedModel) -> Part:
-    named: dict[str, Part] = {model_path(model): "model", TOKENIZER: "tokenizer", GOLDEN: "golden"}
+def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> Part:
+    named: dict[str, Part] = {
+        model_path(model): "model",
+        tokenizer_path(runner): "tokenizer",
+        GOLDEN: "golden",
+    }
     folders: dict[str, Part] = {"lib": "runtime", LICENSES: "licenses"}
     return named.get(path) or folders.get(path.partition("/")[0]) or "runner"

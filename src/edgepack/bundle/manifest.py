@@ -61,6 +61,11 @@ def model_path(model: PreparedModel) -> str:
     return f"model/model{model.file.suffix}"
 
 
+def tokenizer_path(runner: RunnerArtifact) -> str:
+    """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
+    return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
+
+
 def build_manifest(
     *,
     target: Target,
@@ -75,9 +80,10 @@ def build_manifest(
         "name": bundle_name(model.source, target),
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
-        "model": _model_section(model),
+        "model": _model_section(model, runner),
         "runtime": {
-            "library": f"lib/{runtime.library.name}",
+            # Where the runtime is linked into the program, that is the file that holds it.
+            "library": runner.program if runner.holds_runtime else f"lib/{runtime.library.name}",
             "version": runtime.version,
             "kind": runtime.kind,
             "toolchain": runtime.toolchain,
@@ -112,7 +118,7 @@ def _target_section(target: Target) -> dict[str, Any]:
     }
 
 
-def _model_section(model: PreparedModel) -> dict[str, Any]:
+def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, Any]:
     source = model.source
     return {
         "name": source.name,
@@ -122,7 +128,7 @@ def _model_section(model: PreparedModel) -> dict[str, Any]:
         "precision": model.precision,
         "format": model.format,
         "file": model_path(model),
-        "tokenizer": TOKENIZER,
+        "tokenizer": tokenizer_path(runner),
         "inputs": list(model.inputs),
         "output": model.output,
         "dimension": source.dimension,

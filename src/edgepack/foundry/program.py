@@ -10,13 +10,14 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.foundry.archive import KernelArchive, open_archive
 from edgepack.foundry.closure import Closure
+from edgepack.foundry.cxxruntime import UNWINDER
 from edgepack.foundry.elf import check_floor
 from edgepack.foundry.isa import check_isa
 from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import host_libraries, link_program, program_start
 from edgepack.foundry.objects import Job, compile_objects, identity_of
 from edgepack.foundry.operators import format_config, union
-from edgepack.foundry.reduce import MAP, UNWINDER, link_reduced
+from edgepack.foundry.reduce import MAP, link_reduced
 from edgepack.foundry.toolchain import choose, compiler
 from edgepack.records import Operators, Platform, RuntimeKind
 from edgepack.store import written_beside

@@ -58,11 +58,12 @@ def write_manifest(folder: Path, *, library: str, batch_dependent: bool = False)
         for file in digest_tree(folder)
         if file.path != "manifest.json"
     ]
-    manifest = {**sample_manifest(library, batch_dependent), "files": files}
+    tokenizer = next((folder / "model").glob("tokenizer.*")).name
+    manifest = {**sample_manifest(library, batch_dependent, f"model/{tokenizer}"), "files": files}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 
-def sample_manifest(library: str, batch_dependent: bool) -> dict[str, Any]:
+def sample_manifest(library: str, batch_dependent: bool, tokenizer: str) -> dict[str, Any]:
     platform = {"os": "linux", "arch": "x86_64", "glibc": None}
     return {
         "schema": 1,
@@ -77,7 +78,7 @@ def sample_manifest(library: str, batch_dependent: bool) -> dict[str, Any]:
             "precision": "fp32",
             "format": "onnx",
             "file": "model/model.onnx",
-            "tokenizer": "model/tokenizer.json",
+            "tokenizer": tokenizer,
             "inputs": ["input_ids", "attention_mask"],
             "output": "sentence_embedding",
             "dimension": DIMENSION,

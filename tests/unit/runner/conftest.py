@@ -1,15 +1,18 @@
-"""The program of the bundle, unfrozen, on a tiny real model."""
+"""The programs of bundles on a tiny real model: the one that is frozen, unfrozen, and the native one."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.native import compile_program
 
+from edgepack.runner.native.compile_tokenizer import compile_tokenizer
 from edgepack.runner.sample import write_golden, write_manifest, write_sample
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -24,17 +27,49 @@ def run_program(
     bundle: Path, *arguments: str | bytes, input: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the program for a bundle folder as a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", START, bundle, *arguments], input=input, capture_output=True, check=False
-    )
+    return subprocess.run([*command_of(bundle), *arguments], input=input, capture_output=True, check=False)
+
+
+def command_of(bundle: Path) -> list[str]:
+    """How a sample bundle's program is started."""
+    native = bundle / "embed"
+    return [str(native)] if native.exists() else [sys.executable, "-c", START, str(bundle)]
+
+
+@pytest.fixture(scope="session", params=["frozen", "native"])
+def sample(request: pytest.FixtureRequest) -> Path:
+    """A sound sample bundle for each of the two programs; not to be changed."""
+    folder: Path = request.getfixturevalue(f"{request.param}_sample")
+    return folder
 
 
 @pytest.fixture(scope="session")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound sample bundle; not to be changed."""
+def frozen_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sample bundle for the program in Python."""
     folder = tmp_path_factory.mktemp("sample") / "bundle"
     folder.mkdir()
     write_sample(folder)
+    return with_golden(folder)
+
+
+@pytest.fixture(scope="session")
+def native_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sample bundle for the native program, which lies in it."""
+    folder = tmp_path_factory.mktemp("native")
+    program = compile_program(folder / "embed")
+    bundle = folder / "bundle"
+    bundle.mkdir()
+    write_sample(bundle)
+    document = bundle / "model/tokenizer.json"
+    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text()))
+    document.unlink()
+    shutil.copy(program, bundle)
+    return with_golden(bundle)
+
+
+def with_golden(folder: Path) -> Path:
+    """The bundle with the vectors that its own program makes."""
+    write_manifest(folder, library=library_of(folder))
     texts = ("a cat", "the kitten sat", "")
     done = run_program(folder, *texts)
     vectors = [record["embedding"] for record in json.loads(done.stdout)]
@@ -65,13 +100,18 @@ def copy(sample: Path, tmp_path: Path) -> Path:
         if source.parent.name == "lib":
             target.symlink_to(source)
         else:
-            target.write_bytes(source.read_bytes())
+            shutil.copy(source, target)
     return folder
 
 
 def library_of(folder: Path) -> str:
     """Path of the library within a bundle folder."""
     return next((folder / "lib").iterdir()).relative_to(folder).as_posix()
+
+
+def tokenizer_of(folder: Path) -> str:
+    """Path of the tokenizer within a bundle folder."""
+    return next((folder / "model").glob("tokenizer.*")).relative_to(folder).as_posix()
 
 
 def vectors_of(output: bytes) -> list[list[float]]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import complaint, library_of, run_program
+from .conftest import complaint, library_of, run_program, tokenizer_of
 from .test_program import replace
 
-FILES = ("model/model.onnx", "model/tokenizer.json", "LIBRARY")
+FILES: Mapping[str, Callable[[Path], str]] = {
+    "model": lambda folder: "model/model.onnx",
+    "tokenizer": tokenizer_of,
+    "library": library_of,
+}
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(copy: Path, name: str) -> None:
-    name = library_of(copy) if name == "LIBRARY" else name
+    name = FILES[name](copy)
     (copy / name).unlink()
     done = run_program(copy, "a cat")
     assert done.returncode == 4
@@ -26,7 +30,7 @@ def test_a_missing_file_is_named(copy: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_cut_short_is_named(copy: Path, name: str) -> None:
-    name = library_of(copy) if name == "LIBRARY" else name
+    name = FILES[name](copy)
     (copy / name).unlink()
     (copy / name).write_bytes(b"short")
     done = run_program(copy, "a cat")
@@ -52,10 +56,10 @@ def test_a_library_that_is_none_is_said_to_be_so(copy: Path) -> None:
 
 
 def test_a_tokenizer_that_is_none_is_named(copy: Path) -> None:
-    replace(copy, "model/tokenizer.json", b'{"version": "1.0"}')
+    replace(copy, tokenizer_of(copy), b'{"version": "1.0"}')
     done = run_program(copy, "a cat")
     assert done.returncode == 4
-    assert "model/tokenizer.json is damaged" in complaint(done)[0]
+    assert f"{tokenizer_of(copy)} is damaged" in complaint(done)[0]
 
 
 def test_a_missing_manifest_is_named(copy: Path) -> None:

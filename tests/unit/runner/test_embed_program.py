@@ -20,6 +20,11 @@ from edgepack.runner.embed_program import embed_with_program
 from .conftest import START, run_program, vectors_of
 
 
+@pytest.fixture(scope="session")
+def sample(frozen_sample: Path) -> Path:
+    return frozen_sample
+
+
 def bundle_of(folder: Path, script: str | None = None) -> Bundle:
     """A bundle whose program is the unfrozen one, or a script."""
     path = os.pathsep.join(filter(None, sys.path))

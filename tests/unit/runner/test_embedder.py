@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,17 @@ def test_rows_are_padded_to_the_longest_and_masked() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_the_batch_does_not_move_a_vector(sample: Path, batch_size: int) -> None:
+def test_the_batch_does_not_move_a_vector(frozen_sample: Path, batch_size: int) -> None:
     texts = ["a cat sat on the mat", "mat", "", "the kitten", "a a a"]
-    embedder = Embedder(Bundle(str(sample)), batch_size=batch_size)
+    embedder = Embedder(Bundle(str(frozen_sample)), batch_size=batch_size)
     alone = [embedder.embed([text])[0] for text in texts]
     for together, single in zip(embedder.embed(texts), alone, strict=True):
         assert list(together) == pytest.approx(list(single), abs=1e-6)
 
 
-def test_a_batch_dependent_model_gets_one_text_at_a_time(copy: Path) -> None:
+def test_a_batch_dependent_model_gets_one_text_at_a_time(frozen_sample: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "bundle"
+    shutil.copytree(frozen_sample, copy)
     assert Embedder(Bundle(str(copy))).batch_size > 1
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["model"]["batch_dependent"] = True
@@ -46,18 +49,18 @@ def test_a_batch_dependent_model_gets_one_text_at_a_time(copy: Path) -> None:
     assert Embedder(Bundle(str(copy)), batch_size=3).batch_size == 3
 
 
-def test_texts_are_truncated_to_the_length_of_the_manifest(sample: Path) -> None:
-    embedder = Embedder(Bundle(str(sample)))
+def test_texts_are_truncated_to_the_length_of_the_manifest(frozen_sample: Path) -> None:
+    embedder = Embedder(Bundle(str(frozen_sample)))
     # Six tokens, two of them special: four words count.
     first, same, other = embedder.embed(["a cat sat on", "a cat sat on mat mat", "a cat sat mat"])
     assert first == same
     assert first != other
 
 
-def test_the_tokenizers_own_padding_and_truncation_do_not_count(sample: Path, tmp_path: Path) -> None:
+def test_the_tokenizers_own_padding_and_truncation_do_not_count(frozen_sample: Path, tmp_path: Path) -> None:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(sample / "model/tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(frozen_sample / "model/tokenizer.json"))
     tokenizer.enable_padding(length=20, pad_id=5)
     tokenizer.enable_truncation(max_length=3)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
@@ -69,8 +72,8 @@ def test_the_tokenizers_own_padding_and_truncation_do_not_count(sample: Path, tm
     assert tokens.pad_id == 5
 
 
-def test_a_tokenizer_without_special_tokens_still_gives_one(sample: Path, tmp_path: Path) -> None:
-    said = json.loads((sample / "model/tokenizer.json").read_text())
+def test_a_tokenizer_without_special_tokens_still_gives_one(frozen_sample: Path, tmp_path: Path) -> None:
+    said = json.loads((frozen_sample / "model/tokenizer.json").read_text())
     said["post_processor"] = None
     (tmp_path / "tokenizer.json").write_text(json.dumps(said))
     tokens = Tokens(str(tmp_path / "tokenizer.json"), max_length=6, threads=1)

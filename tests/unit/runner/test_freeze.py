@@ -40,12 +40,14 @@ def frozen(store: Store) -> RunnerArtifact:
 
 
 @pytest.fixture(scope="module")
-def bundle(frozen: RunnerArtifact, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def bundle(
+    frozen: RunnerArtifact, frozen_sample: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """The sample bundle with the frozen program in it, in a folder with an awkward name."""
     folder = tmp_path_factory.mktemp("bündle with spaces") / "b"
-    shutil.copytree(sample, folder)
+    shutil.copytree(frozen_sample, folder)
     shutil.copytree(frozen.directory, folder, dirs_exist_ok=True, symlinks=True)
-    golden = json.loads((sample / "golden.json").read_text())
+    golden = json.loads((frozen_sample / "golden.json").read_text())
     write_golden(folder, dict(zip(golden["texts"], golden["vectors"], strict=True)))
     write_manifest(folder, library=library_of(folder))
     yield folder

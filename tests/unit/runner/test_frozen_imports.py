@@ -37,14 +37,21 @@ def test_the_binding_imports_nothing_of_its_folder() -> None:
     assert "from ." not in (SOURCES / "ort.py").read_text()
 
 
-def test_the_version_loads_neither_model_nor_tokenizer(sample: Path) -> None:
+def test_the_version_loads_neither_model_nor_tokenizer(frozen_sample: Path) -> None:
     script = (
         "import sys; from edgepack.runner.frozen.cli import main; main(['--version'], sys.argv[1])\n"
         "print([name for name in ('ctypes', 'tokenizers', 'typing', 'pathlib', 'dataclasses') if name in sys.modules])"
     )
     path = str(SOURCES.parents[2])
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {path!r})\n{script}", sample],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {path!r})\n{script}",
+            frozen_sample,
+        ],
         capture_output=True,
         encoding="utf-8",
         check=True,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from .conftest import START, Run, complaint, vectors_of
+from .conftest import Run, command_of, complaint, vectors_of
 
 
 def test_arguments_and_lines_and_a_file_give_the_same(run: Run, tmp_path: Path) -> None:
@@ -67,16 +66,14 @@ def test_a_terminal_without_text_is_an_error(sample: Path) -> None:
     import pty
 
     _, terminal = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", START, sample], stdin=terminal, capture_output=True, check=False
-    )
+    done = subprocess.run(command_of(sample), stdin=terminal, capture_output=True, check=False)
     assert done.returncode == 2
     assert "no text" in complaint(done)[0]
 
 
 def test_a_closed_standard_input_is_an_error(sample: Path) -> None:
     done = subprocess.run(
-        ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-c", START, str(sample)],
+        ["sh", "-c", 'exec "$0" "$@" <&-', *command_of(sample)],
         capture_output=True,
         check=False,
     )
@@ -164,9 +161,7 @@ def test_a_folder_as_input_is_named(run: Run, tmp_path: Path) -> None:
 
 
 def test_answers_come_while_the_input_is_open(sample: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", START, sample], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as program:
+    with subprocess.Popen(command_of(sample), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdin is not None
         assert program.stdout is not None
         for text in ("a cat", "mat"):

@@ -19,7 +19,7 @@ from edgepack.runner.frozen.numbers import json_fields, packed
 from edgepack.runner.frozen.read import Record
 from edgepack.runner.frozen.write import writer_for
 
-from .conftest import START, Run, complaint, vectors_of
+from .conftest import Run, command_of, complaint, vectors_of
 
 TEXTS = ("a cat", "the kitten sat", "mat")
 LINES = "".join(f"{text}\n" for text in TEXTS).encode()
@@ -68,14 +68,14 @@ def test_npy_of_unknown_length_on_a_pipe_is_refused(run: Run) -> None:
 
 def test_npy_onto_a_redirected_standard_output(sample: Path, tmp_path: Path) -> None:
     with (tmp_path / "out.npy").open("wb") as stream:
-        command = [sys.executable, "-c", START, str(sample), "--out=npy"]
+        command = [*command_of(sample), "--out=npy"]
         subprocess.run(command, input=LINES, stdout=stream, check=True)
     assert np.load(tmp_path / "out.npy").shape == (3, 8)
 
 
 def test_npy_onto_an_appended_output_is_refused(sample: Path, tmp_path: Path) -> None:
     with (tmp_path / "out.npy").open("ab") as stream:
-        command = [sys.executable, "-c", START, str(sample), "--out=npy"]
+        command = [*command_of(sample), "--out=npy"]
         done = subprocess.run(command, input=LINES, stdout=stream, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert "wound back" in complaint(done)[0]
@@ -133,7 +133,7 @@ def test_an_output_that_cannot_be_made_is_named(run: Run) -> None:
 @pytest.mark.parametrize("arguments", [("a cat",), ("--help",), ("--info",), ("--similarity", "a", "b")])
 def test_a_full_disk_is_an_error(sample: Path, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-c", START, str(sample), *arguments]
+        command = [*command_of(sample), *arguments]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 7
     assert "No space left" in complaint(done)[0]
@@ -148,7 +148,7 @@ def test_a_device_is_written_in_place(run: Run) -> None:
 
 def test_a_closed_standard_output_is_an_error(sample: Path) -> None:
     done = subprocess.run(
-        ["sh", "-c", 'exec "$0" "$@" >&-', sys.executable, "-c", START, str(sample), "a cat"],
+        ["sh", "-c", 'exec "$0" "$@" >&-', *command_of(sample), "a cat"],
         stderr=subprocess.PIPE,
         check=False,
     )
@@ -158,7 +158,7 @@ def test_a_closed_standard_output_is_an_error(sample: Path) -> None:
 
 def test_a_reader_that_goes_away_ends_it_without_a_word(sample: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", START, sample],
+        command_of(sample),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -179,7 +179,7 @@ def test_a_signal_ends_it_quietly_and_leaves_no_half_file(
     sample: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     output = tmp_path / "out.jsonl"
-    command = [sys.executable, "-c", START, str(sample), "--output", str(output)]
+    command = [*command_of(sample), "--output", str(output)]
     # What runs the tests in the background may have had them ignore an interrupt.
     heeding = partial(signal.signal, number, signal.SIG_DFL)
     with subprocess.Popen(
@@ -197,7 +197,7 @@ def test_a_signal_ends_it_quietly_and_leaves_no_half_file(
 
 
 def test_what_was_ignored_at_the_start_stays_ignored(sample: Path) -> None:
-    command = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, "-c", START, str(sample)]
+    command = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', *command_of(sample)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdin and program.stdout
         program.stdin.write(b"a cat\n")
@@ -311,7 +311,7 @@ def on_a_terminal(sample: Path, *texts: str, columns: int) -> str:
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    subprocess.run([sys.executable, "-c", START, sample, *texts], stdout=theirs, check=True)
+    subprocess.run([*command_of(sample), *texts], stdout=theirs, check=True)
     os.close(theirs)
     shown = b""
     try:

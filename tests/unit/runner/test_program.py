@@ -7,15 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Run, complaint, run_program, vectors_of
+from .conftest import Run, complaint, run_program, tokenizer_of, vectors_of
 
-GOLDEN = Path(__file__).with_name("help.txt")
+GOLDEN = {
+    "frozen": Path(__file__).with_name("help.txt"),
+    "native": Path(__file__).with_name("help-native.txt"),
+}
 
 
-def test_help_is_what_the_golden_file_says(run: Run) -> None:
+def test_help_is_what_the_golden_file_says(run: Run, sample: Path, update_golden: bool) -> None:
     done = run("--help")
     assert done.returncode == 0
-    assert done.stdout.decode() == GOLDEN.read_text()
+    golden = GOLDEN["native" if (sample / "embed").exists() else "frozen"]
+    if update_golden:
+        golden.write_bytes(done.stdout)
+    assert done.stdout.decode() == golden.read_text()
+
+
+def test_the_native_program_says_that_it_has_no_server(native_sample: Path) -> None:
+    done = run_program(native_sample, "serve")
+    assert done.returncode == 2
+    assert "no server" in complaint(done)[0]
+    assert json.loads(run_program(native_sample, "--", "serve").stdout)[0]["text"] == "serve"
 
 
 def test_version_names_the_bundle(run: Run) -> None:
@@ -70,11 +83,11 @@ def test_the_self_test_fails_on_vectors_that_are_not_numbers(copy: Path) -> None
 
 
 def test_the_self_test_reads_every_file(copy: Path) -> None:
-    path = copy / "model/tokenizer.json"
-    path.write_bytes(path.read_bytes().replace(b"kitten", b"kitteN"))
+    path = copy / tokenizer_of(copy)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
     done = run_program(copy, "--self-test")
     assert done.returncode == 4
-    assert "model/tokenizer.json is damaged" in complaint(done)[0]
+    assert f"{tokenizer_of(copy)} is damaged" in complaint(done)[0]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"texts": [], "vectors": [], "tolerance": 1}'])

@@ -18,8 +18,8 @@ GOOD = request("/v1/embeddings", {"input": "a cat"})
 
 
 @pytest.fixture(scope="module")
-def server(sample: Path) -> Iterator[Running]:
-    with running(sample, "--max-body", "100000", "--timeout", "1") as made:
+def server(frozen_sample: Path) -> Iterator[Running]:
+    with running(frozen_sample, "--max-body", "100000", "--timeout", "1") as made:
         yield made
 
 
@@ -142,8 +142,8 @@ def test_a_request_that_trickles_is_given_up_in_the_same_time(server: Running) -
         assert sent < len(GOOD)
 
 
-def test_a_client_that_does_not_read_is_given_up(sample: Path) -> None:
-    with running(sample, "--timeout", "1") as server, server.connect() as connection:
+def test_a_client_that_does_not_read_is_given_up(frozen_sample: Path) -> None:
+    with running(frozen_sample, "--timeout", "1") as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         large = request("/v1/embeddings", {"input": ["a cat"] * 2000})
         with pytest.raises(ConnectionError):
@@ -153,8 +153,8 @@ def test_a_client_that_does_not_read_is_given_up(sample: Path) -> None:
             time.sleep(0.05)
 
 
-def test_a_thousand_connections(sample: Path) -> None:
-    with running(sample) as server, ExitStack() as stack:
+def test_a_thousand_connections(frozen_sample: Path) -> None:
+    with running(frozen_sample) as server, ExitStack() as stack:
         allow_files(3000)
         connections = [stack.enter_context(server.connect()) for _ in range(1000)]
         # Idle ones are in nobody's way.
@@ -172,8 +172,8 @@ def test_a_thousand_connections(sample: Path) -> None:
         assert all(read_answer(connection).status == 200 for connection in connections)
 
 
-def test_too_many_connections_are_told_so(sample: Path) -> None:
-    with running(sample, "--max-connections", "3") as server, ExitStack() as stack:
+def test_too_many_connections_are_told_so(frozen_sample: Path) -> None:
+    with running(frozen_sample, "--max-connections", "3") as server, ExitStack() as stack:
         held = [stack.enter_context(server.connect()) for _ in range(3)]
         for connection in held:
             connection.sendall(GOOD)

@@ -1,0 +1,101 @@
+"""What the real tokenizer does to every code point, found by asking it.
+
+Rules about characters depend on the Unicode version of the library that trained and tested the model, so none is
+written down here: each is read off the library's own answers.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tokenizers.normalizers import Normalizer
+
+LIMIT = 0x110000
+SURROGATES = range(0xD800, 0xE000)
+CHUNK = 2048
+BAR = "|"
+# Two marks that are neither dropped with the accents nor in canonical order: classes 216 and 9.
+HIGH, LOW = "\U0001d165", "\u1b44"
+
+Normalize = Callable[[str], str]
+
+
+def code_points() -> list[int]:
+    return [point for point in range(LIMIT) if point not in SURROGATES]
+
+
+def answers(normalize: Normalize, texts: Sequence[str]) -> list[str]:
+    """What becomes of each text; many are asked about at once, with bars between them."""
+    found: list[str] = []
+    for start in range(0, len(texts), CHUNK):
+        chunk = texts[start : start + CHUNK]
+        parts = normalize(BAR + BAR.join(chunk) + BAR).split(BAR)
+        whole = len(parts) == len(chunk) + 2 and parts[0] == parts[-1] == ""
+        found += parts[1:-1] if whole else [normalize(text) for text in chunk]
+    return found
+
+
+def reorders(normalize: Normalize) -> bool:
+    """Whether marks are brought into canonical order."""
+    return normalize(HIGH + LOW) == LOW + HIGH
+
+
+def barriers(normalize: Normalize, points: Sequence[int]) -> set[int]:
+    """Of code points that vanish, those that nevertheless keep the marks around them from changing places."""
+    asked = answers(normalize, [HIGH + chr(point) + LOW for point in points])
+    return {point for point, answer in zip(points, asked, strict=True) if answer == HIGH + LOW}
+
+
+@cache
+def mark_orders() -> dict[int, int]:
+    """Code point → a number that orders marks as their canonical combining classes do; starters are left out."""
+    from tokenizers import normalizers
+
+    nfd = normalizers.NFD().normalize_str
+    classes = {unicodedata.combining(chr(point)): chr(point) for point in reversed(code_points())}
+    ordered = [classes[number] for number in sorted(classes) if number]
+    texts = [chr(point) for point in code_points()]
+    marks = [text for text, made in zip(texts, answers(nfd, texts), strict=True) if made == text]
+    lowest, highest = ordered[0], ordered[-1]
+    before = answers(nfd, [mark + lowest for mark in marks])
+    after = answers(nfd, [highest + mark for mark in marks])
+    found = {}
+    for mark, first, second in zip(marks, before, after, strict=True):
+        if first != mark + lowest or second != highest + mark:
+            found[ord(mark)] = 1 + sum(nfd(mark + other) != mark + other for other in ordered)
+    return found
+
+
+def piece_kinds(pre_tokenizer: Any) -> bytearray:
+    """For each code point what a pre-tokenizer does to it between letters.
+
+    0: nothing, 1: takes it out and parts what is around it, 2: makes it a piece of its own.
+    """
+    kinds = bytearray(LIMIT)
+    points = code_points()
+    for start in range(0, len(points), CHUNK):
+        chunk = points[start : start + CHUNK]
+        text = "a" + "a".join(map(chr, chunk)) + "a"
+        spans = [span for _, span in pre_tokenizer.pre_tokenize_str(text)]
+        alone = {first for first, end in spans if end == first + 1}
+        inside = bytearray(len(text))
+        for first, end in spans:
+            inside[first:end] = b"\1" * (end - first)
+        for index, point in enumerate(chunk):
+            place = 2 * index + 1
+            if not inside[place]:
+                kinds[point] = 1
+            elif place in alone:
+                kinds[point] = 2
+    return kinds
+
+
+def normal_forms(normalizer: Normalizer) -> dict[int, str]:
+    """Code point → what the normalizer makes of it, for those that it changes."""
+    points = code_points()
+    made = answers(normalizer.normalize_str, [chr(point) for point in points])
+    return {point: text for point, text in zip(points, made, strict=True) if text != chr(point)}

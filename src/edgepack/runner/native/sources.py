@@ -1,0 +1,54 @@
+"""The C++ sources of the native program, as they are compiled: those that come with edgepack, and what is generated."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+TOOL = ("tokens_main.cc",)
+"""The tokenizer as a program of its own, which only tests use."""
+LOADED = ("ort_loaded.cc",)
+"""For a runtime in a shared library of its own."""
+LINKED = ("ort_linked.cc",)
+"""For a runtime in the same file."""
+PROGRAM = ("main.cc",)
+LIBRARY = ("library.cc",)
+NO_SERVER = 'This is the native program: it has everything but "embed serve".\n'
+
+
+def source_files(*, without: tuple[str, ...] = ()) -> dict[str, str]:
+    """Name → text of the sources and headers."""
+    folder = files("edgepack.runner.native") / "csrc"
+    named = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    return {
+        name: text
+        for name, text in sorted(named.items())
+        if name.endswith((".cc", ".h")) and name not in without
+    }
+
+
+def program_sources() -> dict[str, str]:
+    """The program with the runtime linked in."""
+    return {**source_files(without=(*TOOL, *LOADED, *LIBRARY)), "help.h": help_header()}
+
+
+def loading_sources() -> dict[str, str]:
+    """The program that loads the runtime library which the manifest names."""
+    return {**source_files(without=(*TOOL, *LINKED, *LIBRARY)), "help.h": help_header()}
+
+
+def help_header() -> str:
+    """The frozen program's own help, so that there is one command line and one text about it."""
+    text = native_help()
+    # A compiler need not take string literals of more than 64 kB, and takes adjacent ones as one.
+    lines = "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
+    return f"// Generated.\nnamespace embed {{\ninline constexpr const char *HELP =\n{lines};\n}}\n"
+
+
+def native_help() -> str:
+    """The frozen program's help without its server, which the native program does not have."""
+    from edgepack.runner.frozen.options import parser
+
+    lines = parser("embed").format_help().splitlines(keepends=True)
+    shown = (line for line in lines if "server" not in line)
+    return "".join(NO_SERVER if '"embed serve" answers' in line else line for line in shown)

@@ -1,0 +1,116 @@
+"""The bundle with the native runner: one program with the runtime inside."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.command import edgepack
+
+from edgepack.elf import glibc_floor
+from edgepack.records import Bundle
+from edgepack.store import sha256_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+
+
+def embed(bundle: Bundle, *arguments: str | bytes, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([bundle.program, *arguments], input=input, capture_output=True, env={}, check=False)
+
+
+def test_it_is_small_and_needs_no_library(native_bundle: Bundle) -> None:
+    assert not (native_bundle.directory / "lib").exists()
+    assert (
+        native_bundle.manifest["runtime"]["library"] == native_bundle.manifest["runner"]["program"] == "embed"
+    )
+    assert native_bundle.program.stat().st_size < 1_500_000
+    assert native_bundle.archive is not None
+    assert native_bundle.archive.stat().st_size < 22_000_000
+    floor = glibc_floor(native_bundle.program)
+    assert floor is not None
+    assert tuple(map(int, floor.split("."))) <= (2, 28)
+
+
+def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_bundle: Bundle) -> None:
+    texts = (Path(__file__).parents[2] / "src/edgepack/bundle/data/texts.txt").read_bytes()
+    for arguments in (("--out", "raw"), ("--out", "jsonl"), ("--out", "jsonl", "--dtype", "int8")):
+        native = embed(native_bundle, *arguments, input=texts)
+        frozen = embed(frozen_bundle, *arguments, input=texts)
+        assert native.returncode == frozen.returncode == 0
+        assert native.stdout == frozen.stdout
+
+
+def test_it_tests_itself_and_is_verified_again(native_bundle: Bundle) -> None:
+    assert embed(native_bundle, "--self-test").returncode == 0
+    done = edgepack("verify", str(native_bundle.archive), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "passed"
+    report = json.loads(edgepack("report", str(native_bundle.directory), "--json").stdout)
+    assert {part["name"] for part in report["parts"]} >= {"model", "runner", "tokenizer"}
+
+
+def test_the_same_inputs_give_the_same_bytes(native_bundle: Bundle, tmp_path: Path) -> None:
+    done = edgepack(
+        *("bundle", "-t", "linux-x86-min", "--set", "runner=native", "-o", str(tmp_path), "--offline"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert native_bundle.archive is not None
+    assert sha256_of(tmp_path / native_bundle.archive.name) == sha256_of(native_bundle.archive)
+
+
+def test_a_damaged_model_is_an_error_and_not_a_crash(native_bundle: Bundle, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", native_bundle.directory, copy], check=True)
+    model = copy / "model/model.ort"
+    content = bytearray(model.read_bytes())
+    content[:4096] = bytes(4096)
+    model.chmod(0o644)
+    model.write_bytes(content)
+    done = subprocess.run([copy / "embed", "a cat"], capture_output=True, env={}, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith(b"error: ")
+    assert subprocess.run([copy / "embed", "--self-test"], capture_output=True, check=False).returncode == 4
+
+
+def test_memory_stays_flat_and_a_long_line_is_a_text(native_bundle: Bundle) -> None:
+    def peak(lines: bytes) -> int:
+        with subprocess.Popen(
+            [native_bundle.program, "--out", "raw", "--max-length", "8"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as program:
+            out, _ = program.communicate(lines)
+            assert len(out) == 384 * 4 * lines.count(b"\n")
+        return resident(native_bundle, lines)
+
+    def resident(bundle: Bundle, lines: bytes) -> int:
+        reader, writer = os.pipe()
+        child = os.posix_spawn(
+            bundle.program,
+            [str(bundle.program), "--out", "raw", "--max-length", "8", "--output", "/dev/null"],
+            {},
+            file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), (os.POSIX_SPAWN_CLOSE, writer)],
+        )
+        os.close(reader)
+        with os.fdopen(writer, "wb") as stream:
+            stream.write(lines)
+        _, status, usage = os.wait4(child, 0)
+        assert status == 0
+        return usage.ru_maxrss
+
+    few = peak(b"a cat\n" * 200)
+    assert peak(b"a cat\n" * 3000) < few * 1.1
+    # Ten megabytes in one line: what is read of it, and nothing else, is added.
+    assert resident(native_bundle, b"word " * 2_000_000 + b"\n") < few + 60_000
+
+
+def test_bytes_of_any_kind_are_texts(native_bundle: Bundle) -> None:
+    noise = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(200))
+    done = embed(native_bundle, "--out", "jsonl", "--max-length", "16", input=noise)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == noise.count(b"\n") + 1
+    assert all(len(json.loads(line)["embedding"]) == 384 for line in done.stdout.splitlines())

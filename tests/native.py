@@ -1,0 +1,58 @@
+"""The native program's sources, compiled with whatever compiler is here, as one file: that takes seconds."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgepack.runner.native.sources import loading_sources, source_files
+
+TOKENIZER = ("table.cc", "normalizer.cc", "tokenizer.cc", "wordpiece.cc", "tokens_main.cc")
+FLAGS = ("-std=c++17", "-Wall", "-fno-exceptions", "-fno-rtti")
+
+
+def compiler() -> list[str]:
+    if found := shutil.which("g++") or shutil.which("clang++"):
+        return [found]
+    return [sys.executable, "-m", "ziglang", "c++"]
+
+
+def compile_together(
+    sources: Mapping[str, str], program: Path, *flags: str, named: tuple[str, ...] | None = None
+) -> Path:
+    """Compile all ``*.cc``, or those ``named``, into one program."""
+    folder = program.with_name(program.name + "-sources")
+    folder.mkdir(parents=True)
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    units = named or tuple(name for name in sources if name.endswith(".cc"))
+    together = folder / "together.cc"
+    together.write_text("".join(f'#include "{name}"\n' for name in units))
+    command = [
+        *compiler(),
+        *FLAGS,
+        *flags,
+        f"-I{folder}",
+        "-o",
+        str(program),
+        str(together),
+        "-ldl",
+        "-lpthread",
+    ]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning:" not in done.stderr, done.stderr
+    return program
+
+
+def compile_program(program: Path) -> Path:
+    """``embed`` with the runtime in a library of its own."""
+    return compile_together(loading_sources(), program, "-O0")
+
+
+def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
+    """The tokenizer by itself: ``PROGRAM TABLE MAX_LENGTH``, binary texts in, ids out."""
+    return compile_together(source_files(), program, *(flags or ("-O1",)), named=TOKENIZER)

@@ -1,0 +1,81 @@
+"""The native tokenizer beside Hugging Face's, on the same texts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from edgepack.runner.native.compile_tokenizer import compile_tokenizer
+from tests.strange_texts import strange_texts
+
+CHUNK = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A text, the ids that it should have, and those that it got."""
+
+    text: str
+    expected: list[int]
+    found: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A tokenizer.json at work in both tokenizers, cutting at ``max_length``."""
+
+    reference: Tokenizer
+    tool: Path
+    table: Path
+    max_length: int
+
+    def mismatches(self, texts: Iterable[str]) -> Iterator[Mismatch]:
+        source = iter(texts)
+        while chunk := list(itertools.islice(source, CHUNK)):
+            encodings = self.reference.encode_batch_fast(chunk)
+            for text, encoding, (ids, types) in zip(chunk, encodings, self.native(chunk), strict=True):
+                # The program gives a text of no tokens one of padding.
+                if encoding.ids and (ids, types) != (encoding.ids, encoding.type_ids):
+                    yield Mismatch(text=text, expected=encoding.ids, found=ids)
+
+    def native(self, texts: list[str]) -> Iterator[tuple[list[int], list[int]]]:
+        raw = [text.encode() for text in texts]
+        done = subprocess.run(
+            [self.tool, self.table, str(self.max_length)],
+            input=b"".join(struct.pack("<I", len(each)) + each for each in raw),
+            capture_output=True,
+            check=True,
+        )
+        numbers = memoryview(done.stdout).cast("I")
+        at = 0
+        while at < len(numbers):
+            count = numbers[at]
+            yield (
+                numbers[at + 1 : at + 1 + count].tolist(),
+                numbers[at + 1 + count : at + 1 + 2 * count].tolist(),
+            )
+            at += 1 + 2 * count
+
+    def texts(self, count: int, *, seed: int) -> Iterator[str]:
+        """Strange texts, with words of this vocabulary and its special tokens in them."""
+        shown = (word.replace("##", "").replace("▁", " ") for word in sorted(self.reference.get_vocab()))
+        words = [word for word in shown if word]
+        words += (files("edgepack.bundle") / "data/texts.txt").read_text(encoding="utf-8").split()
+        added = json.loads(self.reference.to_str())["added_tokens"]
+        return strange_texts(count, seed=seed, words=words, specials=[token["content"] for token in added])
+
+
+def pair_of(document: str, tool: Path, table: Path, *, max_length: int = 128) -> Pair:
+    """Compile a tokenizer.json (without truncation and padding) into ``table``."""
+    table.write_bytes(compile_tokenizer(document))
+    reference = Tokenizer.from_str(document)
+    reference.enable_truncation(max_length)
+    return Pair(reference=reference, tool=tool, table=table, max_length=max_length)
