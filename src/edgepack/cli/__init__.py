@@ -41,7 +41,7 @@ for command in (
     runtimes.runtime,
 ):
     cli.add_command(command)
-for command in (archives.export_command, archives.import_command):
+for command in (archives.export_command, archives.import_command, archives.index_command):
     runtimes.runtime.add_command(command)
 
 

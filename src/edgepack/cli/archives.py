@@ -94,6 +94,35 @@ def export_command(
         click.echo(output)
 
 
+@click.command("index", hidden=True)
+@_archive_options
+@click.argument("file", type=click.Path(path_type=Path))
+@offline_option
+@common_options
+def index_command(
+    kind: RuntimeKind, arch: str, glibc: str, with_ml: bool, file: Path, offline: bool, as_json: bool
+) -> None:
+    """Write the symbol index that edgepack ships for a kind, from what has been compiled here; for its maintainers."""
+    from edgepack.console import Story
+    from edgepack.foundry.archive import open_archive
+    from edgepack.foundry.full import make_index
+    from edgepack.foundry.toolchain import choose
+    from edgepack.plugins.context import host_context
+    from edgepack.records import Platform
+    from edgepack.store import written_beside
+
+    with host_context(story=Story(), offline=offline) as context:
+        toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
+        features = ("ml",) if with_ml else ()
+        archive = open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
+        with written_beside(file) as beside:
+            beside.write_bytes(make_index(archive))
+    if as_json:
+        print_json({"file": str(file.absolute()), "bytes": file.stat().st_size})
+    else:
+        click.echo(file)
+
+
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options

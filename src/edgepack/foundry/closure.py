@@ -67,7 +67,7 @@ def close(
     """
     known: dict[str, Symbols] = {}
     foretold = {name for symbol in (*symbols, *expected) for name in index.definers(symbol)}
-    want = (set(roots) | index.reach([*roots, *foretold])) & set(units)
+    want = (set(roots) | index.reach(foretold)) & set(units)
     rounds = 0
     while True:
         if want:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 
 from edgepack.context import BuildContext
-from edgepack.foundry.archive import KernelArchive, compile_units, open_archive
+from edgepack.foundry.archive import KernelArchive, compile_units
 from edgepack.foundry.elf import Symbols
+from edgepack.foundry.generate import PROVIDERS
 from edgepack.foundry.index import dump_index
+from edgepack.foundry.objects import recorded_symbols
 from edgepack.foundry.reduce import API_SYMBOLS
-from edgepack.foundry.toolchain import choose
-from edgepack.records import Platform, RuntimeKind
 
 BATCH = 16
-
-
-def complete_archive(
-    *,
-    platform: Platform,
-    kind: RuntimeKind = "minimal",
-    features: Sequence[str] = (),
-    sources: Path | None = None,
-    glibc: str | None = None,
-    context: BuildContext,
-) -> KernelArchive:
-    """The kernel archive with every object that any reduced runtime may ask for; most of an hour on two processors."""
-    toolchain = choose(platform, glibc=glibc, context=context)
-    archive = open_archive(
-        kind=kind, toolchain=toolchain, features=features, sources=sources, context=context
-    )
-    compile_everything(archive, context=context)
-    return archive
 
 
 def compile_everything(archive: KernelArchive, *, context: BuildContext) -> Mapping[str, Symbols]:
@@ -46,7 +28,19 @@ def compile_everything(archive: KernelArchive, *, context: BuildContext) -> Mapp
     return found
 
 
-def make_index(archive: KernelArchive, *, context: BuildContext) -> bytes:
-    """The symbol index of a release and kind, as it is shipped in ``data/symbols-VERSION-KIND.json.zst``."""
+def make_index(archive: KernelArchive) -> bytes:
+    """The symbol index as it is shipped in ``data/symbols-VERSION-KIND.json.zst``, of what the archive holds.
+
+    A unit that was compiled only in a special form counts as that: an index predicts, it need not be exact.
+    """
     exports = (archive.tree.onnxruntime / API_SYMBOLS).read_text().split()
-    return dump_index(compile_everything(archive, context=context), exports=exports)
+    # What the registrations of every operator ask for says nothing of one model's.
+    silent = {PROVIDERS + source for source in archive.settings["units"]["registrations"]}
+    known: dict[str, Symbols] = {}
+    for name in archive.units:
+        place = archive.folder / "objects" / name
+        forms = [place.with_name(f"{place.name}.o"), *sorted(place.parent.glob(f"{place.name}.*.o"))]
+        found = next((symbols for form in forms if (symbols := recorded_symbols(form))), None)
+        if found:
+            known[name] = replace(found, needs=frozenset()) if name in silent else found
+    return dump_index(known, exports=exports)

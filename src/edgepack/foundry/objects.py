@@ -94,10 +94,18 @@ def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
 
 
 def _recorded(job: Job) -> Symbols | None:
-    """The symbols of an object that is sound, else nothing."""
+    """The symbols of an object that is sound and that job's, else nothing."""
     record = sound_record(job.object)
-    if record is None or record["identity"] != job.identity:
-        return None
+    return _symbols_of(record) if record is not None and record["identity"] == job.identity else None
+
+
+def recorded_symbols(object: Path) -> Symbols | None:
+    """The symbols of an object that is sound, whatever it was compiled for, else nothing."""
+    record = sound_record(object)
+    return None if record is None else _symbols_of(record)
+
+
+def _symbols_of(record: Mapping[str, Any]) -> Symbols | None:
     try:
         return Symbols(
             defines=frozenset(record["defines"]),
