@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,6 +18,7 @@ from edgepack.foundry.operators import (
     types_by_operator,
     union,
 )
+from edgepack.foundry.registrations import TypeFilter
 from edgepack.records import Operator, Operators
 
 UPSTREAM = """\
@@ -230,3 +232,81 @@ def test_the_operators_of_a_real_ort_model(tmp_path: Path) -> None:
         kernel("Cast", 13, '{"inputs":{"0":["int64_t"]},"outputs":{"0":["float"]}}'),
         kernel("Softmax", 13, '{"inputs":{"0":["float"]}}'),
     )
+
+
+def upstreams_reading(text: str, folder: Path) -> tuple[dict[str, dict[int, set[str]]], TypeFilter]:
+    """(domain → opset → operators, type filter) as ONNX Runtime's own build reads a config."""
+    from onnxruntime.tools.reduced_build_config_parser import parse_config as parse
+
+    (folder / "ops.config").write_text(text)
+    required, types = parse(str(folder / "ops.config"), enable_type_reduction=True)
+    return {
+        domain: {since: set(names) for since, names in rows.items()} for domain, rows in required.items()
+    }, types
+
+
+def test_upstream_reads_what_is_written_here(tmp_path: Path) -> None:
+    once = (
+        'ai.onnx;13;Cast{"inputs":{"0":["float"]}}\nai.onnx;13;Add,Cast{"inputs":{"0":["bool"]}}\n' + UPSTREAM
+    )
+    for text in (UPSTREAM, once, "!globally_allowed_types;float,int64_t\nai.onnx;13;Add,Gemm\n"):
+        found = parse_config(text)
+        required, _ = upstreams_reading(format_config(found), tmp_path)
+        assert {
+            (domain, since, name)
+            for domain, rows in required.items()
+            for since, names in rows.items()
+            for name in names
+        } == {(one.domain, one.since, one.name) for one in found.kernels}
+
+
+def test_upstream_keeps_all_types_of_what_was_merged_here_and_loses_them_otherwise(tmp_path: Path) -> None:
+    """microsoft/onnxruntime#16742: two models' configs, one after the other."""
+    first = 'ai.onnx;14;Relu{"inputs":{"0":["float"]}}\n'
+    second = 'ai.onnx;14;Relu{"inputs":{"0":["int8_t"]}}\n'
+
+    def kept(text: str) -> set[str]:
+        _, types = upstreams_reading(text, tmp_path)
+        names = ("float", "int8_t", "double")
+        return {name for name in names if types.is_typed_registration_needed("ai.onnx", "Relu", name)}
+
+    assert "float" not in kept(first + second)
+    for merged in (union([parse_config(first), parse_config(second)]), parse_config(first + second)):
+        assert {"float", "int8_t"} <= kept(format_config(merged)) and "double" not in kept(
+            format_config(merged)
+        )
+
+
+def test_an_operator_recorded_twice_offers_and_needs_all_its_types() -> None:
+    apart = operators(
+        kernel("Cast", types='{"inputs":{"0":["float"]}}'), kernel("Cast", types='{"inputs":{"0":["bool"]}}')
+    )
+    together = parse_config('ai.onnx;13;Cast{"inputs":{"0":["bool","float"]}}')
+    assert missing(together, apart) == missing(apart, together) == ()
+    only = parse_config('ai.onnx;13;Cast{"inputs":{"0":["float"]}}')
+    assert missing(only, apart) == ()
+    assert [one.types for one in missing(apart, only)] == ['{"inputs":{"0":["bool","float"]}}']
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_union_serves_its_members_and_is_served_by_what_serves_them_all(seed: int) -> None:
+    """Random lists: union is the least list that all members are subsets of, whatever the order."""
+    random = Random(seed)
+
+    def some() -> Operators:
+        names = random.sample(["float", "bool", "int8_t", "int64_t"], k=2)
+        choices = ["", '{"inputs":{"0":["%s"]}}' % names[0], '{"inputs":{"0":["%s","%s"]}}' % tuple(names)]  # noqa: UP031
+        return operators(
+            *(
+                kernel(random.choice(["Add", "Cast", "Gemm"]), random.choice([7, 13]), random.choice(choices))
+                for _ in range(4)
+            )
+        )
+
+    members = [some() for _ in range(3)]
+    whole = union(members)
+    assert whole == union(reversed(members)) == union([union(members[:2]), members[2]])
+    assert union([whole, *members]) == whole
+    for member in members:
+        assert missing(member, whole) == ()
+    assert missing(whole, parse_config("".join(map(format_config, members)))) == ()
