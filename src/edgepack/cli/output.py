@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 
-def print_rich(renderable: Any) -> None:
+def print_rich(renderable: Any, *, whole_lines: bool = False) -> None:
+    """Print tables, or with ``whole_lines`` text whose lines are neither broken nor cut, so that names can be copied."""
     from rich.console import Console
 
-    Console(highlight=False, soft_wrap=False).print(renderable)
+    Console(highlight=False, soft_wrap=whole_lines).print(renderable)
 
 
 def print_json(value: object) -> None:

@@ -192,7 +192,9 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
             raise UsageError(
                 f"no object of {library.name} has {why} in its name", hint="leave --why out to see them"
             )
-        print_json([asdict(member) for member in chosen]) if as_json else print_rich(render_why(chosen))
+        print_json([asdict(member) for member in chosen]) if as_json else print_rich(
+            render_why(chosen), whole_lines=True
+        )
     elif as_json:
         print_json(asdict(found))
     else:

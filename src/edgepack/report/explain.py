@@ -47,15 +47,16 @@ def render(explanation: Explanation, *, members: int) -> Group:
 def render_why(members: Sequence[MemberRow]) -> Group:
     """How objects came in, a step a line."""
     from rich.console import Group
+    from rich.text import Text
 
     lines: list[Text] = []
     for member in members:
         head = ", for ".join(
             filter(None, (f"{short_name(member.name)}: {member.bytes:,} bytes", _for(member)))
         )
-        lines.append(_line(head, style="bold"))
+        lines.append(Text(head, style="bold"))
         steps = member.why or ("nothing is known of how it came in",)
-        lines += [_line(f"{'  ' * (depth + 1)}{step}") for depth, step in enumerate(steps)]
+        lines += [Text(f"{'  ' * (depth + 1)}{step}") for depth, step in enumerate(steps)]
     return Group(*lines)
 
 
@@ -103,10 +104,3 @@ def _for(row: MemberRow) -> str:
     if len(row.operators) > _NAMED:
         return f"{len(row.operators)} operators"
     return ", ".join(row.operators)
-
-
-def _line(text: str, *, style: str = "") -> Text:
-    """A line that is not broken, so that names can be copied."""
-    from rich.text import Text
-
-    return Text(text, style=style, no_wrap=True, overflow="ignore")
