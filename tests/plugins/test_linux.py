@@ -27,3 +27,14 @@ def test_a_runtime_that_cannot_read_the_format_is_refused(context: HostContext, 
 def test_a_full_runtime_reads_everything(context: HostContext) -> None:
     for form in ("onnx", "ort", "ort-runtime-opt"):
         create_builder(small(f"model.format={form}", "runtime=full"), context)
+
+
+def test_a_runner_of_this_machine_s_kind_is_not_for_another(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    file = next(file for file in built_in_targets() if file.name == "linux-arm64-min.toml")
+    create_builder(read_target(file, origin="edgepack"), context)
+    with pytest.raises(TargetError, match="made for this machine's own kind, x86_64") as caught:
+        create_builder(read_target(file, origin="edgepack", overrides=["runner=pyinstaller"]), context)
+    assert "--set runner=native" in str(caught.value.hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def measure(
         archive_bytes=archive_bytes,
         costs=download_costs(sent, table),
         verification=verification,
-        notes=_notes(has_archive=archive_bytes is not None),
+        notes=_notes(bundle, verification, has_archive=archive_bytes is not None),
         digest=digest(bundle),
     )
 
@@ -80,10 +81,13 @@ def _part_size(name: str, sizes: list[WireSize]) -> PartSize:
     )
 
 
-def _notes(*, has_archive: bool) -> tuple[str, ...]:
+def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> tuple[str, ...]:
     sent = "the archive" if has_archive else "all files under zstd"
     brotli = f"brotli {BROTLI_LEVEL} ({BROTLI_LEVEL_LARGE} for files above {BROTLI_LARGE / 1e6:g} MB)"
+    arch = bundle.manifest["target"].get("platform", {}).get("arch", platform.machine())
+    emulated = verification.status != "not verified" and arch != platform.machine()
     return (
+        *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
         f"gzip -{GZIP_LEVEL}, {brotli} and zstd -{ZSTD_LEVEL} of each file by itself",
         f"costs: one download of {sent} a device, within one month; list prices of the traffic alone, to be checked",
     )

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.elf import architecture
-from edgepack.errors import BundleError, CannotRunHere, EdgepackError, ProofError, ToolError
+from edgepack.errors import (
+    BundleError,
+    CannotRunHere,
+    EdgepackError,
+    MissingToolError,
+    ProofError,
+    ToolError,
+)
+from edgepack.foundry.emulator import find_emulator
+from edgepack.foundry.levels import LEVELS
 from edgepack.records import Bundle
 
 NOT_FOUND = 127
@@ -22,14 +31,15 @@ DAMAGED = 4
 def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
     """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's program makes them.
 
-    Raises ``BundleError`` when the program says that its bundle is damaged, ``ProofError`` when it fails otherwise or
-    answers something else than vectors, ``CannotRunHere`` when this host cannot execute it.
+    Another processor's program runs under an emulator, as on the best processor that it emulates. Raises
+    ``BundleError`` when the program says that its bundle is damaged, ``ProofError`` when it fails otherwise or answers
+    something else than vectors, ``CannotRunHere`` when this host can neither execute nor emulate it.
     """
     if not texts:
         return []
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    require_same_architecture(bundle)
-    command: list[str | Path] = ["env", "-i", bundle.program, "--jsonl", "--out", "jsonl"]
+    command: list[str | Path] = ["env", "-i", *_emulation(bundle, context), bundle.program]
+    command += ["--jsonl", "--out", "jsonl"]
     try:
         output = context.run(command, cwd=bundle.directory, input=lines)
     except ToolError as error:
@@ -50,16 +60,26 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
     return vectors
 
 
-def require_same_architecture(bundle: Bundle) -> None:
-    """Raises ``CannotRunHere``: a shell would take another processor's program for a script."""
+def _emulation(bundle: Bundle, context: BuildContext) -> list[str | Path]:
+    """What the program's command line begins with where it is not this host's own kind; else nothing."""
     try:
         built_for = architecture(bundle.program)
     except OSError as error:
         raise BundleError(
             f"the program of {bundle.name} cannot be read: {error}", hint="build it again"
         ) from error
-    if built_for not in (None, platform.machine()):
+    if built_for in (None, platform.machine()):
+        return []
+    best = next((level.emulated for level in reversed(LEVELS.get(built_for, ())) if level.emulated), None)
+    if best is None:
         raise CannotRunHere(f"the program is for {built_for}, this host is {platform.machine()}")
+    try:
+        emulator = find_emulator(built_for, context=context)
+    except MissingToolError as error:
+        raise CannotRunHere(
+            f"the program is for {built_for}, this host is {platform.machine()}: {error.message}"
+        ) from error
+    return emulator.command(best)
 
 
 def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError:

@@ -72,6 +72,14 @@ def test_wire_sizes_are_those_of_the_real_encoders(report: Report) -> None:
     assert model.zstd == len(zstandard.ZstdCompressor(level=19).compress(content))
 
 
+def test_emulation_is_said(bundle: Bundle, context: HostContext) -> None:
+    target = {"name": "other", "platform": {"arch": "s390x"}}
+    elsewhere = replace(bundle, manifest={**bundle.manifest, "target": target})
+    assert "under an emulator of s390x" in measure(elsewhere, PASSED, context=context).notes[0]
+    unverified = Verification(status="not verified", reason="no emulator")
+    assert "emulator" not in measure(elsewhere, unverified, context=context).notes[0]
+
+
 def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
     runner = next(part for part in report.parts if part.name == "runner")
     incompressible = len(CONTENT["_internal/python.zip"][1])

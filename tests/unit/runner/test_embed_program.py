@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from edgepack.errors import BundleError, CannotRunHere, ProofError
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError
+from edgepack.foundry.emulator import Emulator
 from edgepack.plugins.context import HostContext
 from edgepack.records import Bundle
+from edgepack.runner import embed_program
 from edgepack.runner.embed_program import embed_with_program
 
 from .conftest import START, run_program, vectors_of
@@ -98,4 +101,42 @@ def test_a_program_for_another_processor_cannot_run_here(copy: Path, context: Ho
     other = 243  # RISC-V
     bundle.program.write_bytes(b"\x7fELF" + bytes(14) + other.to_bytes(2, "little"))
     with pytest.raises(CannotRunHere, match="riscv64"):
+        embed_with_program(bundle, ["a"], context=context)
+
+
+def for_arm64(copy: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
+    bundle = bundle_of(copy)
+    bundle.program.write_bytes(b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little"))
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    return bundle
+
+
+def test_another_processor_s_program_is_emulated(
+    copy: Path, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = for_arm64(copy, monkeypatch)
+    vector = json.dumps({"embedding": [0.5] * bundle.manifest["model"]["dimension"]})
+    qemu = tmp_path / "qemu-aarch64"
+    qemu.write_text(
+        f'#!/bin/sh\n[ "$2" = max ] && [ "$5" = "{bundle.program}" ] || exit 9\n'
+        f"while read -r line; do echo '{vector}'; done\n"
+    )
+    qemu.chmod(0o755)
+    emulator = Emulator(program=qemu, version="10.0", libc=tmp_path)
+    monkeypatch.setattr(embed_program, "find_emulator", lambda arch, context: emulator)
+    vectors = embed_with_program(bundle, ["a", "b"], context=context)
+    assert len(vectors) == 2 and set(vectors[0]) == {0.5}
+
+
+def test_without_an_emulator_it_cannot_run_here(
+    copy: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(arch: str, context: BuildContext) -> Emulator:
+        raise MissingToolError("qemu-aarch64 is not installed")
+
+    bundle = for_arm64(copy, monkeypatch)
+    monkeypatch.setattr(embed_program, "find_emulator", none)
+    with pytest.raises(
+        CannotRunHere, match=r"for aarch64, this host is x86_64: qemu-aarch64 is not installed"
+    ):
         embed_with_program(bundle, ["a"], context=context)
