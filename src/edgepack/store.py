@@ -146,6 +146,13 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def require_space(path: Path, size: int) -> None:
+    """Raise ``DiskFullError`` when so many bytes cannot be written beside ``path``, for tools that do not say so."""
+    with disk_errors(path), tempfile.TemporaryFile(dir=path.parent) as stream:
+        for _ in range(0, size, 1 << 20):
+            stream.write(bytes(1 << 20))
+
+
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
     """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import DiskFullError, OutputError
-from edgepack.store import Store, disk_errors, key_of, written_beside
+from edgepack.store import Store, disk_errors, key_of, require_space, written_beside
 
 
 def test_made_once_and_again_when_damaged(tmp_path: Path) -> None:
@@ -100,6 +100,18 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None
     assert caught.value.hint is not None
     assert "EDGEPACK_CACHE" in caught.value.hint
     assert list((tmp_path / "things").iterdir()) == []
+
+
+def test_space_that_a_tool_did_not_find_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_space(tmp_path / "result", 3 << 20)
+    assert list(tmp_path.iterdir()) == []
+
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgepack.store.tempfile.TemporaryFile", full)
+    with pytest.raises(DiskFullError):
+        require_space(tmp_path / "result", 1)
 
 
 def test_an_unwritable_place_is_a_clear_error(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
+from edgepack.errors import ToolError
 from edgepack.foundry.elf import archive_symbols, symbols
 from edgepack.foundry.toolchain import Toolchain, zig_environment
-from edgepack.store import key_of
+from edgepack.store import key_of, require_space
 
 SONAME = "libonnxruntime.so.1"
 SCHEMA = "5"
@@ -109,7 +110,7 @@ def link(
             str(output),
         ]
         command += [*flags, *map(str, objects), "--as-needed", *map(str, libraries.files)]
-    context.run(command, log_file=log_file)
+    _run(command, objects, output, log_file, context)
 
 
 def link_program(
@@ -146,7 +147,19 @@ def link_program(
         kind = ["-shared"] if exports else ["-pie", "-dynamic-linker", start.loader, str(start.object)]
         command = [str(toolchain.program), "ld.lld", "-m", _EMULATION[toolchain.arch], "-o", str(output)]
         command += [*kind, *flags, *map(str, objects), "--as-needed", *map(str, libraries.files)]
-    context.run(command, log_file=log_file)
+    _run(command, objects, output, log_file, context)
+
+
+def _run(
+    command: Sequence[str], objects: Sequence[Path], output: Path, log_file: Path, context: BuildContext
+) -> None:
+    try:
+        context.run(command, log_file=log_file)
+    except ToolError as error:
+        if "signal 7" in error.message:
+            # lld writes through a mapping: on a full disk the system ends it (SIGBUS), without a word of why.
+            require_space(output, sum(path.stat().st_size for path in objects))
+        raise
 
 
 def program_start(toolchain: Toolchain, *, context: BuildContext) -> ProgramStart:

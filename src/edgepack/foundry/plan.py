@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ def configure(
     targets = context.run([ninja, "-C", build, "-t", "targets", "all"]).splitlines()
     headers = [line.split(":")[0] for line in targets if line.split(":")[0].endswith(".pb.h")]
     context.run([ninja, "-C", build, *headers], env=environment, log_file=log)
+    # zig's C library for CMake's trials, 90 MB; objects are compiled and linked without it.
+    shutil.rmtree(build / "zig-cache", ignore_errors=True)
     (build / CONFIGURED).write_text("")
 
 

@@ -18,8 +18,11 @@ from tests.unit.foundry.small import COUNT, GCC, build, objects_of, small_archiv
 from edgepack.console import Story
 from edgepack.errors import DiskFullError
 from edgepack.foundry.archive import compile_units, job_of
+from edgepack.foundry.link import HostLibraries, link
 from edgepack.foundry.objects import record_of, sound_record
+from edgepack.foundry.toolchain import choose, compiler
 from edgepack.plugins.context import HostContext, host_context
+from edgepack.records import Platform
 from edgepack.store import Store
 
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
@@ -219,6 +222,41 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_linker_that_is_ended_by_a_full_disk_is_a_clear_error(
+    small_disk: Path, tmp_path: Path, machine: HostContext
+) -> None:
+    pytest.importorskip("ziglang")
+    toolchain = choose(Platform(os="linux", arch="x86_64"), context=machine)
+    (tmp_path / "big.c").write_text("char big[400000] = {1}; char *f(void) { return big; }\n")
+    command = [
+        *compiler(toolchain, "C"),
+        "-fPIC",
+        "-c",
+        str(tmp_path / "big.c"),
+        "-o",
+        str(tmp_path / "big.o"),
+    ]
+    machine.run(command)
+
+    def link_it(output: Path) -> None:
+        link(
+            [tmp_path / "big.o"],
+            output,
+            map_file=tmp_path / "map",
+            log_file=tmp_path / "log",
+            version="1",
+            exports=["f"],
+            toolchain=toolchain,
+            libraries=HostLibraries(files=(), offered=frozenset()),
+            context=machine,
+        )
+
+    with pytest.raises(DiskFullError, match="no space left on the disk that holds"):
+        link_it(small_disk / "libbig.so")
+    assert list(small_disk.iterdir()) == []
+    link_it(tmp_path / "libbig.so")
 
 
 def test_a_full_disk_is_a_clear_error_and_the_build_goes_on_when_there_is_space(
