@@ -34,6 +34,7 @@ from edgepack.api import (
 ARCHITECTURES = ("x86_64", "aarch64")
 OPTIONS: OptionTable = {
     "runner": ("pyinstaller", "native"),
+    "library": False,
     "runtime": ("minimal", "minimal-extended", "full"),
     "prove": ("here", "all"),
     "runtime_glibc": None,
@@ -52,6 +53,7 @@ class LinuxBuilder:
     runtime_glibc: str | None
     sources: Path | None
     runner: str = "pyinstaller"
+    library: bool = False
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return prepare_model(source, options=self.target.model, context=self.context)
@@ -75,6 +77,7 @@ class LinuxBuilder:
                 kind=self.runtime,
                 glibc=self.runtime_glibc,
                 sources=self.sources,
+                library=self.library,
                 context=self.context,
             )
         return freeze_runner(context=self.context)
@@ -103,6 +106,10 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",
             hint="--set runtime=full, or --set model.format=ort",
         )
+    if options["library"] and options["runner"] != "native":
+        raise TargetError(
+            f"target {target.name}: library = true goes with the native runner", hint="--set runner=native"
+        )
     return LinuxBuilder(
         target=target,
         context=context,
@@ -111,4 +118,5 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         runtime_glibc=options["runtime_glibc"],
         sources=Path(options["sources"]) if options["sources"] else None,
         runner=options["runner"],
+        library=options["library"],
     )

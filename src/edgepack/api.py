@@ -143,17 +143,25 @@ def link_native_runner(
     kind: RuntimeKind = "minimal",
     sources: Path | None = None,
     glibc: str | None = None,
+    library: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
     """The ``embed`` program in C++ with the model's operator kernels linked in, and the model's tokenizer compiled.
 
     A kind of runner for one model, without Python: much smaller, quick to start, and for any architecture that a runtime
-    can be made for. Raises ``UnsupportedModelError`` for a tokenizer with a component that it does not have.
+    can be made for; ``library`` adds libembed, the same as a shared library with a C header and a Python module.
+    Raises ``UnsupportedModelError`` for a tokenizer with a component that it does not have.
     """
     from edgepack.runner.native.build import link_native_runner
 
     return link_native_runner(
-        model, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context
+        model,
+        platform=platform,
+        kind=kind,
+        sources=sources,
+        glibc=glibc,
+        library=library,
+        context=context,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from importlib.resources import files
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -11,10 +13,11 @@ from edgepack.foundry.program import ProgramSources, build_program
 from edgepack.models.tokenizer import minimal_json
 from edgepack.records import Platform, PreparedModel, RunnerArtifact, RuntimeKind
 from edgepack.runner.native.compile_tokenizer import compile_tokenizer
-from edgepack.runner.native.sources import program_sources, source_files
+from edgepack.runner.native.sources import EXPORTS, library_sources, program_sources, source_files
 
 KIND = "native"
 PROGRAM = "embed"
+LIBRARY = "libembed.so"
 TOKENIZER = "tokenizer.bin"
 SCHEMA = "1"
 
@@ -26,28 +29,39 @@ def link_native_runner(
     kind: RuntimeKind = "minimal",
     sources: Path | None = None,
     glibc: str | None = None,
+    library: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
     """The program ``embed`` with the model's operator kernels inside, and the model's tokenizer, compiled.
+
+    With ``library`` also libembed, its header and a Python module that uses it, with kernels of its own inside.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
     tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    made = build_program(
-        ProgramSources(files=program_sources(), output=PROGRAM),
-        model.needs,
-        platform=platform,
-        kind=kind,
-        tree=sources,
-        glibc=glibc,
-        context=context,
-    )
+    wanted = [(PROGRAM, ProgramSources(files=program_sources(), output=PROGRAM))]
+    if library:
+        wanted.append(
+            (f"lib/{LIBRARY}", ProgramSources(files=library_sources(), output=LIBRARY, exports=EXPORTS))
+        )
     folder = context.work_dir / "native-runner"
-    folder.mkdir(exist_ok=True)
+    for place, one in wanted:
+        made = build_program(
+            one,
+            model.needs,
+            platform=platform,
+            kind=kind,
+            tree=sources,
+            glibc=glibc,
+            context=context,
+        )
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / one.output, folder / place)
+        (folder / place).chmod(0o755 if place == PROGRAM else 0o644)
+    if library:
+        lay_interfaces(folder)
     program = folder / PROGRAM
-    program.write_bytes((made / PROGRAM).read_bytes())
-    program.chmod(0o755)
     context.note(f"native, {program.stat().st_size / 1e6:.2f} MB with the runtime inside")
     return RunnerArtifact(
         directory=folder,
@@ -57,6 +71,18 @@ def link_native_runner(
         tokenizer=tokenizer,
         holds_runtime=True,
     )
+
+
+def lay_interfaces(folder: Path) -> None:
+    """The C header and the Python module, into a bundle's folder."""
+    package = files("edgepack.runner.native")
+    interfaces = {
+        "include/embed.h": package / "csrc/embed.h",
+        "python/edgepack_bundle.py": package / "bundle_python/edgepack_bundle.py",
+    }
+    for place, source in interfaces.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:

@@ -11,8 +11,19 @@ LOADED = ("ort_loaded.cc",)
 """For a runtime in a shared library of its own."""
 LINKED = ("ort_linked.cc",)
 """For a runtime in the same file."""
-PROGRAM = ("main.cc",)
 LIBRARY = ("library.cc",)
+OF_THE_PROGRAM = (
+    "about.cc",
+    "bench.cc",
+    "main.cc",
+    "numbers.cc",
+    "options.cc",
+    "output.cc",
+    "reading.cc",
+    "writing.cc",
+)
+EXPORTS = ("embed_close", "embed_dimension", "embed_open", "embed_texts")
+"""What embed.h declares."""
 NO_SERVER = 'This is the native program: it has everything but "embed serve".\n'
 
 
@@ -30,6 +41,11 @@ def source_files(*, without: tuple[str, ...] = ()) -> dict[str, str]:
 def program_sources() -> dict[str, str]:
     """The program with the runtime linked in."""
     return {**source_files(without=(*TOOL, *LOADED, *LIBRARY)), "help.h": help_header()}
+
+
+def library_sources(*, linked: bool = True) -> dict[str, str]:
+    """libembed, with the runtime linked in, or loading the library that the manifest names."""
+    return source_files(without=(*TOOL, *OF_THE_PROGRAM, *(LOADED if linked else LINKED)))
 
 
 def loading_sources() -> dict[str, str]:

@@ -1,0 +1,49 @@
+/* libembed: a bundle's model as a library.
+ *
+ * Open a bundle's folder, turn texts into vectors, close it. One bundle may be used by any number of threads at once; opening and
+ * closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
+ * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, 5 the model does not load or run;
+ * `error` then holds a sentence (cut to `error_size` bytes, NUL included; it may be NULL). What runs out of memory aborts.
+ */
+#ifndef EMBED_H
+#define EMBED_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMBED_API __attribute__((visibility("default")))
+
+typedef struct embed_bundle embed_bundle;
+
+/* All zero is the bundle's own way. */
+typedef struct embed_options {
+    size_t batch_size;  /* texts at once */
+    size_t max_length;  /* tokens that count of a text, special ones included */
+    size_t dimension;   /* only the first so many numbers, for models that were trained for it */
+    int threads;        /* processor threads */
+    const char *prefix; /* NULL, "query" or "passage": what the model wants before such a text */
+} embed_options;
+
+/* `options` may be NULL. */
+EMBED_API int embed_open(const char *directory, const embed_options *options, embed_bundle **bundle, char *error,
+                         size_t error_size);
+
+/* Numbers in a vector. */
+EMBED_API size_t embed_dimension(const embed_bundle *bundle);
+
+/* Writes count * embed_dimension(bundle) numbers to `vectors`, a row for each text in their order. Texts are UTF-8; what is not becomes
+ * U+FFFD. `lengths` are their sizes in bytes; where it is NULL, texts end with a NUL. */
+EMBED_API int embed_texts(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count,
+                          float *vectors, char *error, size_t error_size);
+
+/* NULL is allowed. */
+EMBED_API void embed_close(embed_bundle *bundle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
