@@ -17,7 +17,7 @@ from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import host_libraries, link_program, program_start
 from edgepack.foundry.objects import Job, compile_objects, identity_of
 from edgepack.foundry.operators import format_config, union
-from edgepack.foundry.reduce import MAP, link_reduced
+from edgepack.foundry.reduce import MAP, check_code, link_reduced
 from edgepack.foundry.toolchain import choose, compiler
 from edgepack.records import Operators, Platform, RuntimeKind
 from edgepack.store import written_beside
@@ -70,7 +70,8 @@ def build_program(
     ``tree`` is the user's own folder of ONNX Runtime's sources. Raises what ``reduce_runtime`` raises.
     """
     needs = union([needs])
-    isa = check_isa(platform.isa, platform.arch)
+    check_isa(platform.isa, platform.arch)
+    isa = tuple(sorted(platform.isa))
     toolchain = choose(platform, glibc=glibc, context=context)
     features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
     archive = open_archive(kind=kind, toolchain=toolchain, features=features, sources=tree, context=context)
@@ -78,6 +79,7 @@ def build_program(
         "schema": SCHEMA,
         "archive": archive.identity,
         "isa": repr(isa),
+        "trims": repr(archive.settings["link"]),
         "operators": format_config(needs),
         "sources": json.dumps(dict(sorted(sources.files.items()))),
         "output": f"{sources.output} {' '.join(sources.exports)}",
@@ -129,6 +131,8 @@ def _build(
     (folder / MAP).write_text(text)
     output.chmod(0o755)
     check_floor(output, archive.toolchain.glibc)
+    if archive.toolchain.family == "zig":
+        check_code(archive, closure, output, folder / MAP)
     write_licenses(archive, closure.units, folder / "licenses")
 
 

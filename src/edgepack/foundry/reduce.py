@@ -150,7 +150,7 @@ def _build(
     output.chmod(0o755)
     check_floor(output, archive.toolchain.glibc)
     if archive.toolchain.family == "zig":
-        _check_instructions(archive, closure, output, folder / MAP)
+        check_code(archive, closure, output, folder / MAP)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     table, readers = dispatch_readers(archive, closure.units)
     composition = compose(
@@ -170,7 +170,7 @@ def _build(
     write_licenses(archive, closure.units, folder / "licenses")
 
 
-def _check_instructions(archive: KernelArchive, closure: Closure, library: Path, map_file: Path) -> None:
+def check_code(archive: KernelArchive, closure: Closure, library: Path, map_file: Path) -> None:
     """Raises ``FloorError`` for code of other sets than every processor's where it is not one of MLAS's kernels."""
     kernels = {name for name in closure.units if is_dispatched(archive.units[name])}
     elsewhere: set[str] = set()
@@ -181,7 +181,8 @@ def _check_instructions(archive: KernelArchive, closure: Closure, library: Path,
         library,
         [piece for piece in pieces(map_file) if piece.output == ".text"],
         is_kernel=lambda piece: (
-            unit_of(piece.file) in kernels and piece.section.removeprefix(".text.") not in elsewhere
+            unit_of(piece.file.removeprefix("objects/")) in kernels
+            and piece.section.removeprefix(".text.") not in elsewhere
         ),
     )
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <sched.h>
 
+#include "processor.h"
+
 namespace embed {
 
 namespace {
@@ -21,6 +23,7 @@ int available_cpus() {
 }
 
 Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
+    if (Error error = require_processor(bundle)) return error;
     threads_ = wishes.threads ? wishes.threads : std::min(MAX_THREADS, available_cpus());
     if (!wishes.prefix.empty()) {
         const Json *prompt = bundle.prompt(wishes.prefix);
