@@ -103,9 +103,12 @@ def explain(library: Path, composition: Composition | None) -> Explanation:
     gaps = size - layout.headers - sum(layout.sections.values())
     sections = [Row(name=name, bytes=taken) for name, taken in layout.sections.items() if taken]
     outside = [Row(name=PADDING, bytes=gaps), Row(name=HEADERS, bytes=layout.headers)]
-    if composition is None:
+    if composition is None or not composition.members:
         return Explanation(
-            library=library.name, bytes=size, about="", sections=(*_largest_first(sections), *outside)
+            library=library.name,
+            bytes=size,
+            about=_about(composition) if composition else "",
+            sections=(*_largest_first(sections), *outside),
         )
     weights = {member.name: _weight(member, layout.sections) for member in composition.members}
     aligned = sum(layout.sections.values()) - sum(weights.values())
@@ -115,13 +118,17 @@ def explain(library: Path, composition: Composition | None) -> Explanation:
     return Explanation(
         library=library.name,
         bytes=size,
-        about=f"ONNX Runtime {composition.version}, {composition.kind}, {composition.toolchain}",
+        about=_about(composition),
         sections=(*_largest_first(sections), *outside),
         areas=(*_totals(composition.members, weights, area_of), *rest),
         askers=(*_totals(composition.members, weights, _asker_of), *rest),
         operators=_operators(composition.members, weights),
         members=_member_rows(composition, weights),
     )
+
+
+def _about(composition: Composition) -> str:
+    return f"ONNX Runtime {composition.version}, {composition.kind}, {composition.toolchain}"
 
 
 def find_composition(library: Path, store: Store) -> Composition | None:

@@ -37,6 +37,8 @@ def render(explanation: Explanation, *, members: int) -> Group:
     parts.append(_sums("by section", "section", explanation.sections, explanation.bytes))
     if not explanation.members:
         note = "no record of how this library was linked is beside it or in the cache: sections only"
+        if explanation.about:
+            note = "objects and operators are known of libraries that were linked by zig's lld: sections only"
         return Group(*parts, Text(note, style="dim"))
     parts.append(_sums("by area", "area", explanation.areas, explanation.bytes, members=True))
     parts.append(_operators(explanation))

@@ -210,6 +210,14 @@ def test_a_library_without_a_record_is_shown_by_its_sections(library: Path) -> N
     assert "no record" in text_of(render(found, members=5))
 
 
+def test_a_library_whose_linker_writes_another_map_is_shown_by_its_sections(
+    library: Path, composition: Composition
+) -> None:
+    found = explain(library, dataclasses.replace(composition, members=(), toolchain="gcc 12"))
+    assert sum(row.bytes for row in found.sections) == found.bytes and "gcc 12" in found.about
+    assert "linked by zig" in text_of(render(found, members=5))
+
+
 def test_the_record_is_read_as_it_was_written(composition: Composition, tmp_path: Path) -> None:
     write_composition(composition, tmp_path / "a")
     assert read_composition(tmp_path / "a") == composition

@@ -20,6 +20,7 @@ from edgepack.console import Story
 from edgepack.errors import BundleError, DiskFullError, UsageError
 from edgepack.foundry import sources, travel
 from edgepack.foundry.archive import KernelArchive, compile_units
+from edgepack.foundry.full import compile_everything
 from edgepack.foundry.plan import COMMANDS
 from edgepack.foundry.sources import Archive, Catalogue, HostTool, Part
 from edgepack.foundry.travel import MANIFEST, export_archive, import_archive
@@ -185,6 +186,16 @@ def test_only_sound_objects_travel(
     assert (made.objects, made.complete, made.sources) == (1, False, False)
     assert import_archive(tmp_path / "a", context=there).added == 1
     assert not (there.store.root / "sources").exists()
+
+
+def test_everything_can_be_compiled_before_it_travels(
+    contexts: tuple[HostContext, HostContext, HostContext], tmp_path: Path
+) -> None:
+    here, _, _ = contexts
+    archive = an_archive(here)
+    assert compile_everything(archive, context=here).keys() == UNITS.keys()
+    made = export_archive(archive, tmp_path / "a", features=(), with_sources=False, context=here)
+    assert made.complete and made.objects == len(UNITS)
 
 
 def test_a_file_that_was_cut_off_or_damaged_leaves_nothing(
