@@ -10,7 +10,7 @@ import pytest
 
 from edgepack.console import Story
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
-from edgepack.foundry.debian import Package
+from edgepack.foundry.debian import Package, fetch_packages
 from edgepack.foundry.sources import Archive, catalogue, fetch_archives, store_path
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.store import Store
@@ -117,6 +117,19 @@ def test_debian_s_package_and_then_the_store(
     with host_context(story=Story(quiet=True), store=online.store, offline=True) as offline:
         assert fetch(offline).read_bytes() == CONTENT
     assert (tmp_path / "calls").read_text() == calls
+
+
+def test_a_package_of_another_architecture(
+    online: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_apt(tmp_path, monkeypatch)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    foreign = Package(suite="trixie", kind="deb", name="libc6:arm64")
+    fetch_packages([foreign], tmp_path / "packages", context=online)
+    assert "Architectures: amd64 arm64\n" in (tmp_path / "suite").read_text()
+    asked = next(line for line in (tmp_path / "calls").read_text().splitlines() if "download" in line)
+    assert "APT::Architectures::=amd64" in asked and "APT::Architectures::=arm64" in asked
+    assert asked.endswith("download libc6:arm64")
 
 
 def test_a_damaged_archive_in_the_store_is_fetched_again(
