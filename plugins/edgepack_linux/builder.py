@@ -56,6 +56,12 @@ class LinuxBuilder:
     library: bool = False
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
+        # The first step of a build, and not when the target is created: a bundle that was made elsewhere is verified here.
+        if self.runner == "pyinstaller" and self.target.platform.arch != platform.machine():
+            raise TargetError(
+                f"target {self.target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
+                hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
+            )
         return prepare_model(source, options=self.target.model, context=self.context)
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
@@ -96,11 +102,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"not {target.platform.os} {target.platform.arch}"
         )
     options = read_options(target, OPTIONS)
-    if target.platform.arch != platform.machine() and options["runner"] == "pyinstaller":
-        raise TargetError(
-            f"target {target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
-            hint=f"edgepack runtime lib --target {target.name} makes just the library; --set runner=native makes a bundle",
-        )
     if target.model.format == "onnx" and options["runtime"] != "full":
         raise TargetError(
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",

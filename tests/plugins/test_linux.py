@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from edgepack.errors import TargetError
 from edgepack.plugins.context import HostContext
-from edgepack.records import Target
+from edgepack.records import ModelSource, Pooling, Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_linux.builder import create_builder
 
@@ -34,7 +36,19 @@ def test_a_runner_of_this_machine_s_kind_is_not_for_another(
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     file = next(file for file in built_in_targets() if file.name == "linux-arm64-min.toml")
-    create_builder(read_target(file, origin="edgepack"), context)
+    source = ModelSource(
+        name="none",
+        origin="test",
+        directory=Path(),
+        weights=None,
+        onnx=None,
+        tokenizer=Path(),
+        config={},
+        pooling=Pooling(),
+        max_length=8,
+        dimension=4,
+    )
+    builder = create_builder(read_target(file, origin="edgepack", overrides=["runner=pyinstaller"]), context)
     with pytest.raises(TargetError, match="made for this machine's own kind, x86_64") as caught:
-        create_builder(read_target(file, origin="edgepack", overrides=["runner=pyinstaller"]), context)
+        builder.prepare_model(source)
     assert "--set runner=native" in str(caught.value.hint)
