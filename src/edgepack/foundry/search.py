@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 _KERNEL = re.compile(r"k\w+?ExecutionProvider_(\w+?)_k\w+?Domain_ver")
+_SCHEMA = re.compile(r"GetOpSchemaI\w*?\d([A-Za-z]\w*?)_(?:Onnx|Microsoft|MSNchwc)\w*?_ver\d+E")
 _STRUCTORS = ("C1", "C2", "D0", "D1", "D2")
 _FEW = 8
 """More candidates than this say little: others are tried first."""
@@ -56,6 +57,8 @@ def _patterns(symbol: str) -> tuple[str, list[re.Pattern[str]]]:
         operator = kernel[1]
         row = rf"(?:KERNEL|REGISTER|REG_)\w*\(\s*(?:\w+,\s*){{0,4}}{re.escape(operator)}\b"
         return operator, [re.compile(row)]
+    if schema := _SCHEMA.search(symbol):
+        return schema[1], [re.compile(rf"SCHEMA\w*\(\s*{re.escape(schema[1])}\b")]
     names = identifiers(symbol)
     if not names:
         return "", []

@@ -155,6 +155,11 @@ def test_sources_that_may_define_a_symbol() -> None:
     assert may_define(["_ZN11onnxruntime5Graph7ResolveEv"], candidates, texts=texts) == {"graph.cc"}
     kernel = "_ZN11onnxruntime21BuildKernelCreateInfoINS_46kCpuExecutionProvider_Gather_kOnnxDomain_ver13EEENS_16KernelCreateInfoEv"
     assert may_define([kernel], candidates, texts=texts) == {"gather.cc"}
+    schema = "_ZN11onnxruntime7contrib11GetOpSchemaINS0_14Crop_Onnx_ver1EEEN4onnx8OpSchemaEv"
+    texts["schemas.cc"] = "ONNX_CONTRIB_OPERATOR_SET_SCHEMA(\n    Crop, 1,"
+    texts["other.cc"] = "Crop(image); ONNX_OPERATOR_SCHEMA(CropAndResize)"
+    candidates |= {name: Path(name) for name in ("schemas.cc", "other.cc")}
+    assert may_define([schema], candidates, texts=texts) == {"schemas.cc"}
     assert may_define(["memcpy"], candidates, texts=texts) == set()
 
 
