@@ -195,16 +195,35 @@ def compiled_for_arm64(context: HostContext) -> bool:
     return (context.store.root / "kernel-archive" / key_of(inputs) / "objects").is_dir()
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="arm64 is not foreign here")
-def test_arm64_is_cross_compiled_and_proved_under_an_emulator(
-    tmp_path: Path, shared_context: HostContext
-) -> None:
+@pytest.fixture
+def cross_compiles(shared_context: HostContext) -> None:
+    """A machine that emulates arm64 and has its objects in the cache."""
+    if platform.machine() != "x86_64":
+        pytest.skip("arm64 is not foreign here")
     try:
         find_emulator("aarch64", context=shared_context)
     except MissingToolError as error:
         pytest.skip(error.message)
     if not compiled_for_arm64(shared_context):
         pytest.skip("no objects for arm64 in the cache: edgepack runtime lib -t linux-arm64-min")
+
+
+def test_a_bundle_for_arm64_is_verified_under_an_emulator(
+    tmp_path: Path, tiny_model: Path, cross_compiles: None
+) -> None:
+    arguments = ("-t", "linux-arm64-min", "-m", str(tiny_model), "-o", str(tmp_path), "--gate", "off")
+    done = edgepack("bundle", *arguments, "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    folder = Path(made["directory"])
+    assert architecture(folder / "embed") == "aarch64"
+    report = json.loads(folder.with_name(folder.name + ".report.json").read_text())
+    assert report["verification"]["texts"] == 200
+    assert any("under an emulator of aarch64" in note for note in report["notes"])
+    assert {proof["level"] for proof in report["proofs"]} == {"neon", "dotprod", "i8mm"}
+
+
+def test_arm64_is_cross_compiled_and_proved_under_an_emulator(tmp_path: Path, cross_compiles: None) -> None:
     folder = tmp_path / "onnxruntime"
     done = edgepack("runtime", "lib", "-t", "linux-arm64-min", "-o", str(folder), "--offline", "--json")
     assert done.returncode == 0, done.stderr

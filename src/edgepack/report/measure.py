@@ -85,7 +85,7 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     sent = "the archive" if has_archive else "all files under zstd"
     brotli = f"brotli {BROTLI_LEVEL} ({BROTLI_LEVEL_LARGE} for files above {BROTLI_LARGE / 1e6:g} MB)"
     arch = bundle.manifest["target"].get("platform", {}).get("arch", platform.machine())
-    emulated = verification.status != "not verified" and arch != platform.machine()
+    emulated = verification.texts > 0 and arch != platform.machine()
     return (
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
         f"gzip -{GZIP_LEVEL}, {brotli} and zstd -{ZSTD_LEVEL} of each file by itself",
