@@ -90,6 +90,7 @@ def target_of(manifest: Mapping[str, Any]) -> Target:
             os=target["platform"]["os"],
             arch=target["platform"]["arch"],
             glibc=target["platform"].get("glibc"),
+            isa=tuple(target["platform"].get("isa", ())),
         ),
         model=ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate}),
         origin="manifest.json",

@@ -114,7 +114,12 @@ def _target_section(target: Target) -> dict[str, Any]:
         "name": target.name,
         "summary": target.summary,
         "builder": target.builder,
-        "platform": {"os": platform.os, "arch": platform.arch, "glibc": platform.glibc},
+        "platform": {
+            "os": platform.os,
+            "arch": platform.arch,
+            "glibc": platform.glibc,
+            **({"isa": list(platform.isa)} if platform.isa else {}),
+        },
     }
 
 

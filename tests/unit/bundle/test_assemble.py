@@ -21,6 +21,7 @@ from edgepack.errors import BundleError, DiskFullError, FloorError, OutputError
 from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.records import Bundle, Platform, PreparedModel, RunnerArtifact, RuntimeArtifact
 from edgepack.store import ENTRY_FILE, sha256_of
+from edgepack.verification import target_of
 
 from .conftest import compile_c, names_in
 
@@ -265,6 +266,17 @@ def test_an_output_without_permission_is_said(assembled: Assembled, tmp_path: Pa
     (tmp_path / "locked").mkdir(mode=0o500)
     with pytest.raises(OutputError, match="cannot write to"):
         assembled(tmp_path / "locked" / "bundle")
+
+
+def test_what_the_runtime_asks_of_a_processor_is_in_the_manifest(
+    assembled: Assembled, runtime: RuntimeArtifact, tmp_path: Path
+) -> None:
+    platform = Platform(os="linux", arch="x86_64", glibc="2.99", isa=("avx2",))
+    for_avx2 = replace(runtime, isa=("avx2",), requires=("avx2", "fma"))
+    said = assembled(tmp_path / "bundle", platform=platform, runtime=for_avx2).manifest
+    assert said["runtime"]["requires"] == ["avx2", "fma"]
+    assert said["target"]["platform"]["isa"] == ["avx2"]
+    assert target_of(said).platform == platform
 
 
 def test_a_program_for_a_newer_libc_is_refused(assembled: Assembled, tmp_path: Path) -> None:
