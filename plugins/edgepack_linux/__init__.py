@@ -17,8 +17,8 @@ def create(target: Target, context: BuildContext) -> TargetBuilder:
 def missing(target: Target) -> Iterable[str]:
     """Tools that compiling a runtime and freezing the runner need."""
     yield from (tool for tool in ("cmake", "ninja", "objcopy") if not is_installed(tool))
-    if importlib.util.find_spec("ziglang") is None:
-        yield "zig"
+    packages = {"ziglang": "zig", "capstone": "capstone"}
+    yield from (tool for package, tool in packages.items() if importlib.util.find_spec(package) is None)
 
 
 @hookimpl

@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgepack.elf import architecture
-from edgepack.errors import FloorError
+from edgepack.errors import FloorError, MissingToolError
 from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.plan import Unit
+from edgepack.foundry.toolchain import INSTALL
 
 BASELINE = {"x86_64": "sse2", "aarch64": "neon"}
 """What every processor of an architecture has (x86-64-v1, ARMv8.0-A)."""
@@ -93,17 +95,31 @@ def beyond_baseline(library: Path, pieces: Iterable[Piece]) -> Iterator[Use]:
                     )
 
 
+def disassembler(arch: str) -> Any:
+    """capstone's for an architecture; bytes that are no instruction count as one, ``.byte``. Raises ``MissingToolError``."""
+    try:
+        import capstone
+    except ImportError as error:
+        raise MissingToolError(
+            "capstone, which reads machine code, is not installed", hint=INSTALL
+        ) from error
+    kind = (
+        (capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        if arch == "x86_64"
+        else (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    )
+    made = capstone.Cs(*kind)
+    made.skipdata = True
+    return made
+
+
 def features(arch: str, code: bytes) -> Iterator[tuple[str, str]]:
     """What machine code uses beyond its architecture's baseline, and with which instruction, in its order."""
     return _x86_features(code) if arch == "x86_64" else _arm_features(code)
 
 
 def _x86_features(code: bytes) -> Iterator[tuple[str, str]]:
-    import capstone
-
-    disassembler = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    disassembler.skipdata = True
-    for at, size, name, operands in disassembler.disasm_lite(code, 0):
+    for at, size, name, operands in disassembler("x86_64").disasm_lite(code, 0):
         if name not in _X86_KNOWN:
             _X86_KNOWN[name] = _x86_feature(name, code[at : at + size])
         if feature := _X86_KNOWN[name]:
@@ -115,8 +131,6 @@ _X86_KNOWN: dict[str, str] = {}
 
 def _x86_feature(name: str, code: bytes) -> str:
     """The instruction set of an instruction, empty for the baseline."""
-    import capstone
-
     words = name.split()
     if name == ".byte":
         return UNKNOWN
@@ -126,9 +140,9 @@ def _x86_feature(name: str, code: bytes) -> str:
         return _X86_NAMES[words[-1]]
     if words[-1].startswith("v"):
         return "avx"
-    disassembler = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    disassembler.detail = True
-    for instruction in disassembler.disasm(code, 0):
+    exact = disassembler("x86_64")
+    exact.detail = True
+    for instruction in exact.disasm(code, 0):
         names = [instruction.group_name(group) for group in instruction.groups]
         if any(group.startswith("avx") for group in names):
             return "avx"
@@ -137,11 +151,7 @@ def _x86_feature(name: str, code: bytes) -> str:
 
 
 def _arm_features(code: bytes) -> Iterator[tuple[str, str]]:
-    import capstone
-
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-    disassembler.skipdata = True
-    for _, _, name, operands in disassembler.disasm_lite(code, 0):
+    for _, _, name, operands in disassembler("aarch64").disasm_lite(code, 0):
         if feature := _arm_feature(name, operands):
             yield feature, f"{name} {operands}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgepack.errors import ProofError
+from edgepack.foundry.instructions import disassembler
 
 CPUID, INVALID = b"\x0f\xa2", b"\x0f\x0b"
 """cpuid, and ud2, which is as long."""
@@ -15,20 +16,17 @@ def ask_the_program(library: Path, copy: Path) -> None:
 
     Raises ``ProofError`` when there is none.
     """
-    import capstone
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     content = bytearray(library.read_bytes())
-    disassembler = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    disassembler.skipdata = True
     try:
         with library.open("rb") as stream:
             text = ELFFile(stream).get_section_by_name(".text")
             start, code = (text["sh_offset"], text.data()) if text else (0, b"")
     except ELFError as error:
         raise ProofError(f"{library.name} is not a sound library: {error}") from error
-    found = [at for at, _, name, _ in disassembler.disasm_lite(code, start) if name == "cpuid"]
+    found = [at for at, _, name, _ in disassembler("x86_64").disasm_lite(code, start) if name == "cpuid"]
     if not found:
         raise ProofError(f"{library.name} does not ask what the processor has")
     for at in found:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from edgepack.errors import FloorError
+from edgepack.errors import FloorError, MissingToolError
 from edgepack.foundry.instructions import check_instructions, features, is_dispatched
 from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.plan import Unit
@@ -113,3 +114,10 @@ def test_which_units_are_dispatched() -> None:
     assert is_dispatched(unit("onnxruntime_mlas/lib/a.cpp", "CXX", "-march=armv8.2-a+fp16"))
     assert not is_dispatched(unit("onnxruntime_mlas/lib/sgemm.cpp", "CXX", "-O2"))
     assert not is_dispatched(unit("onnxruntime_providers/cpu/a.cc", "CXX", "-mavx2"))
+
+
+def test_without_the_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "capstone", None)
+    with pytest.raises(MissingToolError, match="capstone") as caught:
+        found("x86_64", b"\x90")
+    assert "edgepack[foundry]" in str(caught.value.hint)
