@@ -17,6 +17,7 @@ from edgepack.api import (
     OptionTable,
     PreparedModel,
     RunnerArtifact,
+    RunnerLayout,
     RuntimeArtifact,
     RuntimeKind,
     Target,
@@ -37,6 +38,7 @@ OPTIONS: OptionTable = {
     "library": False,
     "runtime": ("minimal", "minimal-extended", "full"),
     "prove": ("here", "all"),
+    "runner_layout": ("onedir", "onefile"),
     "runtime_glibc": None,
     "sources": None,
 }
@@ -50,6 +52,7 @@ class LinuxBuilder:
     context: BuildContext
     runtime: RuntimeKind
     levels: Levels
+    runner_layout: RunnerLayout
     runtime_glibc: str | None
     sources: Path | None
     runner: str = "pyinstaller"
@@ -86,7 +89,7 @@ class LinuxBuilder:
                 library=self.library,
                 context=self.context,
             )
-        return freeze_runner(context=self.context)
+        return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         if sys.platform != "linux":
@@ -116,6 +119,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         context=context,
         runtime=options["runtime"],
         levels=options["prove"],
+        runner_layout=options["runner_layout"],
         runtime_glibc=options["runtime_glibc"],
         sources=Path(options["sources"]) if options["sources"] else None,
         runner=options["runner"],

@@ -38,6 +38,7 @@ from edgepack.records import (
     PreparedModel,
     Report,
     RunnerArtifact,
+    RunnerLayout,
     RuntimeArtifact,
     RuntimeKind,
     Target,
@@ -68,6 +69,7 @@ __all__ = [
     "ProofError",
     "Report",
     "RunnerArtifact",
+    "RunnerLayout",
     "RuntimeArtifact",
     "RuntimeKind",
     "Target",
@@ -129,11 +131,17 @@ def prove(
     return replace(runtime, proofs=prove(model, runtime, levels=levels, context=context))
 
 
-def freeze_runner(*, context: BuildContext) -> RunnerArtifact:
-    """The ``embed`` program for this machine's kind, frozen with PyInstaller; it reads the bundle's manifest."""
+def freeze_runner(
+    *, context: BuildContext, platform: Platform | None = None, layout: RunnerLayout = "onedir"
+) -> RunnerArtifact:
+    """The ``embed`` program for this machine's kind, frozen with PyInstaller; it reads the bundle's manifest.
+
+    With ``platform``, raises ``FloorError`` when the program needs a newer glibc than its devices have. ``onedir`` is the
+    program and a folder ``_internal``; ``onefile`` unpacks itself into a temporary folder at every start.
+    """
     from edgepack.runner.freeze import freeze_runner
 
-    return freeze_runner(context=context)
+    return freeze_runner(context=context, platform=platform, layout=layout)
 
 
 def link_native_runner(

@@ -150,3 +150,24 @@ def test_through_a_symbolic_link_of_another_name(device: Device) -> None:
     done = device.run("/vectorize", "--similarity", "a cat", "a cat")
     assert done.stderr == ""
     assert float(done.stdout) == pytest.approx(1, abs=1e-4)
+
+
+def test_the_server_answers_there(device: Device) -> None:
+    done = device.run("/bundle/embed", "serve", "--check", "--port=0")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("listening on http://127.0.0.1:")
+
+
+def test_nothing_is_there_but_the_bundle_and_the_c_library(device: Device) -> None:
+    """So that what passed above needed no /tmp (let alone one that allows execution), no /proc, no home, no locale."""
+    for name in ("tmp", "proc", "dev", "home", "root", "etc"):
+        assert not (device.root / name).exists()
+    assert "/usr/lib/locale" not in {f"/{path.relative_to(device.root)}" for path in device.root.rglob("*")}
+
+
+def test_a_measurement_and_every_form_of_output(device: Device) -> None:
+    assert "texts a second" in device.run("/bundle/embed", "--bench").stdout
+    for form in ("json", "jsonl", "table"):
+        assert device.run("/bundle/embed", "--out", form, "a cat").returncode == 0
+    for type in ("f16", "int8", "binary"):
+        assert device.run("/bundle/embed", "--dtype", type, "a cat").returncode == 0

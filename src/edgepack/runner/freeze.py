@@ -6,19 +6,19 @@ import hashlib
 import importlib.metadata
 import json
 import logging
-import platform
+import platform as host
 import shutil
 import sys
 import zlib
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import floor_of
-from edgepack.errors import EdgepackError, ProofError, ToolError
-from edgepack.records import RunnerArtifact
+from edgepack.elf import floor_of, version_key
+from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError
+from edgepack.records import Platform, RunnerArtifact, RunnerLayout
 from edgepack.runner.cxx_runtime import installed_compiler
 from edgepack.runner.licenses import write_licenses
-from edgepack.runner.pyinstaller import PROGRAM, freeze
+from edgepack.runner.pyinstaller import PROGRAM, freeze, freeze_into_one
 from edgepack.runner.python_library import python_library
 from edgepack.runner.smoke import try_program
 from edgepack.runner.trims import TRIMS
@@ -30,16 +30,25 @@ KIND = "pyinstaller"
 SCHEMA = "1"
 
 
-def freeze_runner(*, context: BuildContext) -> RunnerArtifact:
+def freeze_runner(
+    *, context: BuildContext, platform: Platform | None = None, layout: RunnerLayout = "onedir"
+) -> RunnerArtifact:
     """The program ``embed``, which reads the bundle's manifest and so serves every model.
 
     Frozen once for a Python and these sources, then taken from the store. Raises ``MissingToolError`` for a Python
     without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when the program cannot be
-    frozen or, frozen, does not work.
+    frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
-    made = context.store.cached("runner", inputs(), lambda folder: make(folder, context=context))
+    inputs_of_layout = inputs() if layout == "onedir" else {**inputs(), "layout": layout}
+    made = context.store.cached(
+        "runner", inputs_of_layout, lambda folder: make(folder, layout=layout, context=context)
+    )
     versions = json.loads((made / "versions.json").read_text())
-    context.note(f"Python {versions['python']}, tokenizers {versions['tokenizers']}")
+    context.note(
+        f"Python {versions['python']}, tokenizers {versions['tokenizers']}, glibc {versions['glibc_floor']}"
+    )
+    if platform is not None:
+        require_floor(versions["glibc_floor"], platform)
     return RunnerArtifact(
         directory=made / "program",
         program=PROGRAM,
@@ -47,6 +56,17 @@ def freeze_runner(*, context: BuildContext) -> RunnerArtifact:
         versions=versions,
         licenses=tuple(sorted((made / "licenses").iterdir())),
     )
+
+
+def require_floor(floor: str, platform: Platform) -> None:
+    """Raise ``FloorError`` when what was frozen does not run on the devices."""
+    if platform.glibc and floor and version_key(floor) > version_key(platform.glibc):
+        raise FloorError(
+            f"the frozen program needs glibc {floor}, as the Python and the libgcc that build it do; "
+            f"the target's devices have {platform.glibc}",
+            hint=f"build on a system with glibc {platform.glibc} or older, in a container for one (Debian 11 has 2.31, "
+            f'AlmaLinux 8 has 2.28), or raise the target\'s: --set platform.glibc="{floor}"',
+        )
 
 
 def inputs() -> dict[str, str]:
@@ -58,14 +78,14 @@ def inputs() -> dict[str, str]:
     return {
         "schema": SCHEMA,
         "sources": digest.hexdigest(),
-        "python": f"{sys.version} {platform.machine()} {sys.base_prefix}",
+        "python": f"{sys.version} {host.machine()} {sys.base_prefix}",
         "compiler": installed_compiler() or "",
-        "libc": " ".join(platform.libc_ver()),
+        "libc": " ".join(host.libc_ver()),
         **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers", "h11")},
     }
 
 
-def make(folder: Path, *, context: BuildContext) -> None:
+def make(folder: Path, *, layout: RunnerLayout, context: BuildContext) -> None:
     """Fill a store entry: ``program/``, ``licenses/`` and ``versions.json``."""
     for tool in ("ldd", "objdump", "patchelf", "strip"):
         find(tool)
@@ -74,8 +94,13 @@ def make(folder: Path, *, context: BuildContext) -> None:
     library = python_library(work / "python", context=context)
     program = work / "program"
     trim = freeze_leanest(program, library=library, context=context)
+    versions = versions_of(program, trim)
     write_licenses(program, folder / "licenses", context=context)
-    (folder / "versions.json").write_text(json.dumps(versions_of(program, trim), indent=1))
+    if layout == "onefile":
+        used = next(known for known in TRIMS if known.name == trim)
+        freeze_into_one(program, trim=used, python_library=library, context=context)
+        try_program(program, work=work, context=context)
+    (folder / "versions.json").write_text(json.dumps(versions, indent=1))
     # The store may lie on another file system than temporary folders do.
     shutil.copytree(program, folder / "program", symlinks=True)
 
@@ -99,7 +124,7 @@ def freeze_leanest(program: Path, *, library: Path, context: BuildContext) -> st
 
 def versions_of(program: Path, trim: str) -> dict[str, str]:
     return {
-        "python": platform.python_version(),
+        "python": host.python_version(),
         "tokenizers": importlib.metadata.version("tokenizers"),
         "h11": importlib.metadata.version("h11"),
         "pyinstaller": importlib.metadata.version("pyinstaller"),

