@@ -17,6 +17,9 @@ from tests.command import edgepack
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption(
+        "--kinds", action="store_true", help="also build the runtimes that compile for most of an hour"
+    )
     parser.addoption("--fuzz", default="10000", help="how many strange texts a tokenizer is tried on")
 
 
