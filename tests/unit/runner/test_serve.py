@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,17 @@ from .conftest import Run, complaint, run_program, vectors_of
 from .serving import Running, read_answer, request, running
 
 TEXTS = ["a cat", "the kitten sat", ""]
+
+
+@pytest.fixture
+def run(frozen_sample: Path) -> Run:
+    """Run the program in Python: the native one has no server."""
+    return partial(run_program, frozen_sample)
+
+
+@pytest.fixture
+def copy(frozen_sample: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(frozen_sample, tmp_path / "bundle"))
 
 
 @pytest.fixture(scope="module")
