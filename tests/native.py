@@ -10,7 +10,16 @@ from pathlib import Path
 
 from edgepack.runner.native.sources import loading_sources, source_files
 
-TOKENIZER = ("table.cc", "normalizer.cc", "tokenizer.cc", "wordpiece.cc", "tokens_main.cc")
+TOKENIZER = (
+    "table.cc",
+    "normalizer.cc",
+    "tokenizer.cc",
+    "wordpiece.cc",
+    "bpe.cc",
+    "unigram.cc",
+    "graphemes.cc",
+    "tokens_main.cc",
+)
 FLAGS = ("-std=c++17", "-Wall", "-fno-exceptions", "-fno-rtti")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edgepack.errors import UnsupportedModelError
 from edgepack.runner.native.container import u32
+from edgepack.runner.native.refuse import unsupported
 from edgepack.runner.native.trie import build_trie
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def added_sections(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[st
     # Of two that read alike, the library finds the special one, which it lists first.
     for token in sorted(tokens, key=lambda token: not token["special"]):
         if token["single_word"]:
-            raise UnsupportedModelError(
-                f"the native runner's tokenizer has no single_word tokens, which {token['content']!r} is",
-                hint='set runner = "pyinstaller" in [options]',
-            )
+            raise unsupported("single_word tokens, such as", token["content"])
         content = token["content"]
         if token["normalized"] and tokenizer.normalizer is not None:
             content = tokenizer.normalizer.normalize_str(content)

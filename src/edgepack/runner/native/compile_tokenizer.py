@@ -9,18 +9,24 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edgepack.errors import UnsupportedModelError
 from edgepack.runner.native.added import added_sections
+from edgepack.runner.native.bytelevel import byte_level_sections
 from edgepack.runner.native.charmap import normalizer_sections, two_stage
 from edgepack.runner.native.container import pack_sections, u32
 from edgepack.runner.native.probing import piece_kinds
+from edgepack.runner.native.refuse import unsupported
 from edgepack.runner.native.template import template_of
 from edgepack.runner.native.trie import build_trie
+from edgepack.runner.native.unigram import precompiled_sections, unigram_sections
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from tokenizers.normalizers import Normalizer
 
 BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
+BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
+STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
+"""As normalizer.cc numbers them."""
 PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
 """As the frozen program looks for them: any id would do, for it is masked."""
 
@@ -35,18 +41,21 @@ def compile_tokenizer(text: str) -> bytes:
     document = json.loads(text)
     tokenizer = Tokenizer.from_str(text)
     kind = _kind(document["model"])
-    if kind != "WordPiece":
+    if kind == "WordPiece":
+        sections = _wordpiece(document, tokenizer)
+    elif kind == "BPE":
+        sections = byte_level_sections(document, pad_id_of(tokenizer))
+        sections |= normalizer_tables(document.get("normalizer"), tokenizer)
+    elif kind == "Unigram":
+        steps = document.get("pre_tokenizer")
+        splits = steps_of(steps, "pretokenizers") if steps else []
+        sections = unigram_sections(document, splits, pad_id_of(tokenizer))
+        sections |= normalizer_tables(document.get("normalizer"), tokenizer)
+    else:
         raise unsupported("model", kind)
-    sections = _wordpiece(document, tokenizer)
     sections |= added_sections(document, tokenizer)
     template = template_of(document.get("post_processor"), tokenizer)
     return pack_sections({"template": template, **sections})
-
-
-def unsupported(part: str, name: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"the native runner's tokenizer has no {part} {name}", hint='set runner = "pyinstaller" in [options]'
-    )
 
 
 def _kind(model: Mapping[str, Any]) -> str:
@@ -72,15 +81,53 @@ def _wordpiece(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, b
 
 
 def normalizer_tables(normalizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The tables of a normalizer, none when there is none."""
+    """The normalizer's steps and their tables; none when there is none. Raises ``UnsupportedModelError``."""
     if normalizer is None:
         return {}
+    sections: dict[str, bytes] = {}
+    codes: list[int] = []
+    by_code_point: list[Mapping[str, Any]] = []
     for step in steps_of(normalizer, "normalizers"):
-        if step["type"] not in BY_CODE_POINT:
-            raise unsupported("normalizer", step["type"])
-    made = tokenizer.normalizer
+        if step["type"] in BY_CODE_POINT:
+            if codes[-1:] != [BY_CODE_POINT_STEP]:
+                codes.append(BY_CODE_POINT_STEP)
+            by_code_point.append(step)
+        else:
+            code, tables = _other_step(step)
+            codes.append(code)
+            if any(sections.get(name, table) != table for name, table in tables.items()):
+                raise unsupported("two different normalizers", step["type"])
+            sections |= tables
+    if codes.count(BY_CODE_POINT_STEP) > 1:
+        raise unsupported("normalizers around others:", by_code_point[-1]["type"])
+    if by_code_point:
+        sections |= normalizer_sections(_normalizer_of(by_code_point, tokenizer))
+    return {"steps": u32(codes), **sections}
+
+
+def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
+    """The code of a step that is not by code point, and its tables."""
+    if step["type"] == "Precompiled":
+        if not step["precompiled_charsmap"]:
+            raise unsupported("normalizer Precompiled without", "a map")
+        return PRECOMPILED_STEP, precompiled_sections(step["precompiled_charsmap"])
+    if step["type"] == "Replace" and step["pattern"] == {"Regex": " {2,}"}:
+        return SQUEEZE_STEP, {"squeeze": step["content"].encode()}
+    if step["type"] == "Strip" and (step["strip_left"] or step["strip_right"]):
+        return STRIP_STEPS[step["strip_left"], step["strip_right"]], {}
+    pattern = step.get("pattern")
+    raise unsupported("normalizer", step["type"] + (f" {pattern}" if pattern else ""))
+
+
+def _normalizer_of(steps: list[Mapping[str, Any]], tokenizer: Tokenizer) -> Normalizer:
+    """The library's own normalizer of some of a tokenizer's steps."""
+    from tokenizers import Tokenizer
+
+    document = json.loads(tokenizer.to_str())
+    document["normalizer"] = {"type": "Sequence", "normalizers": steps}
+    made: Normalizer | None = Tokenizer.from_str(json.dumps(document)).normalizer
     assert made is not None
-    return normalizer_sections(made)
+    return made
 
 
 def _pieces(pre_tokenizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.native.container import u32
+from edgepack.runner.native.refuse import unsupported
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -57,7 +58,4 @@ def _of_template(processor: Mapping[str, Any]) -> tuple[list[Special], list[Spec
 
 
 def _unsupported(name: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"the native runner's tokenizer has no post_processor {name}",
-        hint='set runner = "pyinstaller" in [options]',
-    )
+    return unsupported("post_processor", name)

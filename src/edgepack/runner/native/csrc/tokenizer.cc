@@ -8,13 +8,6 @@ namespace embed {
 
 namespace {
 
-// White space as Unicode has it; the property is closed for good but for U+180E, which lost it in 2014.
-bool is_white_space(uint32_t point) {
-    return (point >= 9 && point <= 13) || point == 32 || point == 0x85 || point == 0xA0 || point == 0x1680 ||
-           (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 || point == 0x202F ||
-           point == 0x205F || point == 0x3000;
-}
-
 // Where the white space at the end of the text begins.
 size_t white_space_before(std::string_view text) {
     size_t end = text.size();
@@ -77,6 +70,8 @@ Error Tokenizer::open(const std::string &path) {
     added_normalized_.open(table_.section("addednrm"));
     added_ids_ = table_.section("addedids").as<uint32_t>();
     if (model.size >= 20 && memcmp(model.data, "wordpiec", 8) == 0) model_ = open_wordpiece(table_);
+    if (model.size >= 20 && memcmp(model.data, "bytebpe", 8) == 0) model_ = open_bpe(table_);
+    if (model.size >= 20 && memcmp(model.data, "unigram", 8) == 0) model_ = open_unigram(table_);
     if (!model_ || frame.size < 12) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
     template_ = frame.as<uint32_t>();
     before_ = template_[0];

@@ -55,5 +55,7 @@ private:
 };
 
 std::unique_ptr<TextModel> open_wordpiece(const Table &table);
+std::unique_ptr<TextModel> open_bpe(const Table &table);
+std::unique_ptr<TextModel> open_unigram(const Table &table);
 
 }  // namespace embed

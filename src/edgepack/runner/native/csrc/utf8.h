@@ -74,4 +74,11 @@ inline size_t valid_sequence(std::string_view text, size_t &bad) {
     return length;
 }
 
+// White space as Unicode has it; the property is closed for good but for U+180E, which lost it in 2014.
+inline bool is_white_space(uint32_t point) {
+    return (point >= 9 && point <= 13) || point == 32 || point == 0x85 || point == 0xA0 || point == 0x1680 ||
+           (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 || point == 0x202F ||
+           point == 0x205F || point == 0x3000;
+}
+
 }  // namespace embed

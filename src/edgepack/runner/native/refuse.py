@@ -1,0 +1,11 @@
+"""How a component is refused that the native tokenizer does not have: by name."""
+
+from __future__ import annotations
+
+from edgepack.errors import UnsupportedModelError
+
+
+def unsupported(part: str, name: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"the native runner's tokenizer has no {part} {name}", hint='set runner = "pyinstaller" in [options]'
+    )
