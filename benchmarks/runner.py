@@ -2,6 +2,7 @@
 
     .venv/bin/pip install -e '.[benchmark]'          # or an environment of its own, named by --peers
     .venv/bin/python benchmarks/runner.py dist/all-MiniLM-L6-v2-linux-x86-min --peers PYTHON
+    .venv/bin/python benchmarks/runner.py FROZEN-BUNDLE --beside NATIVE-BUNDLE --bundles-only
 
 Every side is a process that turns lines into float32. They take turns, chunk by chunk, so that whatever else the machine
 does meets all alike; seconds by the clock and seconds of processor time are both told, for on a busy machine only the latter
@@ -101,16 +102,20 @@ def main() -> None:
     ):
         source = ingest(bundle.manifest["model"]["origin"], context=context)
         sentences = list(retrieval_task(glosses=options.sentences, words=1, context=context).glosses)
-        peer_folder = lay_out(source, Path(folder), context)
-        sides = sides_of(bundle, source, peer_folder, options)
+        sides = [side_of(path, options) for path in (options.bundle, *options.beside)]
+        if not options.bundles_only:
+            sides += peers(source, lay_out(source, Path(folder), context), options)
         console.print(starts(sides))
         console.print(throughput(sides, sentences, source.dimension))
-    console.print(asyncio.run(server(bundle, sentences, options)))
+    if not options.bundles_only:
+        console.print(asyncio.run(server(bundle, sentences, options)))
 
 
 def arguments() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("bundle", type=Path)
+    made.add_argument("--beside", type=Path, action="append", default=[], help="another bundle of that model")
+    made.add_argument("--bundles-only", action="store_true", help="no peers and no server")
     made.add_argument("--peers", default=sys.executable, help="Python that has the peers (default: this one)")
     made.add_argument("--sentences", type=int, default=10_000, help="a multiple of 250")
     made.add_argument("--threads", type=int, default=2)
@@ -129,12 +134,17 @@ def lay_out(source: ModelSource, folder: Path, context: HostContext) -> Path:
     return folder
 
 
-def sides_of(bundle: Bundle, source: ModelSource, folder: Path, options: argparse.Namespace) -> list[Side]:
+def side_of(path: Path, options: argparse.Namespace) -> Side:
+    """A bundle's own program."""
+    bundle = open_bundle(path)
+    command = ["env", "-i", str(bundle.program), "--out=raw", f"--threads={options.threads}"]
+    return Side(name=f"embed, {bundle.manifest['runner']['kind']}", command=command)
+
+
+def peers(source: ModelSource, folder: Path, options: argparse.Namespace) -> list[Side]:
     peer = [options.peers, "-c", PEER]
     tail = [str(options.threads), str(CHUNK), str(source.dimension)]
-    threads = f"--threads={options.threads}"
     return [
-        Side(name="embed", command=["env", "-i", str(bundle.program), "--out=raw", threads]),
         Side(name="fastembed, fp32", command=[*peer, "fastembed", str(folder), *tail]),
         Side(
             name="sentence-transformers, PyTorch",
@@ -147,7 +157,7 @@ def starts(sides: list[Side]) -> Table:
     """From nothing to the first vector: of the peers, the libraries' start and a chunk of short texts are in it."""
     table = Table("first vector", "ms by the clock, least", "median", "ms of processor time", "peak MB")
     for side in sides:
-        count = 1 if side.name == "embed" else CHUNK
+        count = 1 if side.name.startswith("embed") else CHUNK
         figures = [start(side.command, b"a cat\n" * count) for _ in range(STARTS if count == 1 else 2)]
         walls = sorted(figure.wall for figure in figures)
         table.add_row(
@@ -207,7 +217,9 @@ def throughput_table(sides: list[Side], figures: list[Figures], count: int, cosi
             f"{figure.cpu / ours.cpu:.2f} x",
             f"{figure.peak:.0f}",
         )
-    table.caption = f"cosine of embed to sentence-transformers: mean {statistics.mean(cosines):.4f}, least {min(cosines):.4f}"
+    table.caption = (
+        f"cosine of the first to the last: mean {statistics.mean(cosines):.4f}, least {min(cosines):.4f}"
+    )
     return table
 
 
