@@ -43,6 +43,8 @@ class ModelOptions:
 
     recipe: str | tuple[Pass, ...] = "int8"
     format: ModelFormat = "ort"
+    calibration: Path | None = None
+    """The user's texts for passes that look at activations, one a line; without them edgepack's own."""
     min_cosine: float = 0.0
     """The build fails when the mean cosine of the bundle's vectors to fp32 is below this."""
     min_agreement: float = 0.0

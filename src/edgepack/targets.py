@@ -32,7 +32,7 @@ LIMITS = (
 KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("schema", "summary", "builder", "platform", "model", "budget", "options"),
     "platform": ("os", "arch", "glibc", "isa"),
-    "model": ("recipe", "format", "gate", *LIMITS),
+    "model": ("recipe", "format", "calibration", "gate", *LIMITS),
     "budget": ("download",),
 }
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -130,6 +130,7 @@ def _model_options(name: str, section: Mapping[str, Any]) -> ModelOptions:
     return ModelOptions(
         recipe=_recipe(name, section.get("recipe", defaults.recipe)),
         format=model_format,
+        calibration=_path(name, section, "calibration"),
         min_cosine=_share(name, section, "min_cosine"),
         min_agreement=_share(name, section, "min_agreement"),
         gate=gate,
@@ -156,6 +157,11 @@ def _recipe(name: str, value: object) -> str | tuple[Pass, ...]:
         )
         for entry in value
     )
+
+
+def _path(name: str, section: Mapping[str, Any], key: str) -> Path | None:
+    value = _value(name, section, key, str, None, where="model.")
+    return Path(value).expanduser() if value else None
 
 
 def _share(name: str, section: Mapping[str, Any], key: str, default: float = 0.0) -> float:

@@ -86,6 +86,11 @@ class GraphEditor:
             self.weights[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
         return name
 
+    def tensor(self, tensor: onnx.TensorProto) -> str:
+        """Add a weight of a type that numpy has not; one that is there already under this name is taken as it is."""
+        self.weights.setdefault(tensor.name, tensor)
+        return str(tensor.name)
+
     def finish(self) -> onnx.ModelProto:
         """The rewritten model; weights that nothing uses any more are left out."""
         graph = self.model.graph

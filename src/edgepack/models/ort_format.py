@@ -6,18 +6,26 @@ a session optimizes the graph and writes it down. A minimal build cannot optimiz
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import onnx
 
 from edgepack.errors import ModelError
 from edgepack.models.ort_layout import settle_layout
-from edgepack.models.session import open_session, session_options
+from edgepack.models.session import DISABLED_OPTIMIZERS, open_session, session_options
 from edgepack.store import written_beside
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 BLOCK = 1 << 20
 Level = Literal["none", "basic", "extended", "all"]
+EXPANDING = ("Cast", "DequantizeLinear")
+"""Operators that make more bytes of a weight than it has."""
+WORTH_KEEPING = 1 << 12
+"""Elements of a weight from which on it is not to be expanded in the file."""
 
 
 def convert_to_ort(
@@ -26,14 +34,53 @@ def convert_to_ort(
     *,
     level: Level = "all",
     runtime_optimizations: bool = False,
+    optimized: Path | None = None,
 ) -> Path:
     """Write ``model`` to ``destination`` in ORT format.
 
     With ``runtime_optimizations`` only basic optimizations are applied, and the others are saved for the device to
     apply (minimal-extended builds, for compiling execution providers); otherwise all of ``level`` is baked in.
-    The same model gives the same bytes.
+    Weights that the graph itself expands stay as they are: upstream's constant folding would write them down expanded.
+    ``optimized`` is where the optimized graph goes as ONNX, too, to be looked at. The same model gives the same bytes.
     Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model.
     """
+    disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
+    if optimized is not None:
+        save_optimized(model, optimized, level=level)
+    options = _options(level)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    if runtime_optimizations:
+        options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
+    content = model.SerializeToString(deterministic=True)
+    with written_beside(destination) as temporary:
+        options.optimized_model_filepath = str(temporary)
+        try:
+            open_session(content, options, disabled=disabled)
+        except ModelError:
+            _require_space(temporary, len(content))
+            raise
+        settle_layout(temporary)
+    return destination
+
+
+def save_optimized(model: onnx.ModelProto, destination: Path, *, level: Level = "all") -> Path:
+    """Write the graph that ``convert_to_ort`` bakes in, as ONNX: for Netron, which shows no ORT format."""
+    options = _options(level)
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
+    with written_beside(destination) as temporary:
+        options.optimized_model_filepath = str(temporary)
+        open_session(model.SerializeToString(deterministic=True), options, disabled=disabled)
+    return destination
+
+
+def expands_weights(model: onnx.ModelProto) -> bool:
+    """Whether a node makes a large weight wider: what a minimal build does when it runs, constant folding does for good."""
+    large = {each.name for each in model.graph.initializer if math.prod(each.dims) >= WORTH_KEEPING}
+    return any(node.op_type in EXPANDING and node.input[0] in large for node in model.graph.node)
+
+
+def _options(level: Level) -> onnxruntime.SessionOptions:
     import onnxruntime
 
     options = session_options()
@@ -44,19 +91,7 @@ def convert_to_ort(
         "extended": levels.ORT_ENABLE_EXTENDED,
         "all": levels.ORT_ENABLE_ALL,
     }[level]
-    options.add_session_config_entry("session.save_model_format", "ORT")
-    if runtime_optimizations:
-        options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
-    content = model.SerializeToString(deterministic=True)
-    with written_beside(destination) as temporary:
-        options.optimized_model_filepath = str(temporary)
-        try:
-            open_session(content, options)
-        except ModelError:
-            _require_space(temporary, len(content))
-            raise
-        settle_layout(temporary)
-    return destination
+    return options
 
 
 def _require_space(file: Path, size: int) -> None:

@@ -38,7 +38,7 @@ def random_tokens(model: onnx.ModelProto, count: int) -> Iterator[Feed]:
 
 def vocabulary(model: onnx.ModelProto) -> int:
     """Rows of the table that ``input_ids`` picks from."""
-    rows = [_rows(model, table) for table, ids in _lookups(model) if ids == "input_ids"]
+    rows = [_rows(model, table) for table, ids in lookups(model) if ids == "input_ids"]
     return min((count for count in rows if count), default=VOCABULARY_WHEN_UNKNOWN)
 
 
@@ -46,9 +46,7 @@ def longest_sequence(model: onnx.ModelProto) -> int:
     """Rows that tokens reach of the smallest table that something else than an input picks from: the position table."""
     named = {each.name for each in model.graph.input}
     rows = [
-        _rows(model, table) - _first_position(model, ids)
-        for table, ids in _lookups(model)
-        if ids not in named
+        _rows(model, table) - _first_position(model, ids) for table, ids in lookups(model) if ids not in named
     ]
     return min((count for count in rows if count > 1), default=LONGEST)
 
@@ -68,7 +66,7 @@ def _feed(model: onnx.ModelProto, ids: npt.NDArray[np.int64], mask: npt.NDArray[
     return {each.name: values[each.name] for each in model.graph.input if each.name in values}
 
 
-def _lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
+def lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
     """Table and ids of every lookup; ids that were only cast or reshaped count as what they were before."""
     made_of = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type in SAME_VALUES}
 

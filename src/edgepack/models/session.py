@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,15 @@ def session_options() -> onnxruntime.SessionOptions:
 
 
 def open_session(
-    model: Path | bytes, options: onnxruntime.SessionOptions | None = None, *, name: str | None = None
+    model: Path | bytes,
+    options: onnxruntime.SessionOptions | None = None,
+    *,
+    name: str | None = None,
+    disabled: Sequence[str] = DISABLED_OPTIMIZERS,
 ) -> onnxruntime.InferenceSession:
     """A session on the CPU provider; errors call the model ``name``, or as its file is called.
+
+    ``disabled`` are the optimizers of ONNX Runtime that leave the graph alone.
 
     Raises ``UnsupportedModelError`` when no kernel implements one of the model's operators, ``ModelError`` when the
     file is no model or is damaged.
@@ -40,7 +47,7 @@ def open_session(
             model if isinstance(model, bytes) else str(model),
             options or session_options(),
             providers=["CPUExecutionProvider"],
-            disabled_optimizers=list(DISABLED_OPTIMIZERS),
+            disabled_optimizers=list(disabled),
         )
     except Exception as error:  # the binding raises a class of its own for each status
         if not type(error).__module__.startswith("onnxruntime"):

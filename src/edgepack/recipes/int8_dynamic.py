@@ -8,33 +8,37 @@ its neighbours in the batch; here every token has a scale of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import onnx
-from onnx import TensorProto
 
 from edgepack.models.graph_editor import GraphEditor, edit
-from edgepack.recipes.integers import LARGEST, WeightRange, quantized_columns, quantized_rows
-from edgepack.recipes.recipe import Note, Recipe
+from edgepack.recipes.integers import LARGEST, WeightRange, quantized_columns
+from edgepack.recipes.layers import is_chosen, is_product
+from edgepack.recipes.recipe import ALL, Material, Note, Patterns, Recipe
+from edgepack.recipes.tables import int8_table, is_table_lookup
+from edgepack.recipes.tokens import largest_of_row
 from edgepack.records import Pass
 
 Activations = Literal["token", "tensor"]
+Range = Literal["auto", "paired", "full", "reduced"]
 
 RECIPE = Recipe(
     name="int8-dynamic",
-    summary="int8 weights and embedding tables, every token's activations quantized at run time",
+    summary="int8 weights and embedding tables as ONNX Runtime's own quantizer makes them: one scale a tensor of "
+    "activations, so that a text's vector depends on its batch",
     passes=(
         Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
-        Pass(name="smooth"),
-        Pass(name="int8-dynamic"),
+        Pass(name="int8-dynamic", parameters={"activations": "tensor", "weight_range": "auto"}),
     ),
 )
 
 MICROSOFT = "com.microsoft"
-REDUCE_AXES_ARE_INPUTS = 18
-"""The opset since which ReduceMax has its axes as an input."""
+VNNI = ("avx512_vnni", "avxvnni", "avx_vnni", "vnni", "amx")
+"""Instruction sets of which a device that has one adds up four products without clipping."""
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""
 HIGHEST = 255
@@ -56,28 +60,40 @@ class Quantizer:
 def int8_dynamic(
     model: onnx.ModelProto,
     note: Note,
+    material: Material | None = None,
     *,
     activations: Activations = "token",
     tables: bool = True,
-    weight_range: WeightRange = "paired",
+    weight_range: Range = "paired",
+    layers: Patterns = ALL,
 ) -> onnx.ModelProto:
     """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
 
     ``activations`` is ``token`` (one scale for each token: the same for any batch) or ``tensor`` (one for all: a little
     faster, and a text's vector depends on the batch). ``tables`` says whether embedding tables are quantized too.
-    ``weight_range`` is explained at its type.
+    ``weight_range`` is explained at its type; ``auto`` is ``full`` where the target names an instruction set with VNNI
+    and ``reduced`` elsewhere. ``layers`` are patterns of the matrices' names.
     """
-    run = Quantizer(editor=edit(model), activations=activations, weight_range=weight_range)
+    isa = material.isa if material else ()
+    run = Quantizer(
+        editor=edit(model), activations=activations, weight_range=_weight_range(weight_range, isa)
+    )
     for node in run.editor.take_nodes():
-        if node.op_type == "MatMul" and run.editor.is_matrix(node.input[1]):
+        if is_product(run.editor, node, layers):
             _quantize_matmul(run, node)
-        elif node.op_type == "Attention" and activations == "tensor":
+        elif node.op_type == "Attention" and activations == "tensor" and is_chosen(node.input[1], layers):
             _quantize_attention(run, node)
-        elif node.op_type == "Gather" and tables and run.editor.is_matrix(node.input[0]):
-            _quantize_table(run.editor, node)
+        elif tables and is_table_lookup(run.editor, node):
+            int8_table(run.editor, node)
         else:
             run.editor.keep(_corrected(run, node))
     return run.editor.finish()
+
+
+def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:
+    if wanted == "auto":
+        return "full" if any(each.lower() in VNNI for each in isa) else "reduced"
+    return wanted
 
 
 def _quantize_matmul(run: Quantizer, node: onnx.NodeProto) -> None:
@@ -168,20 +184,6 @@ def _quantize_attention(run: Quantizer, node: onnx.NodeProto) -> None:
     )
 
 
-def _quantize_table(editor: GraphEditor, node: onnx.NodeProto) -> None:
-    """int8 rows and their scales are gathered, then multiplied: the table itself is never expanded."""
-    table, ids, output = node.input[0], node.input[1], node.output[0]
-    values, scales = quantized_rows(editor.array(table))
-    rows = editor.weight(f"{table}.int8", values)
-    factors = editor.weight(f"{table}.scales", scales)
-    row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")
-    factor = editor.add("Gather", [factors, ids], [f"{output}.scale"], name=f"{node.name}.scale")
-    value = editor.add(
-        "Cast", [row], [f"{output}.unscaled"], name=f"{node.name}.unscaled", to=TensorProto.FLOAT
-    )
-    editor.add("Mul", [value, factor], [output], name=node.name)
-
-
 def _quantized_matrix(run: Quantizer, weight: str) -> tuple[str, str, str]:
     """A matrix [inputs, outputs] as int8, its scales [outputs] and its zero points, which are zero."""
     values, scales = quantized_columns(run.editor.array(weight), run.weight_range)
@@ -217,18 +219,11 @@ def _quantized_tokens(editor: GraphEditor, vector: str, lowest: float | None) ->
         below = editor.weight(f"token.lowest_{lowest}", _float(lowest))
         vector = editor.add("Add", [vector, below], [f"{name}.raised"], name=f"{name}.raised")
     sizes = editor.add("Abs", [vector], [f"{name}.sizes"], name=f"{name}.sizes") if signed else vector
-    largest = _largest_of_row(editor, sizes, f"{name}.largest")
+    largest = largest_of_row(editor, sizes, f"{name}.largest")
     editor.add("Max", [largest, editor.weight("token.floor", _float(1e-12))], [ranges], name=ranges)
     shares = editor.add("Div", [vector, ranges], [f"{name}.shares"], name=f"{name}.shares")
     editor.add("QuantizeLinear", [shares, step, zero], [quantized], name=quantized)
     return quantized, ranges, step, zero
-
-
-def _largest_of_row(editor: GraphEditor, values: str, output: str) -> str:
-    if editor.opset < REDUCE_AXES_ARE_INPUTS:
-        return editor.add("ReduceMax", [values], [output], name=output, axes=[-1], keepdims=1)
-    axes = editor.weight("token.axes", np.array([-1], np.int64))
-    return editor.add("ReduceMax", [values, axes], [output], name=output, keepdims=1)
 
 
 def _float(value: float) -> np.ndarray:

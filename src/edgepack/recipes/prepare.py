@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,44 +16,69 @@ from edgepack.models.graph_writer import OUTPUT
 from edgepack.models.ort_format import convert_to_ort
 from edgepack.models.reference import exported_model
 from edgepack.models.source_key import source_key
-from edgepack.recipes.precision import is_batch_dependent, precision_of
-from edgepack.recipes.registry import passes_of, transform_of
-from edgepack.records import ModelFormat, ModelOptions, ModelSource, Operators, Pass, PreparedModel
+from edgepack.recipes.calibration import read_texts
+from edgepack.recipes.precision import is_batch_dependent, is_quantized, precision_of
+from edgepack.recipes.recipe import Material
+from edgepack.recipes.registry import apply, passes_of
+from edgepack.records import (
+    ModelFormat,
+    ModelOptions,
+    ModelSource,
+    Operators,
+    Pass,
+    Platform,
+    PreparedModel,
+)
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
 
-PREPARE_SCHEMA = "2"
+PREPARE_SCHEMA = "3"
 """Changes whenever the same source and recipe would give another file than before."""
 
 FACTS = "facts.json"
 FIXED = "all.ort"
 """The same model with every optimization applied, for formats that a device optimizes further."""
 UNOPTIMIZED = "none.ort"
+TOKENIZER = "tokenizer.json"
+"""The tokenizer, when a pass changed it."""
 
 
-def prepare_model(source: ModelSource, *, options: ModelOptions, context: BuildContext) -> PreparedModel:
+def prepare_model(
+    source: ModelSource,
+    *,
+    options: ModelOptions,
+    platform: Platform | None = None,
+    context: BuildContext,
+) -> PreparedModel:
     """Make a model small by its target's recipe and convert it to its target's format.
 
     ``needs`` are those of the finished file. Made once for the same source, recipe and versions; the same inputs give
-    the same bytes. Raises ``TargetError`` for an unknown recipe, pass or parameter, ``ModelError`` and
+    the same bytes. ``platform`` lets passes know the device's instruction sets. Raises ``TargetError`` for an unknown
+    recipe, pass or parameter, ``UsageError`` for calibration texts that cannot be read, ``ModelError`` and
     ``UnsupportedModelError`` for a model that cannot be taken.
     """
     passes = passes_of(options.recipe)
+    isa = platform.isa if platform else ()
+    texts = read_texts(options.calibration) if options.calibration else ()
 
     def make(folder: Path) -> None:
-        _make(source, passes, options.format, folder, context=context)
+        material = Material(source=source, texts=texts, isa=isa)
+        _make(source, passes, options.format, material, folder, context=context)
 
     inputs = {
         **source_key(source),
         "passes": json.dumps([[step.name, dict(sorted(step.parameters.items()))] for step in passes]),
         "format": options.format,
+        "isa": " ".join(isa),
+        "texts": json.dumps(texts),
+        "corpora": json.dumps([read_texts(Path(corpus)) for corpus in corpora_of(passes)]),
         "edgepack": version("edgepack"),
         "prepare": PREPARE_SCHEMA,
     }
     folder = context.store.cached("prepared", inputs, make)
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    prepared = _describe(folder, source, passes, options.format, facts)
+    prepared = _describe(folder, source, options.format, facts)
     context.note(summary(prepared, facts))
     return prepared
 
@@ -61,20 +87,28 @@ def _make(
     source: ModelSource,
     passes: tuple[Pass, ...],
     model_format: ModelFormat,
+    material: Material,
     folder: Path,
     *,
     context: BuildContext,
 ) -> None:
     model = onnx.load(str(exported_model(source, context=context)))
     notes: list[str] = []
+    if is_quantized(model):
+        # Scales that were learnt in training are better than any that could be found here.
+        notes.append("quantized already, taken as it is")
+        passes = ()
     for step in passes:
-        model = transform_of(step)(model, notes.append, **step.parameters)
+        model = apply(step, model, notes.append, material)
     _write(model, model_format, folder)
+    for name, content in material.files.items():
+        (folder / name).write_bytes(content)
     facts = {
         "precision": precision_of(model),
         "batch_dependent": is_batch_dependent(model),
         "fused": bool(fused_operators(model)),
         "inputs": [each.name for each in model.graph.input],
+        "passes": [in_words(step) for step in passes],
         "notes": notes,
     }
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
@@ -102,21 +136,26 @@ def _needs(folder: Path) -> Operators:
 def _describe(
     folder: Path,
     source: ModelSource,
-    passes: tuple[Pass, ...],
     model_format: ModelFormat,
     facts: Mapping[str, Any],
 ) -> PreparedModel:
+    tokenizer = folder / TOKENIZER
     return PreparedModel(
         file=folder / ("model.onnx" if model_format == "onnx" else "model.ort"),
         format=model_format,
         precision=facts["precision"],
-        recipe=", ".join(["pool", *map(in_words, passes)]),
+        recipe=", ".join(["pool", *facts["passes"]]),
         needs=_needs(folder),
-        source=source,
+        source=replace(source, tokenizer=tokenizer) if tokenizer.exists() else source,
         inputs=tuple(facts["inputs"]),
         output=OUTPUT,
         batch_dependent=facts["batch_dependent"],
     )
+
+
+def corpora_of(passes: tuple[Pass, ...]) -> list[str]:
+    """The files that passes name: what is in them decides what they make."""
+    return [str(step.parameters["corpus"]) for step in passes if step.parameters.get("corpus")]
 
 
 def in_words(step: Pass) -> str:

@@ -15,23 +15,36 @@ from edgepack.targets import nearest
 if TYPE_CHECKING:
     import onnx
 
-    from edgepack.recipes.recipe import Recipe
+    from edgepack.recipes.recipe import Material, Note, Recipe
 
     Transform = Callable[..., onnx.ModelProto]
 
 RECIPES: Mapping[str, str] = {
     "fp32": "edgepack.recipes.fp32",
-    "int8": "edgepack.recipes.int8_dynamic",
+    "fp16": "edgepack.recipes.fp16",
+    "float-levels": "edgepack.recipes.float_levels",
+    "int8": "edgepack.recipes.int8",
     "int8-dynamic": "edgepack.recipes.int8_dynamic",
+    "int8-static": "edgepack.recipes.int8_static",
+    "int8-fast": "edgepack.recipes.int8_fast",
+    "int8-weights": "edgepack.recipes.int8_weights",
+    "int4": "edgepack.recipes.int4",
+    "int4-int8": "edgepack.recipes.int4_int8",
 }
 """Name → module whose ``RECIPE`` it is. ``int8`` is the one that edgepack recommends today."""
 
 PASSES: Mapping[str, str] = {
     "fuse": "edgepack.models.fuse:fuse",
-    "int8-dynamic": "edgepack.recipes.int8_dynamic:int8_dynamic",
     "smooth": "edgepack.recipes.smooth:smooth",
+    "prune-vocabulary": "edgepack.recipes.prune_vocabulary:prune_vocabulary",
+    "fp16": "edgepack.recipes.fp16:fp16",
+    "float-levels": "edgepack.recipes.float_levels:float_levels",
+    "int8-dynamic": "edgepack.recipes.int8_dynamic:int8_dynamic",
+    "int8-static": "edgepack.recipes.int8_static:int8_static",
+    "int8-weights": "edgepack.recipes.int8_weights:int8_weights",
+    "int4": "edgepack.recipes.int4:int4",
 }
-"""Name → function ``(model, note, *, parameters) -> model``."""
+"""Name → function ``(model, note, *, parameters) -> model``, or one whose third argument is a ``Material``."""
 
 
 def recipe_named(name: str) -> Recipe:
@@ -54,7 +67,7 @@ def passes_of(recipe: str | tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 
 def transform_of(step: Pass) -> Transform:
-    """The function of a pass, ``(model, note, **parameters) -> model``."""
+    """The function of a pass, ``(model, note[, material], **parameters) -> model``."""
     if step.name not in PASSES:
         raise TargetError(
             f"there is no pass {step.name!r}{nearest(step.name, PASSES)}",
@@ -63,6 +76,16 @@ def transform_of(step: Pass) -> Transform:
     module, _, function = PASSES[step.name].partition(":")
     transform: Transform = getattr(import_module(module), function)
     return transform
+
+
+def apply(step: Pass, model: onnx.ModelProto, note: Note, material: Material) -> onnx.ModelProto:
+    """What a pass makes of a model."""
+    transform = transform_of(step)
+    wanted = (material,) if "material" in inspect.signature(transform).parameters else ()
+    parameters = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in step.parameters.items()
+    }
+    return transform(model, note, *wanted, **parameters)
 
 
 def parameters_of(step: Pass) -> dict[str, tuple[Any, Any]]:
@@ -88,7 +111,13 @@ def _check(step: Pass) -> None:
 
 
 def _check_value(step: str, name: str, value: object, kind: Any) -> None:
-    if choices := typing.get_args(kind):
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+            raise TargetError(
+                f"pass {step}: {name} is {value!r}, expected a list of texts",
+                hint=f'e.g. {name} = ["encoder.layer.0.*"]',
+            )
+    elif choices := typing.get_args(kind):
         if value not in choices:
             raise TargetError(
                 f"pass {step}: {name} is {value!r}{nearest(str(value), map(str, choices))}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +11,13 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.unit.models.berts import Tokens, onnx_vectors, some_tokens, write_bert
+from tests.unit.models.berts import Tokens, onnx_vectors, some_tokens
+from tests.unit.recipes.near import Load, cosines, unexpected
 
-from edgepack.models.export import export_onnx
-from edgepack.models.fuse import fuse
 from edgepack.models.ort_format import convert_to_ort
 from edgepack.recipes.int8_dynamic import int8_dynamic
 from edgepack.recipes.precision import is_batch_dependent, precision_of
-
-Load = Callable[..., onnx.ModelProto]
-
-
-def unexpected(note: str) -> None:
-    raise AssertionError(note)
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    """A random model, exported, and fused when asked for."""
-
-    def make(*, fused: bool = True, attention: Any = "MultiHeadAttention", **shape: Any) -> onnx.ModelProto:
-        source, _ = write_bert(tmp_path / "model", **shape)
-        model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
-        return fuse(model, unexpected, attention=attention, embeddings=False) if fused else model
-
-    return make
-
-
-def cosines(model: onnx.ModelProto, other: onnx.ModelProto, tokens: Tokens) -> np.ndarray:
-    pair = (onnx_vectors(each.SerializeToString(), tokens) for each in (model, other))
-    found: np.ndarray = np.prod(list(pair), axis=0).sum(axis=1)
-    return found
+from edgepack.recipes.recipe import Material
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
@@ -202,3 +177,26 @@ def test_the_model_that_was_given_stays_as_it_was(load: Load) -> None:
     before = model.SerializeToString(deterministic=True)
     int8_dynamic(model, unexpected)
     assert model.SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize(
+    ("isa", "largest"), [((), 63), (("avx2",), 63), (("avx2", "avx512_vnni"), 127)], ids=str
+)
+def test_weights_are_reduced_unless_the_device_is_known_to_have_vnni(
+    load: Load, isa: tuple[str, ...], largest: int
+) -> None:
+    quantized = int8_dynamic(load(), unexpected, Material(isa=isa), weight_range="auto", tables=False)
+    integers = [
+        numpy_helper.to_array(tensor)
+        for tensor in quantized.graph.initializer
+        if tensor.name.endswith(".weight.int8")
+    ]
+    assert integers and max(int(np.abs(each.astype(int)).max()) for each in integers) == largest
+
+
+def test_only_the_layers_that_were_named(load: Load) -> None:
+    quantized = int8_dynamic(load(), unexpected, layers=("encoder.layer.1.*",), tables=False)
+    names = {tensor.name for tensor in quantized.graph.initializer}
+    assert "encoder.layer.0.output.dense.weight" in names
+    assert "encoder.layer.1.output.dense.weight.int8" in names
+    assert "encoder.layer.1.output.dense.weight" not in names

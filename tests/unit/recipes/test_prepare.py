@@ -258,3 +258,42 @@ def test_a_bad_model_leaves_no_entry(
         prepare_model(source, options=ModelOptions(), context=context)
     left = [path for path in context.store.root.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert left == []
+
+
+def test_a_model_that_was_quantized_in_training_is_taken_as_it_is(
+    source: ModelSource, listening: Any
+) -> None:
+    """Its QuantizeLinear/DequantizeLinear pairs stay, and the needs are those of the products made of them."""
+    from edgepack.recipes.int8_static import int8_static
+    from edgepack.recipes.recipe import Material
+
+    trained = int8_static(token_graph(source, source.directory / "graph"), print, Material())
+    write(trained, source.directory / "graph.onnx")
+    ready = source_of(source.directory, onnx="graph.onnx")
+    model = prepare_model(ready, options=ModelOptions(recipe="int8"), context=listening)
+    assert model.recipe == "pool"
+    assert "quantized already, taken as it is" in listening.notes[0]
+    assert "MatMulIntegerToFloat" in {kernel.name for kernel in model.needs.kernels}
+    vectors = embed_with_onnxruntime(model.file, ready, TEXTS)
+    expected = reference_vectors(source, TEXTS, context=listening.inner)
+    assert (vectors * expected).sum(axis=1).min() > 0.98
+
+
+@pytest.mark.parametrize(
+    "recipe", ["fp16", "float-levels", "int8-static", "int8-fast", "int8-weights", "int4"]
+)
+def test_every_recipe_from_end_to_end(source: ModelSource, context: HostContext, recipe: str) -> None:
+    model = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+    assert not model.batch_dependent
+    assert cosines(model, source, context).min() > (0.93 if recipe == "int4" else 0.98)
+
+
+def test_layers_are_a_list_of_patterns(source: ModelSource, context: HostContext) -> None:
+    steps = (
+        Pass(name="int4", parameters={"layers": ["encoder.layer.0.*"], "tables": "float"}),
+        Pass(name="int8-weights"),
+    )
+    model = prepare_model(source, options=ModelOptions(recipe=steps), context=context)
+    needs = {kernel.name for kernel in model.needs.kernels}
+    assert {"MatMulNBits", "MatMulIntegerToFloat"} <= needs
+    assert model.recipe == 'pool, int4(layers=["encoder.layer.0.*"], tables="float"), int8-weights'

@@ -29,8 +29,9 @@ def test_every_pass_is_documented_with_its_parameters(name: str) -> None:
         assert f"``{parameter}``" in transform.__doc__
 
 
-def test_int8_is_the_dynamic_one() -> None:
-    assert passes_of("int8") == passes_of("int8-dynamic")
+def test_int8_is_quantized_by_token_and_int8_dynamic_as_upstream_does_it() -> None:
+    assert passes_of("int8")[-1] == Pass(name="int8-dynamic")
+    assert passes_of("int8-dynamic")[-1].parameters["activations"] == "tensor"
 
 
 def test_a_list_of_passes_is_taken_as_it_is() -> None:

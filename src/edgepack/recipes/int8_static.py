@@ -1,0 +1,128 @@
+"""Static int8: the ranges of activations are measured on texts beforehand, so that nothing is measured on the device.
+
+As https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html has it: QuantizeLinear/DequantizeLinear
+pairs, MinMax calibration, one scale for each output channel of a matrix; ONNX Runtime makes one integer product of each
+group when the model is converted. Percentile calibration is not offered: it ruins BERT
+(https://github.com/microsoft/onnxruntime/issues/10571). A text's vector is the same in any batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import onnx
+
+from edgepack.models.graph_editor import GraphEditor, edit
+from edgepack.recipes.activations import ranges
+from edgepack.recipes.calibration import calibration_feeds
+from edgepack.recipes.integers import WeightRange, quantized_columns
+from edgepack.recipes.layers import is_product, taken_by
+from edgepack.recipes.recipe import ALL, Material, Note, Patterns, Recipe
+from edgepack.recipes.tables import int8_table, is_table_lookup
+from edgepack.records import Pass
+
+RECIPE = Recipe(
+    name="int8-static",
+    summary="int8 weights, tables and activations, with ranges from calibration texts: nothing measured on the device",
+    passes=(
+        Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
+        Pass(name="smooth"),
+        Pass(name="int8-static"),
+    ),
+)
+
+STEPS = 255
+STEADY = (
+    "LayerNormalization",
+    "SkipLayerNormalization",
+    "EmbedLayerNormalization",
+    "Attention",
+    "MultiHeadAttention",
+)
+"""Operators whose outputs are of about the same size for every token; those of an activation function are not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantizer:
+    """One run of the pass."""
+
+    editor: GraphEditor
+    ranges: dict[str, tuple[float, float]]
+    weight_range: WeightRange
+
+
+def int8_static(
+    model: onnx.ModelProto,
+    note: Note,
+    material: Material,
+    *,
+    tables: bool = True,
+    weight_range: WeightRange = "paired",
+    activations: Literal["all", "steady"] = "all",
+    layers: Patterns = ALL,
+) -> onnx.ModelProto:
+    """The model with QuantizeLinear/DequantizeLinear around every matrix, and int8 embedding tables.
+
+    ``tables`` says whether those are. ``activations`` are all, or the steady ones: then only the products of what a normalization or attention made are taken: the others' ranges differ
+    from token to token, and a dynamic pass that comes after serves them better. ``weight_range`` is explained at its
+    type, ``layers`` are patterns of the matrices' names.
+    """
+    editor = edit(model)
+    chosen = {
+        value
+        for value in taken_by(editor, layers).values()
+        if activations == "all" or _is_steady(editor, value)
+    }
+    if not chosen:
+        note("no activations to quantize")
+    found = ranges(model, sorted(chosen), calibration_feeds(model, material)) if chosen else {}
+    run = Quantizer(editor=editor, ranges=found, weight_range=weight_range)
+    for node in editor.take_nodes():
+        if is_product(editor, node, layers) and node.input[0] in chosen:
+            _multiply(run, node)
+        elif tables and is_table_lookup(editor, node):
+            int8_table(editor, node)
+        else:
+            editor.keep(node)
+    return editor.finish()
+
+
+def _is_steady(editor: GraphEditor, value: str) -> bool:
+    made_by = editor.producer(value)
+    while made_by is not None and made_by.op_type == "Mul":
+        made_by = editor.producer(made_by.input[0])  # smoothing
+    return made_by is not None and made_by.op_type in STEADY
+
+
+def _multiply(run: Quantizer, node: onnx.NodeProto) -> None:
+    editor, weight = run.editor, node.input[1]
+    values, scales = quantized_columns(editor.array(weight), run.weight_range)
+    matrix = editor.add(
+        "DequantizeLinear",
+        [
+            editor.weight(f"{weight}.int8", values),
+            editor.weight(f"{weight}.scales", scales),
+            editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8)),
+        ],
+        [f"{node.output[0]}.weights"],
+        name=f"{node.name}.weights",
+        axis=1,
+    )
+    editor.add("MatMul", [_quantized(run, node.input[0]), matrix], list(node.output), name=node.name)
+
+
+def _quantized(run: Quantizer, value: str) -> str:
+    """The value as what uint8 leaves of it; made once for all the matrices that it meets."""
+    editor, covered = run.editor, f"{value}.covered"
+    if editor.is_made(covered):
+        return covered
+    low, high = min(run.ranges[value][0], 0.0), max(run.ranges[value][1], 0.0)
+    size = (high - low) / STEPS or 1.0
+    step = editor.weight(f"{value}.step", np.array(size, np.float32))
+    zero = editor.weight(f"{value}.zero", np.array(round(-low / size), np.uint8))
+    quantized = editor.add(
+        "QuantizeLinear", [value, step, zero], [f"{value}.uint8"], name=f"{value}.quantize"
+    )
+    return editor.add("DequantizeLinear", [quantized, step, zero], [covered], name=f"{value}.dequantize")

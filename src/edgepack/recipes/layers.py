@@ -1,0 +1,25 @@
+"""Which weights a pass takes: matrices by name, and what the graph feeds them."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import onnx
+
+from edgepack.models.graph_editor import GraphEditor
+from edgepack.recipes.recipe import Patterns
+
+
+def is_chosen(name: str, layers: Patterns) -> bool:
+    """Whether a weight's name is among those that a pass was told to take."""
+    return any(fnmatchcase(name, pattern) for pattern in layers)
+
+
+def is_product(editor: GraphEditor, node: onnx.NodeProto, layers: Patterns) -> bool:
+    """Whether a node multiplies by a float32 matrix that was chosen."""
+    return node.op_type == "MatMul" and editor.is_matrix(node.input[1]) and is_chosen(node.input[1], layers)
+
+
+def taken_by(editor: GraphEditor, layers: Patterns) -> dict[str, str]:
+    """Chosen matrices → the value that each is multiplied with."""
+    return {node.input[1]: node.input[0] for node in editor.take_nodes() if is_product(editor, node, layers)}

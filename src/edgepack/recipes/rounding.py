@@ -1,0 +1,167 @@
+"""Rounding weights to a grid of few levels: to the nearest, by half-quadratic optimization, or with errors made up for.
+
+- ``nearest``: each weight by itself;
+- ``hqq``: the zero point of every block is moved so that few weights are far off, after Half-Quadratic Quantization
+  (https://mobiusml.github.io/hqq_blog/); it needs no texts;
+- ``gptq``: one input after the other is rounded, and what that changed is made up for by the inputs still to come, as
+  calibration texts say that they go together (https://arxiv.org/abs/2210.17323).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+Rounding = Literal["nearest", "hqq", "gptq"]
+
+DAMPING = 0.01
+"""Of the mean of the diagonal, added to it: GPTQ's own figure."""
+INPUTS_AT_ONCE = 64
+SHRINKAGES = np.linspace(1.0, 0.7, 13, dtype=np.float32)
+HQQ_ROUNDS = 20
+HQQ_NORM = 0.7
+HQQ_START = 10.0
+HQQ_GROWTH = 1.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The levels that the weights [inputs, outputs] of a matrix may take: ``(integer - zero) * scale``."""
+
+    scales: Floats
+    """[blocks, outputs]."""
+    zeros: Floats
+    """[blocks, outputs]; whole numbers."""
+    block: int
+    """Inputs that share a scale; the last block may be shorter."""
+    low: int
+    high: int
+
+
+def symmetric_grid(values: Floats, *, block: int, bits: int) -> Grid:
+    """Levels on both sides of zero, reaching as far as the largest weight of each block."""
+    high = 2 ** (bits - 1) - 1
+    largest = np.abs(_blocks(values, block)).max(axis=1)
+    scales = np.where(largest > 0, largest, 1) / np.float32(high)
+    return Grid(
+        scales=scales.astype(np.float32), zeros=np.zeros_like(scales), block=block, low=-high, high=high
+    )
+
+
+def asymmetric_grid(values: Floats, *, block: int, bits: int) -> Grid:
+    """Levels from the smallest to the largest weight of each block, zero among them."""
+    high = 2**bits - 1
+    blocks = _blocks(values, block)
+    lowest, highest = np.minimum(blocks.min(axis=1), 0), np.maximum(blocks.max(axis=1), 0)
+    scales = np.where(highest > lowest, highest - lowest, 1) / np.float32(high)
+    zeros = np.clip(np.rint(-lowest / scales), 0, high)
+    return Grid(
+        scales=scales.astype(np.float32), zeros=zeros.astype(np.float32), block=block, low=0, high=high
+    )
+
+
+def fitted(grid: Grid, values: Floats) -> Grid:
+    """The grid with each block's scale shrunk to where the squared error of its weights is smallest."""
+    best, scales = np.full(grid.scales.shape, np.inf, np.float32), grid.scales
+    for share in SHRINKAGES:
+        tried = replace(grid, scales=grid.scales * share)
+        error = _blocks((expanded(tried, nearest(tried, values)) - values) ** 2, grid.block).sum(axis=1)
+        scales = np.where(error < best, tried.scales, scales)
+        best = np.minimum(best, error)
+    return replace(grid, scales=scales.astype(np.float32))
+
+
+def nearest(grid: Grid, values: Floats) -> Floats:
+    """The nearest level of each weight, as whole numbers."""
+    scales, zeros = _each_input(grid, len(values))
+    rounded: Floats = np.clip(np.rint(values / scales) + zeros, grid.low, grid.high)
+    return rounded
+
+
+def expanded(grid: Grid, integers: Floats) -> Floats:
+    """Weights of integers."""
+    scales, zeros = _each_input(grid, len(integers))
+    weights: Floats = ((integers - zeros) * scales).astype(np.float32)
+    return weights
+
+
+def half_quadratic(grid: Grid, values: Floats) -> Grid:
+    """The grid with zero points moved until the error's p-norm (p < 1) no longer falls; zero points stay whole."""
+    zeros, best, error = grid.zeros, grid.zeros, _error(grid, values)
+    steps = values / _each_input(grid, len(values))[0]
+    beta = HQQ_START
+    for _ in range(HQQ_ROUNDS):
+        each = _each_input(replace(grid, zeros=zeros), len(values))[1]
+        integers = np.clip(np.rint(steps) + each, grid.low, grid.high)
+        lost = steps - (integers - each)
+        size = np.abs(lost)
+        kept = np.sign(lost) * np.maximum(size - np.maximum(size, 1e-8) ** (HQQ_NORM - 1) / beta, 0)
+        wanted = _blocks((integers - (steps - kept)).astype(np.float32), grid.block).mean(axis=1)
+        zeros = np.clip(np.rint(wanted), grid.low, grid.high).astype(np.float32)
+        found = _error(replace(grid, zeros=zeros), values)
+        best = np.where(found < error, zeros, best)
+        error = np.minimum(error, found)
+        beta *= HQQ_GROWTH
+    return replace(grid, zeros=best)
+
+
+def compensated(grid: Grid, values: Floats, moments: Doubles) -> Floats:
+    """GPTQ: whole numbers [inputs, outputs]; ``moments`` is Xᵀ·X of what the matrix takes, [inputs, inputs]."""
+    factors = _factors(moments)
+    scales, zeros = _each_input(grid, len(values))
+    left = values.astype(np.float32, copy=True)
+    integers = np.zeros_like(left)
+    for start in range(0, len(left), INPUTS_AT_ONCE):
+        end = min(start + INPUTS_AT_ONCE, len(left))
+        errors = np.zeros((end - start, left.shape[1]), np.float32)
+        for row in range(start, end):
+            integers[row] = np.clip(np.rint(left[row] / scales[row]) + zeros[row], grid.low, grid.high)
+            error = (left[row] - (integers[row] - zeros[row]) * scales[row]) / factors[row, row]
+            left[row + 1 : end] -= np.outer(factors[row, row + 1 : end], error)
+            errors[row - start] = error
+        left[end:] -= factors[start:end, end:].T @ errors
+    return integers
+
+
+def _factors(moments: Doubles) -> Floats:
+    """The upper Cholesky factor of the inverse, float32."""
+    damped = moments.copy()
+    diagonal = np.einsum("ii->i", damped)
+    diagonal[diagonal <= 0] = 1
+    diagonal += DAMPING * diagonal.mean()
+    factors: Floats = np.linalg.cholesky(np.linalg.inv(damped)).T.astype(np.float32)
+    return factors
+
+
+def _error(grid: Grid, values: Floats) -> Floats:
+    lost = np.abs(expanded(grid, nearest(grid, values)) - values)
+    summed: Floats = _blocks(
+        np.power(lost, HQQ_NORM, where=lost > 0, out=np.zeros_like(lost)), grid.block
+    ).sum(axis=1)
+    return summed
+
+
+def _blocks(values: Floats, block: int) -> Floats:
+    """[blocks, inputs of a block, outputs]; a last block that is too short is filled with zeros."""
+    missing = -len(values) % block
+    padded = (
+        np.concatenate([values, np.zeros((missing, values.shape[1]), values.dtype)]) if missing else values
+    )
+    return padded.reshape(-1, block, values.shape[1])
+
+
+def _each_input(grid: Grid, inputs: int) -> tuple[Floats, Floats]:
+    """Scales and zero points of every input, [inputs, outputs]."""
+    if len(grid.scales) == 1:
+        shape = (inputs, grid.scales.shape[1])
+        return np.broadcast_to(grid.scales, shape), np.broadcast_to(grid.zeros, shape)
+    return (
+        np.repeat(grid.scales, grid.block, axis=0)[:inputs],
+        np.repeat(grid.zeros, grid.block, axis=0)[:inputs],
+    )

@@ -1,0 +1,89 @@
+"""float16 weights and float32 weights of few levels."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from tests.unit.models.berts import some_tokens
+from tests.unit.recipes.near import Load, cosines, unexpected
+
+from edgepack.errors import TargetError
+from edgepack.models.ort_format import convert_to_ort
+from edgepack.recipes.float_levels import few_levels, float_levels
+from edgepack.recipes.fp16 import fp16
+from edgepack.recipes.precision import precision_of
+
+WIDE = {"hidden_size": 96, "intermediate_size": 384}
+
+
+def test_half_precision_is_half_the_size_in_the_file_that_is_shipped(load: Load, tmp_path: Path) -> None:
+    model = load(vocab_size=4000, **WIDE)
+    halved = fp16(model, unexpected)
+    assert precision_of(halved) == "fp16"
+    converted = convert_to_ort(halved, tmp_path / "model.ort")
+    assert converted.stat().st_size < 0.55 * len(model.SerializeToString())
+    assert cosines(model, halved, some_tokens()).min() > 0.99999
+
+
+@pytest.mark.parametrize("attention", ["Attention", "MultiHeadAttention"])
+def test_every_matrix_is_halved_whoever_takes_it(load: Load, attention: str) -> None:
+    halved = fp16(load(attention=attention), unexpected)
+    left = [
+        each.name
+        for each in halved.graph.initializer
+        if each.data_type == onnx.TensorProto.FLOAT and len(each.dims) == 2
+    ]
+    assert left == []
+
+
+def test_weights_beyond_half_precision_stay(load: Load) -> None:
+    model = load()
+    name = "encoder.layer.0.output.dense.weight"
+    tensor = next(each for each in model.graph.initializer if each.name == name)
+    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e6), name))
+    notes: list[str] = []
+    halved = fp16(model, notes.append)
+    assert notes == [f"{name} stays float32: its weights are too large for float16"]
+    assert np.isfinite(cosines(model, halved, some_tokens())).all()
+
+
+def test_few_levels_pack_well_and_stay_near(load: Load) -> None:
+    model = load(vocab_size=4000, **WIDE)
+    fewer = float_levels(model, unexpected)
+    assert precision_of(fewer) == "fp32"
+    before, after = (len(zlib.compress(each.SerializeToString(), 9)) for each in (model, fewer))
+    assert after < 0.4 * before
+    assert abs(len(fewer.SerializeToString()) - len(model.SerializeToString())) < 1000
+    assert cosines(model, fewer, some_tokens()).min() > 0.999
+
+
+@pytest.mark.parametrize("levels", [4, 16, 256])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_no_channel_has_more_levels_than_asked_for(levels: int, axis: int) -> None:
+    values = np.random.default_rng(2).normal(size=(300, 300)).astype(np.float32)
+    found = few_levels(values, levels, axis)
+    channels = found if axis else found.T
+    assert max(len(np.unique(each)) for each in channels) <= levels
+    assert not (found.view(np.uint32) & 0x1FFF).any(), "the low bits are zero"
+    steps = np.abs(values).max(axis=axis, keepdims=True) / (levels // 2 - 1) * 2
+    assert (np.abs(found - values) <= 0.501 * steps).all()
+
+
+def test_more_levels_are_nearer(load: Load) -> None:
+    model, tokens = load(), some_tokens()
+    near = [
+        cosines(model, float_levels(model, unexpected, levels=levels), tokens).mean()
+        for levels in (16, 64, 1024)
+    ]
+    assert near == sorted(near)
+
+
+@pytest.mark.parametrize("levels", [0, 3, 5000])
+def test_a_number_of_levels_that_makes_no_sense(load: Load, levels: int) -> None:
+    with pytest.raises(TargetError, match=f"levels is {levels}"):
+        float_levels(load(), unexpected, levels=levels)
