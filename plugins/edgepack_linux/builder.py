@@ -65,7 +65,9 @@ class LinuxBuilder:
                 f"target {self.target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
             )
-        return prepare_model(source, options=self.target.model, context=self.context)
+        return prepare_model(
+            source, options=self.target.model, platform=self.target.platform, context=self.context
+        )
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         artifact = reduce_runtime(

@@ -90,11 +90,20 @@ __all__ = [
 ]
 
 
-def prepare_model(source: ModelSource, *, options: ModelOptions, context: BuildContext) -> PreparedModel:
-    """Make a model small by a recipe and convert it; the result's ``needs`` are those of the finished file."""
+def prepare_model(
+    source: ModelSource,
+    *,
+    options: ModelOptions,
+    platform: Platform | None = None,
+    context: BuildContext,
+) -> PreparedModel:
+    """Make a model small by a recipe and convert it; the result's ``needs`` are those of the finished file.
+
+    ``platform`` lets recipes know which instruction sets the device has.
+    """
     from edgepack.recipes.prepare import prepare_model
 
-    return prepare_model(source, options=options, context=context)
+    return prepare_model(source, options=options, platform=platform, context=context)
 
 
 def reduce_runtime(

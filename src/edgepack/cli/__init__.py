@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, listings, runtimes
+from edgepack.cli import archives, bundles, listings, models, runtimes, searching
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 INTERRUPTED = 130
@@ -38,7 +38,10 @@ for command in (
     listings.completion,
     listings.list_plugins,
     listings.list_targets,
+    models.convert,
+    models.quantize,
     runtimes.runtime,
+    searching.search,
 ):
     cli.add_command(command)
 for command in (archives.export_command, archives.import_command, archives.index_command):

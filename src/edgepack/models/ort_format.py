@@ -34,19 +34,16 @@ def convert_to_ort(
     *,
     level: Level = "all",
     runtime_optimizations: bool = False,
-    optimized: Path | None = None,
 ) -> Path:
     """Write ``model`` to ``destination`` in ORT format.
 
     With ``runtime_optimizations`` only basic optimizations are applied, and the others are saved for the device to
     apply (minimal-extended builds, for compiling execution providers); otherwise all of ``level`` is baked in.
     Weights that the graph itself expands stay as they are: upstream's constant folding would write them down expanded.
-    ``optimized`` is where the optimized graph goes as ONNX, too, to be looked at. The same model gives the same bytes.
+    The same model gives the same bytes.
     Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model.
     """
     disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
-    if optimized is not None:
-        save_optimized(model, optimized, level=level)
     options = _options(level)
     options.add_session_config_entry("session.save_model_format", "ORT")
     if runtime_optimizations:

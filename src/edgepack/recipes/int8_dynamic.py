@@ -37,7 +37,7 @@ RECIPE = Recipe(
 )
 
 MICROSOFT = "com.microsoft"
-VNNI = ("avx512_vnni", "avxvnni", "avx_vnni", "vnni", "amx")
+VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 """Instruction sets of which a device that has one adds up four products without clipping."""
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""

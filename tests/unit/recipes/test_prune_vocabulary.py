@@ -65,6 +65,7 @@ def test_other_texts_are_cut_into_smaller_pieces(
 ) -> None:
     pruned = prepare_model(source, options=steps(corpus), context=context)
     tokenizer = Tokenizer.from_file(str(pruned.source.tokenizer))
+    tokenizer.no_padding()
     assert tokenizer.encode("unused").tokens == ["[CLS]", "[UNK]", "[SEP]"]
     assert tokenizer.encode("x qx").tokens == ["[CLS]", "x", "q", "##x", "[SEP]"]
     assert tokenizer.encode("hello").tokens == ["[CLS]", "hello", "[SEP]"]

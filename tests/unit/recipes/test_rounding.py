@@ -20,7 +20,8 @@ from edgepack.recipes.rounding import (
 def weights(inputs: int = 96, outputs: int = 24, seed: int = 0) -> np.ndarray:
     values: np.ndarray = np.random.default_rng(seed).normal(size=(inputs, outputs)).astype(np.float32)
     values *= np.linspace(0.1, 3, outputs, dtype=np.float32)
-    return values + np.float32(0.05)
+    values += np.float32(0.05)
+    return values
 
 
 def activations(inputs: int = 96, seed: int = 1) -> np.ndarray:

@@ -1,0 +1,171 @@
+"""The commands that make a model small, or convert it, without making a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgepack.cli.options import Command, common_options, offline_option
+from edgepack.cli.output import print_json, print_rows
+
+if TYPE_CHECKING:
+    from edgepack.records import Operators
+
+FORMATS = ("onnx", "ort", "ort-runtime-opt")
+LEVELS = ("none", "basic", "extended", "all")
+STYLES = ("fixed", "runtime")
+
+
+def _output(default: str) -> Callable[[Command], Command]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        default=Path(default),
+        show_default=True,
+        metavar="PATH",
+        help="Where the result goes.",
+    )
+
+
+@click.command()
+@click.argument("model", required=False)
+@click.option(
+    "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How it is made small."
+)
+@click.option("-f", "--format", "model_format", type=click.Choice(FORMATS), default="ort", show_default=True)
+@click.option(
+    "--calibration",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Texts for recipes that look at activations, one a line.",
+)
+@click.option(
+    "--isa", multiple=True, metavar="NAME", help="An instruction set that the device has: avx512_vnni."
+)
+@_output("quantized")
+@offline_option
+@common_options
+def quantize(
+    model: str | None,
+    recipe: str,
+    model_format: Any,
+    calibration: Path | None,
+    isa: tuple[str, ...],
+    output: Path,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Make a model small by a recipe, and write it with its tokenizer into a folder."""
+    from edgepack.bundle.verify import verification_texts
+    from edgepack.console import Story
+    from edgepack.models.reference import embed_with_onnxruntime
+    from edgepack.models.source import ingest
+    from edgepack.plugins.context import host_context
+    from edgepack.recipes.quality import measure_quality
+    from edgepack.recipes.standalone import quantize_model
+    from edgepack.records import ModelOptions, Platform
+
+    options = ModelOptions(recipe=recipe, format=model_format, calibration=calibration)
+    platform = Platform(os="linux", arch="x86_64", isa=isa)
+    story = Story(quiet=as_json)
+    with host_context(story=story, offline=offline) as context:
+        with story.step("model"):
+            source = ingest(model, context=context)
+        with story.step("quantize"):
+            made, file = quantize_model(source, output, options=options, platform=platform, context=context)
+        with story.step("verify"):
+            found = measure_quality(
+                lambda texts: embed_with_onnxruntime(made.file, made.source, texts),
+                source,
+                verification_texts(),
+                context=context,
+            )
+    row = {
+        "file": str(file),
+        "MB": f"{file.stat().st_size / 1e6:.2f}",
+        "precision": made.precision,
+        "operators": str(len(made.needs)),
+        "mean cosine": f"{found.mean_cosine:.5f}",
+        "min cosine": f"{found.min_cosine:.5f}",
+        "nearest kept": f"{found.neighbour_agreement:.1%}",
+    }
+    print_rows([row], as_json=as_json, columns=tuple(row))
+
+
+@click.command()
+@click.argument("model", required=False)
+@click.option(
+    "--style",
+    type=click.Choice(STYLES),
+    default="fixed",
+    show_default=True,
+    help="fixed: everything optimized now; runtime: what execution providers may still choose is saved for the device.",
+)
+@click.option(
+    "--level", type=click.Choice(LEVELS), default="all", show_default=True, help="How far it is optimized."
+)
+@click.option(
+    "--save-optimized",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the optimized graph as ONNX, too, for Netron.",
+)
+@click.option(
+    "--operators",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the operators and types that it needs, as a reduced build's config.",
+)
+@_output("model.ort")
+@offline_option
+@common_options
+def convert(
+    model: str | None,
+    style: str,
+    level: Any,
+    save_optimized: Path | None,
+    operators: Path | None,
+    output: Path,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Convert a model to ORT format, the only one that a minimal ONNX Runtime reads."""
+    from edgepack.console import Story
+    from edgepack.models.source import ingest
+    from edgepack.plugins.context import host_context
+    from edgepack.recipes.standalone import convert_model
+
+    story = Story(quiet=as_json)
+    with host_context(story=story, offline=offline) as context:
+        with story.step("model"):
+            source = ingest(model, context=context)
+        with story.step("convert"):
+            made = convert_model(
+                source,
+                output,
+                level=level,
+                runtime_optimizations=style == "runtime",
+                optimized=save_optimized,
+                context=context,
+            )
+    if operators is not None:
+        _write_operators(made.needs, operators)
+    if as_json:
+        names = sorted(f"{each.domain}:{each.name}({each.since})" for each in made.needs.kernels)
+        print_json({"file": str(made.file), "bytes": made.file.stat().st_size, "operators": names})
+    else:
+        click.echo(
+            f"{made.file}: {made.file.stat().st_size / 1e6:.2f} MB, {len(made.needs)} operators, {style}, {level}"
+        )
+
+
+def _write_operators(needs: Operators, destination: Path) -> None:
+    from edgepack.foundry.operators import format_config
+    from edgepack.store import written_beside
+
+    with written_beside(destination) as temporary:
+        temporary.write_text(format_config(needs), encoding="utf-8")

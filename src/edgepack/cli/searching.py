@@ -1,0 +1,87 @@
+"""The command that tries every way of making a model small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgepack.cli.options import common_options, model_option, offline_option, set_option, target_option
+from edgepack.cli.output import print_json, print_rich
+
+
+@click.command()
+@target_option
+@model_option
+@click.option(
+    "-r", "--recipe", "recipes", multiple=True, metavar="NAME", help="Try this recipe only; may be repeated."
+)
+@click.option(
+    "--mixed/--no-mixed", default=True, show_default=True, help="Also int4 with int8 layer by layer."
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page with a plot.",
+)
+@click.option(
+    "--png",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the plot (needs edgepack[plot]).",
+)
+@set_option
+@offline_option
+@common_options
+def search(
+    target_name: str,
+    model: str | None,
+    recipes: tuple[str, ...],
+    mixed: bool,
+    html: Path | None,
+    png: Path | None,
+    overrides: tuple[str, ...],
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Try the recipes on a model, and show what each costs in size, quality and time.
+
+    What was measured is remembered: a search that was interrupted goes on where it stopped.
+    """
+    from edgepack.console import Story
+    from edgepack.models.source import ingest
+    from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+    from edgepack.recipes.search import search as run_search
+    from edgepack.report.frontier import as_dict, choice_lines, render, render_html, write_png
+    from edgepack.store import written_beside
+
+    target = load_plugins().target(target_name, overrides)
+    story = Story(quiet=as_json)
+    with host_context(story=story, offline=offline) as context:
+        with story.step("model"):
+            source = ingest(model, context=context)
+        with story.step("search"):
+            points = run_search(
+                source,
+                options=target.model,
+                device=target.platform,
+                names=recipes,
+                mixed=mixed,
+                context=context,
+            )
+            context.note(f"{len(points)} recipes")
+    title = f"{source.name} for {target.name}"
+    if html is not None:
+        with written_beside(html) as temporary:
+            temporary.write_text(render_html(points, title), encoding="utf-8")
+    if png is not None:
+        with written_beside(png) as temporary:
+            write_png(points, title, temporary)
+    if as_json:
+        print_json(as_dict(points))
+    else:
+        print_rich(render(points))
+        for line in choice_lines(points):
+            click.echo(line)

@@ -1,0 +1,62 @@
+"""Size, quality and latency of what a model can be made into, and which of it is worth having."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from edgepack.records import Verification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A recipe that was tried."""
+
+    name: str
+    bytes: int
+    wire: int
+    """Bytes under zstd -19: what a download of the model weighs."""
+    milliseconds: float
+    """CPU time of one text of 32 tokens on one thread of this machine, by the stock library."""
+    quality: Verification
+    within: bool
+    """Whether the target's gate lets it pass."""
+
+    @property
+    def cosine(self) -> float:
+        """The mean cosine to the full-precision model."""
+        return self.quality.mean_cosine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The point that is best by one measure, among those within the gate; None when the gate lets none pass."""
+
+    wish: str
+    point: Point | None
+
+
+def is_dominated(point: Point, others: Iterable[Point]) -> bool:
+    """Whether another point is at least as small on the wire, as near and as fast, and better in one of the three."""
+    return any(_beats(other, point) for other in others)
+
+
+def choices(points: Sequence[Point]) -> tuple[Choice, Choice]:
+    """The smallest and the fastest within the gate."""
+    allowed = [point for point in points if point.within]
+    return (
+        Choice(
+            wish="smallest within the gate",
+            point=min(allowed, key=lambda point: (point.wire, point.milliseconds), default=None),
+        ),
+        Choice(
+            wish="fastest within the gate",
+            point=min(allowed, key=lambda point: (point.milliseconds, point.wire), default=None),
+        ),
+    )
+
+
+def _beats(one: Point, other: Point) -> bool:
+    better = (one.wire <= other.wire, one.cosine >= other.cosine, one.milliseconds <= other.milliseconds)
+    strictly = (one.wire < other.wire, one.cosine > other.cosine, one.milliseconds < other.milliseconds)
+    return all(better) and any(strictly)

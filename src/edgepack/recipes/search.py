@@ -1,0 +1,193 @@
+"""Trying recipes on a model: each is made, measured and remembered, so that a search can be taken up where it stopped."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+
+from edgepack.bundle.verify import verification_texts
+from edgepack.models.fuse import fuse
+from edgepack.models.reference import embed_with_onnxruntime, exported_model
+from edgepack.models.session import open_session, session_options
+from edgepack.recipes.candidates import Candidate, layers_of, mixed_candidates, named_candidates, probe
+from edgepack.recipes.frontier import Point
+from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.quality import measure_quality, shortfalls
+from edgepack.records import ModelOptions, ModelSource, Platform, PreparedModel, Verification
+from edgepack.store import sha256_of
+
+if TYPE_CHECKING:
+    from edgepack.context import BuildContext
+
+SCHEMA = "1"
+TOKENS = 32
+ROUNDS = 9
+RUNS = 5
+ZSTD_LEVEL = 19
+FEW_TEXTS = 60
+"""Texts that a layer's sensitivity is measured on."""
+
+
+def search(
+    source: ModelSource,
+    *,
+    options: ModelOptions,
+    device: Platform | None = None,
+    names: Sequence[str] = (),
+    mixed: bool = True,
+    context: BuildContext,
+) -> list[Point]:
+    """Every candidate measured; what was measured before, for the same file on this processor, is not again.
+
+    ``options`` are the target's: its format, calibration texts and gate. ``names`` are the recipes to try; empty: all.
+    """
+    tried = Trial(source=source, options=options, device=device, context=context)
+    candidates = named_candidates(names)
+    layers = layers_of(_fused(source, context)) if mixed else []
+    with context.progress("recipes", len(candidates) + max(2 * len(layers) - 1, 0), unit="recipes") as bar:
+        points = []
+        for candidate in candidates:
+            points.append(tried.point(candidate))
+            bar.advance()
+        sensitivities = {}
+        for layer in layers:
+            sensitivities[layer] = tried.loss(probe(layer))
+            bar.advance()
+        for candidate in mixed_candidates(sensitivities):
+            points.append(tried.point(candidate))
+            bar.advance()
+    return points
+
+
+class Trial:
+    """One model and target, and what trying a recipe on them gives."""
+
+    def __init__(
+        self,
+        *,
+        source: ModelSource,
+        options: ModelOptions,
+        device: Platform | None,
+        context: BuildContext,
+    ) -> None:
+        self._source, self._options, self._device, self._context = source, options, device, context
+
+    def point(self, candidate: Candidate) -> Point:
+        """The candidate made and measured."""
+        made = self._prepared(candidate)
+        figures = self._figures(made, verification_texts(), timed=True)
+        quality = Verification(**figures["quality"])
+        return Point(
+            name=candidate.name,
+            bytes=made.file.stat().st_size,
+            wire=figures["wire"],
+            milliseconds=figures["milliseconds"],
+            quality=quality,
+            within=not shortfalls(quality, self._options),
+        )
+
+    def loss(self, candidate: Candidate) -> float:
+        """One less the mean cosine to full precision, over a few texts."""
+        texts = verification_texts()
+        some = texts[:: max(len(texts) // FEW_TEXTS, 1)]
+        figures = self._figures(self._prepared(candidate), some, timed=False)
+        return 1.0 - float(figures["quality"]["mean_cosine"])
+
+    def _prepared(self, candidate: Candidate) -> PreparedModel:
+        options = replace(self._options, recipe=candidate.recipe)
+        return prepare_model(
+            self._source, options=options, platform=self._device, context=Silent(self._context)
+        )
+
+    def _figures(self, made: PreparedModel, texts: Sequence[str], *, timed: bool) -> dict[str, Any]:
+        def measure(folder: Path) -> None:
+            quality = measure_quality(
+                lambda some: embed_with_onnxruntime(made.file, made.source, some),
+                self._source,
+                texts,
+                context=self._context,
+            )
+            figures: dict[str, Any] = {"quality": asdict(quality)}
+            if timed:
+                figures |= {"wire": _wire(made.file), "milliseconds": milliseconds(made.file)}
+            (folder / "figures.json").write_text(json.dumps(figures), encoding="utf-8")
+
+        inputs = {
+            "file": sha256_of(made.file),
+            "tokenizer": sha256_of(made.source.tokenizer),
+            "texts": json.dumps(list(texts)),
+            "timed": str(timed),
+            "processor": _processor(),
+            "schema": SCHEMA,
+        }
+        folder = self._context.store.cached("measured", inputs, measure)
+        figures: dict[str, Any] = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+        return figures
+
+
+class Silent:
+    """A context whose notes nobody hears: a search makes dozens of models."""
+
+    def __init__(self, context: BuildContext) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def note(self, message: str) -> None:
+        """Say nothing."""
+
+
+def milliseconds(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
+    """CPU time of a run [batch, tokens] on one thread: the median of rounds, by the stock library.
+
+    CPU time and not the clock's: other work on the machine matters less.
+    """
+    options = session_options()
+    options.intra_op_num_threads = 1
+    session = open_session(file, options)
+    # Ids that every vocabulary has.
+    ids = np.tile(np.arange(tokens, dtype=np.int64) % 8 + 1, (batch, 1))
+    values = {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+    feed = {each.name: values[each.name] for each in session.get_inputs()}
+    session.run(None, feed)
+    times = []
+    for _ in range(ROUNDS):
+        start = process_time()
+        for _ in range(RUNS):
+            session.run(None, feed)
+        times.append((process_time() - start) / RUNS)
+    return 1000 * float(np.median(times))
+
+
+def _fused(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
+    model = onnx.load(str(exported_model(source, context=context)))
+    return fuse(model, lambda note: None, attention="MultiHeadAttention", embeddings=False)
+
+
+def _wire(file: Path) -> int:
+    import zstandard
+
+    return len(zstandard.compress(file.read_bytes(), ZSTD_LEVEL))
+
+
+def _processor() -> str:
+    """What latency depends on, as far as it can be known."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    named = [line for line in lines if line.startswith(("model name", "flags"))]
+    return " ".join(named[:2]) or platform.machine()

@@ -1,0 +1,74 @@
+"""A model by itself: quantized or converted, without a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from tests.unit.models.berts import write_bert
+from tokenizers import Tokenizer
+
+from edgepack.errors import OutputError
+from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
+from edgepack.plugins.context import HostContext
+from edgepack.recipes.standalone import convert_model, quantize_model
+from edgepack.records import ModelOptions, ModelSource
+
+TEXTS = ("hello world", "a small model")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ModelSource:
+    return write_bert(tmp_path / "model")[0]
+
+
+def test_a_quantized_model_and_its_tokenizer(
+    source: ModelSource, tmp_path: Path, context: HostContext
+) -> None:
+    made, file = quantize_model(
+        source, tmp_path / "out", options=ModelOptions(recipe="int8-weights"), context=context
+    )
+    assert file == tmp_path / "out" / "model.ort"
+    assert made.precision == "int8"
+    cosines = embed_with_onnxruntime(file, source, TEXTS) * reference_vectors(source, TEXTS, context=context)
+    assert cosines.sum(axis=1).min() > 0.99
+    tokenizer = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    assert tokenizer.encode("hello").tokens == ["[CLS]", "hello", "[SEP]"]
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["model.ort", "tokenizer.json"]
+
+
+@pytest.mark.parametrize("runtime_optimizations", [False, True])
+def test_both_styles_give_the_same_vectors(
+    source: ModelSource, tmp_path: Path, context: HostContext, runtime_optimizations: bool
+) -> None:
+    made = convert_model(
+        source, tmp_path / "model.ort", runtime_optimizations=runtime_optimizations, context=context
+    )
+    assert made.file.read_bytes()[4:8] == b"ORTM"
+    cosines = embed_with_onnxruntime(made.file, source, TEXTS) * reference_vectors(
+        source, TEXTS, context=context
+    )
+    assert cosines.sum(axis=1).min() > 0.99999
+
+
+def test_the_optimized_graph_can_be_looked_at(
+    source: ModelSource, tmp_path: Path, context: HostContext
+) -> None:
+    nodes = {}
+    for level in ("none", "all"):
+        made = convert_model(
+            source,
+            tmp_path / f"{level}.ort",
+            level=level,
+            optimized=tmp_path / f"{level}.onnx",
+            context=context,
+        )
+        assert made.optimized is not None
+        nodes[level] = len(onnx.load(made.optimized).graph.node)
+    assert nodes["all"] < nodes["none"]
+
+
+def test_a_folder_is_no_file(source: ModelSource, tmp_path: Path, context: HostContext) -> None:
+    with pytest.raises(OutputError, match="is a folder"):
+        convert_model(source, tmp_path, context=context)
