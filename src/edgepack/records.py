@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
-PoolingMode = Literal["mean", "cls"]
+PoolingMode = Literal["mean", "cls", "weighted-mean", "last"]
 GateLevel = Literal["off", "quick", "full"]
 RunnerLayout = Literal["onedir", "onefile"]
 RuntimeKind = Literal["minimal", "minimal-extended", "full"]

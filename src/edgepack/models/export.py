@@ -7,7 +7,10 @@ when it was written from weights.
 
 from __future__ import annotations
 
+import math
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +25,7 @@ from edgepack.models.mpnet import write_mpnet
 from edgepack.models.nomic_bert import write_nomic_bert
 from edgepack.models.roberta import write_roberta
 from edgepack.models.tensors import TensorFile, open_tensors
+from edgepack.models.torch_export import export_with_torch
 from edgepack.records import ModelSource, Pooling
 from edgepack.store import written_beside
 
@@ -55,15 +59,30 @@ def export_onnx(source: ModelSource, destination: Path) -> Path:
     Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
     architecture or an operator that cannot be run.
     """
-    model = adapt_graph(source) if source.onnx is not None else _from_weights(source)
-    if (size := sum(len(tensor.raw_data) for tensor in model.graph.initializer)) > LARGEST_MODEL:
+    model = _graph_of(source)
+    _require_size(source, sum(len(tensor.raw_data) for tensor in model.graph.initializer))
+    with written_beside(destination) as temporary:
+        temporary.write_bytes(model.SerializeToString(deterministic=True))
+    return destination
+
+
+def _require_size(source: ModelSource, size: int) -> None:
+    if size > LARGEST_MODEL:
         raise UnsupportedModelError(
             f"{source.name} has {size / 1e9:.1f} GB of weights in full precision; one ONNX file holds 2 GB",
             hint="choose a smaller model of the same family",
         )
-    with written_beside(destination) as temporary:
-        temporary.write_bytes(model.SerializeToString(deterministic=True))
-    return destination
+
+
+def _graph_of(source: ModelSource) -> onnx.ModelProto:
+    """By whom: its own exporter, edgepack, or PyTorch."""
+    if source.onnx is not None:
+        return adapt_graph(source)
+    if source.weights is None or source.config.get("model_type") in (None, *ARCHITECTURES):
+        return _from_weights(source)
+    with tempfile.TemporaryDirectory() as folder:
+        exported = export_with_torch(source, Path(folder, "model.onnx"))
+        return adapt_graph(replace(source, onnx=exported))
 
 
 def _from_weights(source: ModelSource) -> onnx.ModelProto:
@@ -74,6 +93,7 @@ def _from_weights(source: ModelSource) -> onnx.ModelProto:
         )
     write = architecture_of(source.config)
     weights = open_tensors(source.weights)
+    _require_size(source, 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values()))
     written = dimension_of(source.config)
     if written is not None and written != source.dimension:
         raise ModelError(
@@ -84,16 +104,10 @@ def _from_weights(source: ModelSource) -> onnx.ModelProto:
 
 
 def architecture_of(config: Mapping[str, Any]) -> Architecture:
-    """Who writes the graph of a model with this config.json; or ``UnsupportedModelError``."""
+    """Who writes the graph of a model with this config.json; ``ModelError`` where it does not say what it is."""
     kind = config.get("model_type")
-    if kind is None:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise ModelError(
             "config.json names no model_type", hint=f"supported are {', '.join(sorted(ARCHITECTURES))}"
-        )
-    if kind not in ARCHITECTURES:
-        raise UnsupportedModelError(
-            f"models of type {kind!r} are not supported",
-            hint=f"supported are {', '.join(sorted(ARCHITECTURES))}; or export the model to ONNX yourself "
-            "and give edgepack the .onnx file",
         )
     return ARCHITECTURES[kind]

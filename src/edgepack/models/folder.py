@@ -10,7 +10,7 @@ from edgepack.errors import ModelError
 from edgepack.models import layout
 from edgepack.models.card import read_license
 from edgepack.models.documents import positive, read_optional
-from edgepack.models.graph import output_dimension, require_external_files
+from edgepack.models.graph import output_dimension, require_external_files, vocabulary_rows
 from edgepack.models.layout import Weights
 from edgepack.models.modules import read_max_length, read_pooling, read_prompts
 from edgepack.models.tokenizer import highest_token
@@ -83,7 +83,7 @@ def _measure(
         dimension = positive(config, key, "config.json")
         rows = positive(config, "vocab_size", "config.json")
         table = embedding_table(shapes)
-        if table is not None and table != (rows, dimension):
+        if table is not None and table != (rows, config.get("embedding_size", dimension)):
             raise ModelError(
                 f"config.json speaks of {rows} tokens of {dimension} numbers, {chosen.safetensors} holds "
                 f"{table[0]} of {table[1]}",
@@ -95,7 +95,8 @@ def _measure(
     files = tuple(path.relative_to(directory).as_posix() for path in require_external_files(graph))
     dimension = layout.dimension_of(config) or output_dimension(graph)
     vocabulary = config.get("vocab_size")
-    return (chosen.onnx, *files), dimension, vocabulary if isinstance(vocabulary, int) else None
+    said = vocabulary if isinstance(vocabulary, int) else vocabulary_rows(graph)
+    return (chosen.onnx, *files), dimension, said
 
 
 def _require_agreement(where: str, said: int | None, dimension: int) -> None:

@@ -57,6 +57,13 @@ def require_external_files(path: Path) -> tuple[Path, ...]:
     return tuple(path.parent / location for location in external_locations(path))
 
 
+def vocabulary_rows(path: Path) -> int | None:
+    """Rows of the table that ``input_ids`` picks from, or ``None`` where the graph does not show it."""
+    from edgepack.models.sample import table_rows
+
+    return min(table_rows(read_graph(path)), default=None)
+
+
 def output_dimension(path: Path) -> int:
     """The last axis of the graph's first output."""
     shape = read_graph(path).graph.output[0].type.tensor_type.shape

@@ -40,6 +40,11 @@ def adapt_graph(source: ModelSource) -> onnx.ModelProto:
     _take_inputs(model, source.onnx)
     outputs = _try_out(model, source.onnx)
     chosen = _choose_output(outputs, source)
+    if not np.isfinite(outputs[chosen][0]).all():
+        raise ModelError(
+            f"{source.onnx.name} makes vectors that are not finite",
+            hint="the model was damaged in training or conversion; get it again",
+        )
     _append(model, chosen, outputs[chosen], source)
     return without_dead_nodes(model)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto, numpy_helper
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph import read_graph, require_external_files
@@ -14,6 +15,7 @@ from edgepack.models.graph_writer import IR_VERSION, OPSET
 
 OLDEST_OPSET = 13
 """The first in which the axes of Squeeze, Unsqueeze and ReduceSum are inputs, as our nodes have them."""
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 LARGEST = 2**31 - 1
 """Bytes; protobuf's limit for one message."""
 
@@ -31,6 +33,8 @@ def cleaned(file: Path) -> onnx.ModelProto:
             f"{file.name} is larger than 2 GB, which no ONNX file without external data can be"
         )
     model = _load(file)
+    _require_one_opset(model, file)
+    _require_numbers(model, file)
     if model.functions:
         import onnx.inliner
 
@@ -82,6 +86,38 @@ def _load(file: Path) -> onnx.ModelProto:
             f"{file.name} cannot be read with its external data: {error}",
             hint="a file is damaged or was not downloaded whole; fetch the model again",
         ) from error
+
+
+def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:
+    """Merging tools have written graphs of two opsets, of which every reader takes another one."""
+    versions: dict[str, set[int]] = {}
+    for each in model.opset_import:
+        versions.setdefault(each.domain or "ai.onnx", set()).add(each.version)
+    for domain, found in versions.items():
+        if len(found) > 1:
+            raise ModelError(
+                f"{file.name} asks for several opsets of {domain}: {', '.join(map(str, sorted(found)))}",
+                hint=f"export the model anew, with opset {OPSET} alone",
+            )
+
+
+def _require_numbers(model: onnx.ModelProto, file: Path) -> None:
+    """Raise ``ModelError`` for a weight that is not a number; infinite ones occur in masks."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type not in FLOATS:
+            continue
+        try:
+            is_sound = not np.isnan(numpy_helper.to_array(tensor)).any()
+        except ValueError as error:  # external data cut short
+            raise ModelError(
+                f"{file.name} cannot be read with its external data: {tensor.name}: {error}",
+                hint="a file is damaged or was not downloaded whole; fetch the model again",
+            ) from error
+        if not is_sound:
+            raise ModelError(
+                f"{file.name}: {tensor.name} holds NaN",
+                hint="the model was damaged in training or conversion; get it again",
+            )
 
 
 def _in_known_opset(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models import torch_export
 
 SUPPORTED_MODEL_TYPES = frozenset(
     {"bert", "camembert", "distilbert", "mpnet", "nomic_bert", "roberta", "xlm-roberta"}
@@ -84,7 +85,8 @@ def require_config(names: Iterable[str], model: str) -> None:
 
 
 def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) -> Weights:
-    """Which file to take: safetensors when edgepack can write this architecture's graph, else a ready-made ONNX.
+    """Which file to take: safetensors when edgepack can write this architecture's graph, else a ready-made ONNX, else
+    safetensors again, for PyTorch to export where that is installed.
 
     Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
     """
@@ -99,10 +101,13 @@ def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) 
             f"{model} has its weights in several files ({SHARD_INDEX})",
             hint="save it again in one: AutoModel.from_pretrained(F).save_pretrained(F, max_shard_size='100GB')",
         )
+    if SAFETENSORS in there and torch_export.is_installed():
+        return Weights(safetensors=SAFETENSORS)
     if SAFETENSORS in there:
         raise UnsupportedModelError(
             f"{model} is of the architecture {model_type!r}, which edgepack cannot write as a graph",
-            hint=f"known: {', '.join(sorted(SUPPORTED_MODEL_TYPES))}; for another one, put its model.onnx into the folder",
+            hint=f"known: {', '.join(sorted(SUPPORTED_MODEL_TYPES))}; for another one {torch_export.INSTALL}, or put its "
+            "model.onnx into the folder",
         )
     raise _no_weights(there, model)
 

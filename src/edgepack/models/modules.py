@@ -12,7 +12,15 @@ from edgepack.records import Pooling, PoolingMode
 
 KNOWN_MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 
-_MODES: Mapping[str, PoolingMode] = {"mean": "mean", "mean_tokens": "mean", "cls": "cls", "cls_token": "cls"}
+_MODES: Mapping[str, PoolingMode] = {
+    "mean": "mean",
+    "mean_tokens": "mean",
+    "cls": "cls",
+    "cls_token": "cls",
+    "weightedmean": "weighted-mean",
+    "weightedmean_tokens": "weighted-mean",
+    "lasttoken": "last",
+}
 _PREFIX = "pooling_mode_"
 
 FALLBACK_LENGTH = 512
@@ -87,7 +95,7 @@ def _mode(config: Mapping[str, Any]) -> PoolingMode:
         return _MODES[modes[0]]
     raise UnsupportedModelError(
         f"the model pools by {' and '.join(sorted(modes)) or 'nothing'}, which a bundle cannot do",
-        hint="edgepack does mean and cls pooling",
+        hint="edgepack pools by mean, position-weighted mean, cls and last token",
     )
 
 

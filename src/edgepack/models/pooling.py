@@ -7,7 +7,7 @@ encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle ax
 from __future__ import annotations
 
 from edgepack.models.graph_writer import OUTPUT, GraphWriter
-from edgepack.records import Pooling
+from edgepack.records import Pooling, PoolingMode
 
 # The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.
 SMALLEST_COUNT = 1e-9
@@ -19,7 +19,9 @@ def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
 
     ``tokens`` is float32 [batch, sequence, dimension], ``mask`` int64 [batch, sequence].
     """
-    pooled = _first_token(writer, tokens) if pooling.mode == "cls" else _mean(writer, tokens, mask)
+    pooled = (
+        _first_token(writer, tokens) if pooling.mode == "cls" else _mean(writer, tokens, mask, pooling.mode)
+    )
     finish_vector(writer, pooled, normalize=pooling.normalize)
 
 
@@ -40,16 +42,33 @@ def _first_token(writer: GraphWriter, tokens: str) -> str:
     return writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
 
 
-def _mean(writer: GraphWriter, tokens: str, mask: str) -> str:
-    from onnx import TensorProto
-
-    weights = writer.add("Cast", "pool_mask", mask, to=TensorProto.FLOAT)
+def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str:
+    weights = _token_weights(writer, mask, mode)
     row = writer.add("Unsqueeze", "pool_mask_row", weights, writer.ints(1))
     summed = writer.add("MatMul", "pool_sum_row", row, tokens)
     flat = writer.add("Squeeze", "pool_sum", summed, writer.ints(1))
     count = writer.add("ReduceSum", "pool_count", weights, writer.ints(1), keepdims=1)
     floor = writer.add("Max", "pool_count_floor", count, writer.scalar("smallest_count", SMALLEST_COUNT))
     return writer.add("Div", "pooled_mean", flat, floor)
+
+
+def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
+    """What every token counts for, float32 [batch, sequence]: 1, its place from 1 on, or 1 for the last alone."""
+    from onnx import TensorProto
+
+    kept = writer.add("Cast", "pool_mask", mask, to=TensorProto.FLOAT)
+    if mode == "mean":
+        return kept
+    places = writer.add("CumSum", "pool_places", kept, writer.index(1))
+    counted = writer.add("Mul", "pool_counted", places, kept)
+    if mode == "weighted-mean":
+        return counted
+    length = writer.add("ReduceSum", "pool_length", kept, writer.ints(1), keepdims=1)
+    # Padding before or after the text has place 0 here, so that a text of no token has no last one.
+    last = writer.add("Equal", "pool_last", counted, length)
+    return writer.add(
+        "Mul", "pool_last_kept", writer.add("Cast", "pool_last_float", last, to=TensorProto.FLOAT), kept
+    )
 
 
 def _name_output(writer: GraphWriter, last: str) -> None:

@@ -62,12 +62,18 @@ def batches(
     tokenizer = load(source)
     padding = int(source.config.get("pad_token_id") or 0)
     for start in range(0, len(texts), batch_size):
-        encoded = tokenizer.encode_batch(list(texts[start : start + batch_size]))
+        encoded = tokenizer.encode_batch([well_formed(text) for text in texts[start : start + batch_size]])
+        # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
         yield {
-            "input_ids": _padded([each.ids for each in encoded], padding),
-            "attention_mask": _padded([each.attention_mask for each in encoded], 0),
-            "token_type_ids": _padded([each.type_ids for each in encoded], 0),
+            "input_ids": _padded([each.ids or [padding] for each in encoded], padding),
+            "attention_mask": _padded([each.attention_mask or [1] for each in encoded], 0),
+            "token_type_ids": _padded([each.type_ids or [0] for each in encoded], 0),
         }
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for unpaired surrogates, which are in no encoding: as the runner takes it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _padded(rows: Sequence[Sequence[int]], padding: int) -> npt.NDArray[np.int64]:

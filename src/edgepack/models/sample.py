@@ -38,8 +38,13 @@ def random_tokens(model: onnx.ModelProto, count: int) -> Iterator[Feed]:
 
 def vocabulary(model: onnx.ModelProto) -> int:
     """Rows of the table that ``input_ids`` picks from."""
+    return min(table_rows(model), default=VOCABULARY_WHEN_UNKNOWN)
+
+
+def table_rows(model: onnx.ModelProto) -> list[int]:
+    """Rows of each table that ``input_ids`` picks from."""
     rows = [_rows(model, table) for table, ids in lookups(model) if ids == "input_ids"]
-    return min((count for count in rows if count), default=VOCABULARY_WHEN_UNKNOWN)
+    return [count for count in rows if count]
 
 
 def longest_sequence(model: onnx.ModelProto) -> int:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, shape_inference
 
 from edgepack.models.fuse import fuse, fused_operators
+from edgepack.models.providers import ProviderFit, fits_of
 from edgepack.models.reference import exported_model
 from edgepack.records import FileDigest, ModelSource, Pooling
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
 
-SCHEMA = 1
+SCHEMA = 2
+LONG_TEXTS = 1024
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 EMBEDDINGS, MATRICES, OTHERS = "embeddings", "matrices", "norms and biases"
 QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "MatMulInteger", "DynamicQuantizeLinear", "QLinearMatMul")
@@ -38,6 +40,8 @@ class OperatorCount:
     domain: str
     name: str
     count: int
+    types: tuple[str, ...] = ()
+    """Element types of what its nodes make, as far as the graph tells, e.g. ``("float",)``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +72,14 @@ class Inspection:
     """Of the exported graph, the most frequent first."""
     fused_operators: tuple[OperatorCount, ...]
     """Of the same graph after fusion."""
+    providers: tuple[ProviderFit, ...]
+    """What each execution provider can run of it."""
     files: tuple[FileDigest, ...]
     recipe: str
     """The recommended one."""
     reason: str
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    matryoshka: tuple[int, ...] = ()
     hindrances: tuple[str, ...] = ()
     """What keeps the model from being as small or as fast as others, in words."""
 
@@ -106,18 +114,21 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> Inspection:
         parts=parts,
         operators=_operators(model),
         fused_operators=_operators(fused),
+        providers=fits_of(model, fused),
         files=source.files,
+        prompts=source.prompts,
+        matryoshka=source.matryoshka,
         recipe=recipe,
         reason=reason,
-        hindrances=tuple(notes),
+        hindrances=(*notes, *_hindrances(source, parts)),
     )
 
 
 def as_dict(inspection: Inspection) -> dict[str, Any]:
-    """The inspection as plain data (schema 1)."""
+    """The inspection as plain data (schema 2)."""
     plain = asdict(inspection)
     plain["inputs"] = [{"name": each.name, "shape": list(each.shape)} for each in inspection.inputs]
-    for name in ("parts", "operators", "fused_operators", "files", "hindrances"):
+    for name in ("parts", "operators", "fused_operators", "providers", "files", "matryoshka", "hindrances"):
         plain[name] = list(plain[name])
     return {"schema": SCHEMA, **plain, "parameters": inspection.parameters}
 
@@ -137,10 +148,42 @@ def _inputs(model: onnx.ModelProto) -> tuple[GraphInput, ...]:
     )
 
 
+def _hindrances(source: ModelSource, parts: Sequence[Part]) -> list[str]:
+    """What makes the model larger or slower than others of its kind."""
+    sizes = {part.name: part.parameters for part in parts}
+    found = []
+    if sizes[EMBEDDINGS] > sizes[MATRICES]:
+        share = sizes[EMBEDDINGS] / max(sum(sizes.values()), 1)
+        found.append(
+            f"{share:.0%} of its parameters are embedding tables: a long vocabulary weighs more than the layers"
+        )
+    if source.max_length > LONG_TEXTS:
+        found.append(
+            f"it takes {source.max_length} tokens: attention needs memory for the square of that, "
+            "so cut texts shorter where the device is small"
+        )
+    return found
+
+
+def _types(model: onnx.ModelProto) -> Mapping[str, str]:
+    """Value → element type, as far as ONNX's own inference can tell; it knows ONNX's own operators only."""
+    if any(node.domain not in ("", "ai.onnx") for node in model.graph.node):
+        return {}
+    inferred = shape_inference.infer_shapes(model)
+    values = (*inferred.graph.value_info, *inferred.graph.output)
+    kinds = {each.name: each.type.tensor_type.elem_type for each in values}
+    return {name: TensorProto.DataType.Name(kind).lower() for name, kind in kinds.items() if kind}
+
+
 def _operators(model: onnx.ModelProto) -> tuple[OperatorCount, ...]:
     counts = Counter((node.domain or "ai.onnx", node.op_type) for node in model.graph.node)
+    known = _types(model)
+    types: dict[tuple[str, str], set[str]] = {}
+    for node in model.graph.node:
+        made = {known[value] for value in node.output if value in known}
+        types.setdefault((node.domain or "ai.onnx", node.op_type), set()).update(made)
     return tuple(
-        OperatorCount(domain=domain, name=name, count=count)
+        OperatorCount(domain=domain, name=name, count=count, types=tuple(sorted(types[domain, name])))
         for (domain, name), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from edgepack.models.usability import Inspection, OperatorCount
 
+MISSING_SHOWN = 4
+"""Operators that are named in the table; ``--json`` has all."""
+
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
@@ -19,7 +22,8 @@ def render_inspection(inspection: Inspection) -> Group:
 
     hindrances = [Text(f"hindrance: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")
-    return Group(_facts(inspection), _parts(inspection), _operators(inspection), *hindrances, recipe)
+    tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
+    return Group(*tables, *hindrances, recipe)
 
 
 def _facts(inspection: Inspection) -> Table:
@@ -37,6 +41,10 @@ def _facts(inspection: Inspection) -> Table:
         "inputs": ", ".join(f"{given.name} [{', '.join(given.shape)}]" for given in inspection.inputs),
         "shapes": "dynamic" if inspection.dynamic else "fixed",
     }
+    if inspection.prompts:
+        rows["prompts"] = ", ".join(f"{purpose} {text!r}" for purpose, text in inspection.prompts.items())
+    if inspection.matryoshka:
+        rows["may be cut to"] = ", ".join(map(str, inspection.matryoshka))
     for name, value in rows.items():
         table.add_row(name, Text(value))  # a shape's brackets are no markup
     return table
@@ -60,8 +68,22 @@ def _operators(inspection: Inspection) -> Table:
     return table
 
 
+def _providers(inspection: Inspection) -> Table:
+    table = _table("execution providers", "provider", "nodes", "form of the graph", "parts", "runs", "lacks")
+    for fit in inspection.providers:
+        missing = ", ".join(fit.missing[:MISSING_SHOWN])
+        more = f" and {len(fit.missing) - MISSING_SHOWN} more" if len(fit.missing) > MISSING_SHOWN else ""
+        parts = "" if fit.partitions is None else str(fit.partitions)
+        nodes = f"{fit.supported}/{fit.nodes}"
+        table.add_row(fit.provider, nodes, fit.form, parts, fit.verdict, missing + more)
+    return table
+
+
 def _counts(operators: Sequence[OperatorCount]) -> list[tuple[str, str]]:
-    return [(f"{operator.domain}.{operator.name}", str(operator.count)) for operator in operators]
+    return [
+        (" ".join((f"{operator.domain}.{operator.name}", *operator.types)), str(operator.count))
+        for operator in operators
+    ]
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -76,13 +76,6 @@ def test_quantized_weights_are_not_taken_for_full_precision(source: ModelSource,
     assert f"{QUERY} is of type I8" in error.message
 
 
-def test_an_unsupported_architecture_says_what_is_supported(source: ModelSource, tmp_path: Path) -> None:
-    error = refused(change_config(source, model_type="t5"), tmp_path)
-    assert isinstance(error, UnsupportedModelError)
-    assert "'t5'" in error.message
-    assert error.hint is not None and "bert" in error.hint
-
-
 def test_a_config_that_names_no_architecture(source: ModelSource, tmp_path: Path) -> None:
     config = {key: value for key, value in source.config.items() if key != "model_type"}
     error = refused(replace(source, config=config), tmp_path)

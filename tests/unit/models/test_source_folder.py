@@ -206,6 +206,8 @@ def test_pooling_of_another_dimension(model: Path, context: HostContext) -> None
         ({"pooling_mode_cls_token": True}, "cls"),
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}, "mean"),
         ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode_weightedmean_tokens": True}, "weighted-mean"),
+        ({"pooling_mode": "lasttoken"}, "last"),
         ({"pooling_mode": ["mean"], "include_prompt": True}, "mean"),
     ],
 )
@@ -219,8 +221,7 @@ def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any],
     ("flags", "words"),
     [
         ({"pooling_mode_max_tokens": True}, "by max_tokens"),
-        ({"pooling_mode_weightedmean_tokens": True}, "by weightedmean_tokens"),
-        ({"pooling_mode_lasttoken": True}, "by lasttoken"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "by mean_sqrt_len_tokens"),
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "by cls_token and mean_tokens"),
         ({"pooling_mode": "max"}, "by max"),
         ({}, "by nothing"),
@@ -346,8 +347,11 @@ def test_the_licence_comes_from_the_card(
     assert ingest(str(model), context=context).license == expected
 
 
-def test_a_ready_made_graph_serves_where_none_can_be_written(model: Path, context: HostContext) -> None:
+def test_a_ready_made_graph_serves_where_none_can_be_written(
+    model: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_json(model / "config.json", {**CONFIG, "model_type": "deberta-v2"})
+    monkeypatch.setattr("edgepack.models.torch_export.is_installed", lambda: False)
     error = refused(model, context)
     assert isinstance(error, UnsupportedModelError)
     assert "'deberta-v2'" in error.message

@@ -56,7 +56,8 @@ def test_as_json(tmp_path: Path, context: HostContext) -> None:
     source, _ = write_bert(tmp_path / "model")
     found = inspect_model(source, context=context)
     plain = json.loads(json.dumps(as_dict(found)))
-    assert plain["schema"] == 1
+    assert plain["schema"] == 2
+    assert {each["provider"] for each in plain["providers"]} >= {"CPU", "CUDA", "TensorRT", "WebGPU", "NNAPI"}
     assert plain["parameters"] == found.parameters
     assert plain["pooling"] == {"mode": "mean", "normalize": True}
     assert plain["inputs"][0] == {"name": "input_ids", "shape": ["batch", "sequence"]}
