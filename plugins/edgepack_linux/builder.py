@@ -23,6 +23,7 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    check_isa,
     embed_with_program,
     freeze_runner,
     link_native_runner,
@@ -106,6 +107,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: builder linux makes bundles for linux on {' and '.join(ARCHITECTURES)}, "
             f"not {target.platform.os} {target.platform.arch}"
         )
+    check_isa(target.platform.isa, target.platform.arch)
     options = read_options(target, OPTIONS)
     if target.model.format == "onnx" and options["runtime"] != "full":
         raise TargetError(

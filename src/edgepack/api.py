@@ -23,6 +23,7 @@ from edgepack.errors import (
     ToolError,
     UnsupportedModelError,
 )
+from edgepack.foundry.isa import check_isa
 from edgepack.options import OptionTable, read_options
 from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
@@ -77,6 +78,7 @@ __all__ = [
     "TargetError",
     "ToolError",
     "UnsupportedModelError",
+    "check_isa",
     "embed_with_program",
     "find",
     "freeze_runner",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.errors import TargetError
+from edgepack.errors import TargetError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records import ModelSource, Pooling, Target
 from edgepack.targets import built_in_targets, read_target
@@ -24,6 +24,11 @@ def test_a_runtime_that_cannot_read_the_format_is_refused(context: HostContext, 
     with pytest.raises(TargetError, match=f"{runtime} runtime reads ORT format") as caught:
         create_builder(target, context)
     assert "--set runtime=full" in str(caught.value.hint)
+
+
+def test_an_instruction_set_that_is_not_known_is_refused(context: HostContext) -> None:
+    with pytest.raises(UsageError, match="mmx"):
+        create_builder(small('platform.isa=["avx2", "mmx"]'), context)
 
 
 def test_a_full_runtime_reads_everything(context: HostContext) -> None:

@@ -73,7 +73,10 @@ def _load(source: ModelSource) -> Any:
             dtype=torch.float32,
         )
     except Exception as error:  # transformers raises what its configuration classes do
-        raise _refused(source, f"cannot be loaded by transformers: {_first_line(error)}") from error
+        family = source.config.get("model_type")
+        raise _refused(
+            source, f"cannot be loaded by transformers as {family}: {_first_line(error)}"
+        ) from error
 
     class TokenVectors(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
