@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +93,9 @@ def running(bundle: Path, *options: str) -> Iterator[Running]:
     """A server on a free port, or on the unix socket that the options name."""
     where = () if "--unix" in options else ("--port", "0")
     command = [sys.executable, "-c", START, str(bundle), "serve", *where, *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    # What runs the tests in the background may have had them ignore an interrupt.
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding) as process:
         try:
             assert process.stderr is not None
             said = process.stderr.readline().decode()

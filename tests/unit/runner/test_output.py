@@ -25,6 +25,11 @@ TEXTS = ("a cat", "the kitten sat", "mat")
 LINES = "".join(f"{text}\n" for text in TEXTS).encode()
 
 
+def test_a_text_in_the_field_of_the_vector_gives_way_to_it(run: Run) -> None:
+    done = run("--jsonl", "--text-field", "embedding", input=b'{"embedding": "a cat"}\n')
+    assert list(json.loads(done.stdout)) == ["embedding"]
+
+
 def test_json_is_one_array_and_the_default_for_arguments(run: Run) -> None:
     records = json.loads(run(*TEXTS).stdout)
     assert [record["text"] for record in records] == list(TEXTS)

@@ -44,7 +44,8 @@ def json_record(record: Record, vector: array[float], type: str, id_field: str |
         head = json.dumps(rest)
     else:
         head = record.line
-    return f"{head[:-1].rstrip()},{fields}}}"
+    opened = head[:-1].rstrip()
+    return f"{opened}{'' if opened == '{' else ','}{fields}}}"
 
 
 class JsonLines:
