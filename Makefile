@@ -11,12 +11,14 @@ bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
 	$(BUNDLE)/embed --similarity "A man is eating food." "Someone is having a meal."
 
+# The second fetch is for an emulator, of pinned Debian packages: where these have moved on, its tests are skipped and say so.
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/edgepack fetch --target linux-x86-min
-	$(BIN)/pytest
+	-$(BIN)/edgepack fetch --target linux-arm64-min
+	$(BIN)/pytest -r s
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

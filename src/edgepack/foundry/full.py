@@ -29,7 +29,7 @@ def compile_everything(archive: KernelArchive, *, context: BuildContext) -> Mapp
 
 
 def make_index(archive: KernelArchive) -> bytes:
-    """The symbol index as it is shipped in ``data/symbols-VERSION-KIND.json.zst``, of what the archive holds.
+    """The symbol index as it is shipped in ``data/symbols-VERSION-KIND[-ARCH].json.zst``, of what the archive holds.
 
     A unit that was compiled only in a special form counts as that: an index predicts, it need not be exact.
     """

@@ -19,10 +19,11 @@ _DIGEST = 10
 """Hexadecimal digits: 40 bits keep thousands of symbols apart."""
 
 
-def load_index(version: str, kind: str) -> Index:
-    """The index that comes with edgepack; an empty one when there is none for this release and kind."""
+def load_index(version: str, kind: str, arch: str) -> Index:
+    """The index that comes with edgepack, the nearest that there is; an empty one for a release without any."""
     folder = resources.files("edgepack.foundry") / "data"
-    for name in (f"symbols-{version}-{kind}.json.zst", f"symbols-{version}-minimal.json.zst"):
+    for nearest in (f"{kind}-{arch}", kind, "minimal"):
+        name = f"symbols-{version}-{nearest}.json.zst"
         if (folder / name).is_file():
             import zstandard
 

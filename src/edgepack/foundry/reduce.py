@@ -290,7 +290,7 @@ def find_closure(
         reduction.roots,
         exports,
         units=archive.units,
-        index=load_index(archive.tree.version, archive.kind),
+        index=load_index(archive.tree.version, archive.kind, archive.toolchain.arch),
         compile=compile,
         search=search,
         offered=libraries.offered,
