@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from tests.unit.foundry.small import GCC, VERSION, small_archive
 
 from edgepack.errors import ToolError
-from edgepack.foundry.archive import KernelArchive, open_archive
-from edgepack.foundry.plan import COMMANDS, CONFIGURED
+from edgepack.foundry.archive import KernelArchive, job_of, open_archive
+from edgepack.foundry.plan import COMMANDS, CONFIGURED, OVERLAY
 from edgepack.plugins.context import HostContext
 
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
+
+
+def test_an_object_is_another_with_other_flags_or_another_overlay(context: HostContext) -> None:
+    """The archive's key says nothing of either: the identity is all that keeps a stale object from being linked."""
+    archive = small_archive(context.store)
+    plain = next(iter(archive.units.values()))
+    over = replace(plain, flags=(*plain.flags, f"-I{OVERLAY}"))
+    other = replace(archive, overlay=archive.overlay.with_name("another"))
+    assert job_of(archive, plain).identity == job_of(other, plain).identity
+    assert job_of(archive, over).identity != job_of(other, over).identity
+    faster = replace(plain, flags=(*plain.flags, "-O3"))
+    assert job_of(archive, plain).identity != job_of(archive, faster).identity
+    assert archive.identity != other.identity and archive.key == other.key
 
 
 @dataclass(kw_only=True)
