@@ -152,7 +152,9 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
     from edgepack.foundry.operators import missing, operators_of_ort_model
 
     if not library.is_file():
-        raise BundleError(f"there is no library {library}")
+        raise BundleError(
+            f"there is no library {library}", hint="`edgepack runtime lib` makes one, lib/libonnxruntime.so"
+        )
     if not model.is_file():
         raise ModelError(f"there is no model {model}")
     if model.suffix not in (".ort", ".onnx"):

@@ -134,7 +134,9 @@ def _about(composition: Composition) -> str:
 def find_composition(library: Path, store: Store) -> Composition | None:
     """The record of a library: beside it, where ``runtime lib`` puts it, or in the store, by the library's digest."""
     if not library.is_file():
-        raise BundleError(f"there is no library {library}")
+        raise BundleError(
+            f"there is no library {library}", hint="`edgepack runtime lib` makes one, lib/libonnxruntime.so"
+        )
     digest = sha256_of(library)
     for path in (*_beside(library), *_stored(digest, store)):
         composition = read_composition(path)

@@ -107,7 +107,9 @@ def try_model(library: Path, model: Path, *, context: BuildContext) -> Fit:
 
 def _require_loadable(library: Path) -> None:
     if not library.is_file():
-        raise BundleError(f"there is no library {library}")
+        raise BundleError(
+            f"there is no library {library}", hint="`edgepack runtime lib` makes one, lib/libonnxruntime.so"
+        )
     machine = architecture(library)
     if machine is None:
         raise BundleError(
