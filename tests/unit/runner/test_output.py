@@ -196,9 +196,27 @@ def test_a_signal_ends_it_quietly_and_leaves_no_half_file(
         while not any(entry.stat().st_size for entry in tmp_path.iterdir()):
             assert program.poll() is None
         program.send_signal(number)
-        assert program.wait() == -number
+        assert program.wait(60) == -number
         assert program.stderr.read() == b""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_ends_it_while_it_waits_for_a_line(sample: Path) -> None:
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command_of(sample),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heeding,
+    ) as program:
+        assert program.stdin and program.stdout and program.stderr
+        program.stdin.write(b"a cat\n")
+        program.stdin.flush()
+        program.stdout.readline()
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) == -signal.SIGINT
+        assert program.stderr.read() == b""
 
 
 def test_what_was_ignored_at_the_start_stays_ignored(sample: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from .cli import frozen_directory, main
-from .signals import Stopped, die_of, listen
+from .signals import die_quietly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 def start(directory: str | None = None) -> NoReturn:
     """Run for the bundle that the program lies in, and end the process."""
-    listen()
+    die_quietly()
     try:
         code = main(sys.argv[1:], directory or frozen_directory(), program=os.path.basename(sys.argv[0]))
     except SystemExit as end:
         code = int(end.code or 0)
-    except Stopped as stopped:
-        code = die_of(*stopped.args)
     # Everything is written; taking the interpreter and the model apart would only take time.
     os._exit(code)

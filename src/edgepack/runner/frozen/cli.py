@@ -91,10 +91,10 @@ def similarity(options: Namespace, bundle: Bundle) -> int:
         argument_record(text, position, strict=options.strict).text
         for position, text in enumerate(options.similarity, 1)
     ]
-    # Each alone: in a batch, one text could move the other's vector.
-    embedder = load(bundle, options)
-    first, second = (embedder.embed([text])[0] for text in texts)
     with Output(options.output) as output:
+        embedder = load(bundle, options)
+        # Each alone: in a batch, one text could move the other's vector.
+        first, second = (embedder.embed([text])[0] for text in texts)
         output.stream.write(b"%.6f\n" % cosine(first, second))
     return 0
 
@@ -102,9 +102,9 @@ def similarity(options: Namespace, bundle: Bundle) -> int:
 def embed(options: Namespace, bundle: Bundle) -> int:
     if not options.texts and not options.input and is_terminal(0):
         raise UsageError("no text", NO_TEXT_HINT)
-    embedder = load(bundle, options)
     format = options.output_format or usual_format(options)
     with Output(options.output) as output:
+        embedder = load(bundle, options)
         writer = None
         for records in windows(options, embedder.batch_size * WINDOW_BATCHES):
             writer = writer or writer_for(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 ABORTED = (
     b"error: the runtime library gave up on the model\n"
@@ -16,28 +13,44 @@ ABORTED = (
 RUNTIME_FAILURE = 5
 
 
-class Stopped(BaseException):
-    """A signal that asks the program to end; what it was writing is cleaned up on the way out."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
-def stop(number: int, frame: object) -> NoReturn:
-    raise Stopped(number)
+def die_quietly() -> None:
+    """Let a reader that goes away (`| head`), an interrupt and SIGTERM end the process by their own doing, at once.
 
-
-def listen() -> None:
-    """Let a reader that goes away (`| head`) end us without a word, and an interrupt or SIGTERM as ``Stopped``."""
+    Python's own handlers would wait for what the main thread does: for a line that never comes, for the model.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # What was ignored when we were started (nohup, a shell's background job) stays so.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stop)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def die_of(number: int) -> int:
-    """End by a signal's own doing, so that a shell sees what happened; the exit code where that does not end us."""
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    return 128 + number
+def hold() -> set[int]:
+    """Keep what asks the process to stop waiting, until ``remove_when_stopped``; returned is what is kept.
+
+    Threads that exist already are not kept from it: call this first. What was ignored when the process was started
+    (nohup, a shell's background job) stays so.
+    """
+    held: set[int] = {number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN}
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    return held
+
+
+def remove_when_stopped(path: str, held: set[int]) -> None:
+    """Have a thread wait for the signals that are held; when one comes, ``path`` is removed and the process ends of it."""
+
+    def wait() -> None:
+        number = signal.sigwait(held)
+        try:  # noqa: SIM105 - contextlib would be imported for this alone
+            os.unlink(path)
+        except OSError:
+            pass
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+        os.kill(os.getpid(), number)
+
+    if held:
+        _thread.start_new_thread(wait, ())
 
 
 def answer_aborts() -> None:

@@ -7,6 +7,7 @@ import os
 
 from .errors import OutputError, UsageError
 from .numbers import DESCRIPTIONS, json_fields, packed, width
+from .signals import hold, remove_when_stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,7 +168,8 @@ def writer_for(
 class Output:
     """Standard output, or a file that appears under its name when all has been written.
 
-    Used as a context: what is left of a file is removed when the block ends badly. Raises ``OutputError``.
+    Used as a context: what is left of a file is removed when the block ends badly, or the process by a signal: to be
+    made before there are other threads. Raises ``OutputError``.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -180,7 +182,9 @@ class Output:
             else:
                 self._final = os.path.realpath(path)
                 self._temporary = f"{self._final}.part-{os.getpid()}"
+                held = hold()
                 self.stream = open(self._temporary, "xb", buffering=CHUNK)  # noqa: SIM115
+                remove_when_stopped(self._temporary, held)
         except OSError as error:
             raise OutputError(f"cannot write to {path or 'standard output'}: {error.strerror}") from error
 
