@@ -23,6 +23,10 @@ SYSTEM_LIBRARIES = frozenset(
 )
 """What a bundle may take from a device: the C library and its parts."""
 
+UNSOUND_HINT = (
+    "if it is a shared library or a program for Linux, it is damaged or was cut short: copy it again"
+)
+
 MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 """``e_machine`` of little-endian ELF files."""
 
@@ -70,7 +74,7 @@ def read_needs(path: Path) -> Needs:
         with path.open("rb") as stream:
             return _needs_of(ELFFile(stream))
     except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
-        raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+        raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
 
 
 def _needs_of(file: object) -> Needs:
@@ -238,5 +242,5 @@ def file_layout(path: Path) -> Layout:
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}") from error
     except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
-        raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+        raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
     return Layout(headers=headers, sections=sections)

@@ -156,7 +156,10 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
             f"there is no library {library}", hint="`edgepack runtime lib` makes one, lib/libonnxruntime.so"
         )
     if not model.is_file():
-        raise ModelError(f"there is no model {model}")
+        raise ModelError(
+            f"there is no model {model}",
+            hint="give the model's file, .ort or .onnx: a bundle has it in model/",
+        )
     if model.suffix not in (".ort", ".onnx"):
         raise ModelError(
             f"{model} is neither an .ort nor an .onnx model",

@@ -135,8 +135,9 @@ def test_a_text_is_no_elf_file(tmp_path: Path) -> None:
 def test_a_damaged_elf_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "damaged"
     path.write_bytes(b"\x7fELF" + b"\xff" * 10)
-    with pytest.raises(BundleError, match="damaged"):
+    with pytest.raises(BundleError, match="damaged") as caught:
         elf.glibc_floor(path)
+    assert caught.value.hint and "copy it again" in caught.value.hint
 
 
 def test_versions_sort_as_numbers() -> None:

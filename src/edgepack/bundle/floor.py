@@ -5,7 +5,14 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from edgepack.elf import SYSTEM_LIBRARIES, elf_files, glibc_floor, needed_libraries, version_key
+from edgepack.elf import (
+    SYSTEM_LIBRARIES,
+    UNSOUND_HINT,
+    elf_files,
+    glibc_floor,
+    needed_libraries,
+    version_key,
+)
 from edgepack.errors import BundleError, FloorError
 from edgepack.records import Platform
 
@@ -63,7 +70,9 @@ def _machine_of(path: Path) -> tuple[int, int]:
     with path.open("rb") as stream:
         head = stream.read(20)
     if len(head) < 20:
-        raise BundleError(f"{path.name} is not a sound ELF file: it ends within its header")
+        raise BundleError(
+            f"{path.name} is not a sound ELF file: it ends within its header", hint=UNSOUND_HINT
+        )
     order = "<" if head[5] == 1 else ">"
     return struct.unpack_from(f"{order}H", head, 18)[0], 64 if head[4] == 2 else 32
 
