@@ -33,7 +33,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) install --editable '.[foundry,dev]'
+	$(PIP) install --editable '.[foundry,web,dev]'
 	touch $@ $(VENV)/.installed
 
 clean:

