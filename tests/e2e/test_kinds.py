@@ -31,7 +31,7 @@ def asked_for(request: pytest.FixtureRequest) -> None:
 )
 def test_a_bundle_of_every_kind_is_right_and_small(kind: str, form: str, limit: int, tmp_path: Path) -> None:
     settings = ("--set", f"runtime={kind}", "--set", f"model.format={form}")
-    done = edgepack("bundle", "-t", "linux-x86-min", "--offline", *settings, "-o", str(tmp_path), "--json")
+    done = edgepack("bundle", "-t", "linux-x86", "--offline", *settings, "-o", str(tmp_path), "--json")
     assert done.returncode == 0, done.stderr
     (bundle,) = (path for path in tmp_path.iterdir() if path.is_dir())
     manifest = json.loads((bundle / "manifest.json").read_text())

@@ -9,11 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.command import edgepack
 
 from edgepack.elf import glibc_floor
 from edgepack.records import Bundle
-from edgepack.store import sha256_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -27,9 +25,6 @@ def test_it_is_small_and_needs_no_library(native_bundle: Bundle) -> None:
     assert (
         native_bundle.manifest["runtime"]["library"] == native_bundle.manifest["runner"]["program"] == "embed"
     )
-    assert native_bundle.program.stat().st_size < 1_500_000
-    assert native_bundle.archive is not None
-    assert native_bundle.archive.stat().st_size < 22_000_000
     floor = glibc_floor(native_bundle.program)
     assert floor is not None
     assert tuple(map(int, floor.split("."))) <= (2, 28)
@@ -42,24 +37,6 @@ def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_b
         frozen = embed(frozen_bundle, *arguments, input=texts)
         assert native.returncode == frozen.returncode == 0
         assert native.stdout == frozen.stdout
-
-
-def test_it_tests_itself_and_is_verified_again(native_bundle: Bundle) -> None:
-    assert embed(native_bundle, "--self-test").returncode == 0
-    done = edgepack("verify", str(native_bundle.archive), "--offline", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == "passed"
-    report = json.loads(edgepack("report", str(native_bundle.directory), "--json").stdout)
-    assert {part["name"] for part in report["parts"]} >= {"model", "runner", "tokenizer"}
-
-
-def test_the_same_inputs_give_the_same_bytes(native_bundle: Bundle, tmp_path: Path) -> None:
-    done = edgepack(
-        *("bundle", "-t", "linux-x86-min", "--set", "runner=native", "-o", str(tmp_path), "--offline"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert native_bundle.archive is not None
-    assert sha256_of(tmp_path / native_bundle.archive.name) == sha256_of(native_bundle.archive)
 
 
 def test_a_damaged_model_is_an_error_and_not_a_crash(native_bundle: Bundle, tmp_path: Path) -> None:

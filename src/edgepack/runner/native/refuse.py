@@ -7,5 +7,6 @@ from edgepack.errors import UnsupportedModelError
 
 def unsupported(part: str, name: str) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"the native runner's tokenizer has no {part} {name}", hint='set runner = "pyinstaller" in [options]'
+        f"the native runner's tokenizer has no {part} {name}",
+        hint="--target linux-x86, or --set runner=pyinstaller, has every tokenizer",
     )

@@ -136,7 +136,7 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
 
 Error run(int count, char **words) {
     if (count > 1 && strcmp(words[1], "serve") == 0)
-        return fail(USAGE, "this program, the native one, has no server", "a bundle with runner = \"pyinstaller\" has one; the text: embed -- serve");
+        return fail(USAGE, "this program, the native one, has no server", "a bundle made with --target linux-x86, or --set runner=pyinstaller, has one; the text: embed -- serve");
     Options options;
     if (Error error = parse_options(count, words, options)) return error;
     if (options.help) return print({}, HELP);
