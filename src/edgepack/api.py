@@ -45,6 +45,7 @@ from edgepack.records import (
     Target,
 )
 from edgepack.tools import find, is_installed
+from edgepack.wheels import Wheel, wheel_files
 
 __all__ = [
     "API_VERSION",
@@ -78,6 +79,7 @@ __all__ = [
     "TargetError",
     "ToolError",
     "UnsupportedModelError",
+    "Wheel",
     "check_isa",
     "embed_with_program",
     "find",
@@ -89,6 +91,7 @@ __all__ = [
     "prove",
     "read_options",
     "reduce_runtime",
+    "wheel_files",
 ]
 
 

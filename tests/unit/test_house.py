@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FLOORS = (
     ("records", "errors"),
-    ("store", "fetch", "network", "tools", "context", "console", "elf", "npm"),
+    ("store", "fetch", "network", "tools", "context", "console", "elf", "npm", "wheels"),
     ("models", "foundry", "runner", "targets"),
     ("recipes", "bundle", "report", "options", "plugins"),
     ("pipeline", "api", "libraries", "listing", "verification"),

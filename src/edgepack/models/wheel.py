@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, MissingToolError, ModelError, ToolError
+from edgepack.errors import ModelError
 from edgepack.fetch import require_online
 from edgepack.models.collect import collect_from_tree
 from edgepack.models.folder import read_folder
 from edgepack.models.unpack import unpack
-from edgepack.network import UNREACHABLE_HINT
 from edgepack.records import ModelSource
+from edgepack.wheels import pip_download
 
 PREFIX = "pypi:"
 
@@ -55,55 +53,7 @@ def parse(form: str) -> tuple[str, str]:
 def unpacked_wheel(name: str, version: str, *, within: Path, context: BuildContext) -> Iterator[Path]:
     """A temporary folder with what is in the wheel."""
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=within) as temporary:
-        wheel = download_wheel(name, version, Path(temporary, "download"), context=context)
+        wheel = pip_download(f"{name}=={version}", Path(temporary, "download"), context=context)
         unpack(wheel, Path(temporary, "content"))
         wheel.unlink()
         yield Path(temporary, "content")
-
-
-def download_wheel(name: str, version: str, folder: Path, *, context: BuildContext) -> Path:
-    """The wheel, fetched by pip, so that the user's index, mirror, proxy and credentials are those of pip.
-
-    Nothing of it is installed or run; that is why its Python version does not matter.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--ignore-requires-python",
-    ]
-    # pip tries five times with growing pauses; without a network that is a long silence.
-    env = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    try:
-        with context.progress(f"pip download {name}"):
-            context.run([*command, "--dest", folder, f"{name}=={version}"], env=env)
-    except ToolError as error:
-        raise _pip_failure(f"{name}=={version}", error) from error
-    wheels = sorted(folder.glob("*.whl"))
-    if len(wheels) != 1:
-        raise DownloadError(f"pip brought no wheel of {name}=={version}")
-    return wheels[0]
-
-
-def _pip_failure(requirement: str, error: ToolError) -> DownloadError | MissingToolError:
-    output = error.message
-    if "No module named pip" in output:
-        return MissingToolError(
-            "pip is not installed beside this Python",
-            hint=f"{sys.executable} -m ensurepip, or: pip install pip",
-        )
-    if "NewConnectionError" in output or "Max retries exceeded" in output or "ConnectTimeout" in output:
-        return DownloadError(
-            f"pip reaches no package index to fetch {requirement} from", hint=UNREACHABLE_HINT
-        )
-    if "(from versions: none)" in output:
-        name = requirement.partition("==")[0]
-        return DownloadError(f"pip finds no {name}, or it reaches no package index", hint=UNREACHABLE_HINT)
-    said = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    return DownloadError(
-        f"pip cannot fetch {requirement}: {said[-1] if said else output}",
-        hint=f"see what pip says: pip download --no-deps {requirement}",
-    )
