@@ -29,6 +29,7 @@ from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
 from edgepack.records import (
     Bundle,
+    ExecutionProvider,
     LevelProof,
     Levels,
     ModelOptions,
@@ -54,6 +55,7 @@ __all__ = [
     "Bundle",
     "CannotRunHere",
     "EdgepackError",
+    "ExecutionProvider",
     "FloorError",
     "LevelProof",
     "Levels",

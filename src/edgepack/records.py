@@ -168,6 +168,10 @@ class PreparedModel:
     """float32 [batch, dimension]."""
     batch_dependent: bool = False
     """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale a tensor)."""
+    cpu_file: Path | None = None
+    """Another form of the model for the processor, where an execution provider's form is one that it cannot run."""
+    companions: tuple[Path, ...] = ()
+    """Further files that must lie beside the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +187,34 @@ class LevelProof:
     """To the stock library's vectors of the same file, on this processor."""
     reason: str = ""
     """Why it is not proved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionProvider:
+    """What runs the model on the device instead of the processor, and what of the device it asks for."""
+
+    name: str
+    """As ONNX Runtime calls it, e.g. ``CUDAExecutionProvider``."""
+    append: Literal["cuda", "tensorrt", "plugin"]
+    """How it comes into a session: by the API of its own, or as a plugin's library that is registered."""
+    library: str = ""
+    """Of a plugin: path of its library in the bundle."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The provider's own; ``{cache}`` in a value stands for a folder that the device's user may write to."""
+    session: Mapping[str, str] = field(default_factory=dict)
+    """Session configuration that goes with it."""
+    optimization: Literal["none", "basic", "extended", "all"] = "all"
+    """What ONNX Runtime does to the graph when it is loaded for this provider."""
+    capabilities: tuple[str, ...] = ()
+    """Compute capabilities that there is code for, e.g. ``8.6`` (and later 8.x) or ``9.0a`` (9.0 alone); empty: any."""
+    cuda: str = ""
+    """The CUDA version that the driver must know, e.g. ``13.0``; empty: any."""
+    libraries: tuple[str, ...] = ()
+    """What the device must bring, or the bundle beside its runtime, in an order in which it can be loaded."""
+    system: tuple[str, ...] = ()
+    """Libraries of the device's system that files of the bundle name, e.g. ``libcuda.so.1``."""
+    batch_size: int = 32
+    """Texts at once where nobody says how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +239,10 @@ class RuntimeArtifact:
     """What a processor must have, by Linux's names in /proc/cpuinfo, beyond what all of its architecture have."""
     proofs: tuple[LevelProof, ...] = ()
     """What ``prove`` found; they depend on the machine that builds, so they go into the report, not into the bundle."""
+    provider: ExecutionProvider | None = None
+    """What runs the model; ``None``: the processor."""
+    changes: tuple[str, ...] = ()
+    """What was done to files of others, in words, for the manifest, e.g. which code was pruned from a library."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from edgepack.bundle.manifest import (
     TOKENIZER,
     Part,
     build_manifest,
+    cpu_model_path,
     file_entry,
     model_path,
     tokenizer_path,
@@ -49,7 +50,10 @@ def assemble(
             _copy(library, folder / "lib" / library.name)
         write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
         _settle_modes(folder)
-        require_platform(folder, target.platform)
+        provider = runtime.provider
+        require_platform(
+            folder, target.platform, device=(*provider.libraries, *provider.system) if provider else ()
+        )
         files = [
             file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model, runner))
             for path in sorted(folder.rglob("*"))
@@ -68,11 +72,15 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
     from edgepack.models.tokenizer import minimal_json
 
     _copy(model.file, folder / model_path(model))
+    if model.cpu_file:
+        _copy(model.cpu_file, folder / cpu_model_path(model.cpu_file))
+    for companion in model.companions:
+        _copy(companion, folder / "model" / companion.name)
     if runner.tokenizer is None:
         (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
     else:
         _copy(runner.tokenizer, folder / tokenizer_path(runner))
-    vectors = embed_with_onnxruntime(model.file, model.source, golden.TEXTS)
+    vectors = embed_with_onnxruntime(model.cpu_file or model.file, model.source, golden.TEXTS)
     (folder / GOLDEN).write_bytes(golden.golden_json(vectors.tolist()))
 
 
@@ -117,5 +125,5 @@ def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> Part:
         tokenizer_path(runner): "tokenizer",
         GOLDEN: "golden",
     }
-    folders: dict[str, Part] = {"lib": "runtime", LICENSES: "licenses"}
+    folders: dict[str, Part] = {"lib": "runtime", "model": "model", LICENSES: "licenses"}
     return named.get(path) or folders.get(path.partition("/")[0]) or "runner"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 from edgepack.elf import (
@@ -28,19 +29,19 @@ MACHINES = {
 """Architecture → ELF's ``e_machine`` and word size (ELF specification, chapter 4)."""
 
 
-def require_platform(folder: Path, platform: Platform) -> None:
-    """Check every ELF file below a folder against the device.
+def require_platform(folder: Path, platform: Platform, *, device: Iterable[str] = ()) -> None:
+    """Check every ELF file below a folder against the device, which has the libraries ``device`` beside its C library.
 
     Raises ``FloorError`` for a file of another processor or one that needs a newer glibc than the platform has, and
     ``BundleError`` for one that needs a shared library which is neither in the folder nor part of the C library.
     """
     files = list(elf_files(folder))
-    inside = {path.name for path in folder.rglob("*")}
+    known = {*SYSTEM_LIBRARIES, *device, *(path.name for path in folder.rglob("*"))}
     for path in files:
         name = path.relative_to(folder).as_posix()
         _require_machine(path, name, platform)
         _require_glibc(path, name, platform)
-        foreign = [lib for lib in needed_libraries(path) if lib not in SYSTEM_LIBRARIES and lib not in inside]
+        foreign = [lib for lib in needed_libraries(path) if lib not in known]
         if foreign:
             raise BundleError(
                 f"{name} needs {', '.join(foreign)}, which the bundle does not hold",

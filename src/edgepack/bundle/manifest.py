@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -61,6 +62,11 @@ def model_path(model: PreparedModel) -> str:
     return f"model/model{model.file.suffix}"
 
 
+def cpu_model_path(file: Path) -> str:
+    """Where the model's form for the processor lies."""
+    return f"model/cpu{file.suffix}"
+
+
 def tokenizer_path(runner: RunnerArtifact) -> str:
     """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
     return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
@@ -89,6 +95,8 @@ def build_manifest(
             "toolchain": runtime.toolchain,
             "requires": list(runtime.requires),
             "operators": operator_lines(runtime.provides),
+            **({"provider": asdict(runtime.provider)} if runtime.provider else {}),
+            **({"changes": list(runtime.changes)} if runtime.changes else {}),
         },
         "runner": {
             "program": runner.program,
@@ -133,6 +141,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         "precision": model.precision,
         "format": model.format,
         "file": model_path(model),
+        **({"cpu_file": cpu_model_path(model.cpu_file)} if model.cpu_file else {}),
         "tokenizer": tokenizer_path(runner),
         "inputs": list(model.inputs),
         "output": model.output,

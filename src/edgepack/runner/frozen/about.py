@@ -70,12 +70,25 @@ def info_lines(said: dict[str, Any]) -> dict[str, str]:
         "recipe": model["recipe"],
         "runtime": f"ONNX Runtime {runtime['version']} ({runtime['kind']}), "
         f"{len(runtime['operators'])} operator kernels",
+        **provider_lines(runtime),
         "runner": ", ".join(f"{name} {version}" for name, version in runner["versions"].items()),
         "for": f"{platform['os']} {platform['arch']}"
         + (f", glibc {platform['glibc']} or newer" if platform.get("glibc") else ""),
         "sizes": ", ".join(f"{part} {megabytes(size)}" for part, size in said["sizes"].items())
         + f"; together {megabytes(sum(said['sizes'].values()))}",
         "made by": f"edgepack {said['edgepack']}, target {target['name']}",
+    }
+
+
+def provider_lines(runtime: dict[str, Any]) -> dict[str, str]:
+    """Which GPUs a bundle is for."""
+    provider = runtime.get("provider")
+    if not provider:
+        return {}
+    code = ", ".join(provider["capabilities"]) or "any"
+    wanted = f", CUDA {provider['cuda']}" if provider["cuda"] else ""
+    return {
+        "provider": f"{provider['name']} for compute capability {code}{wanted}; --self-test says what really runs"
     }
 
 
@@ -116,6 +129,7 @@ def self_test(bundle: Bundle, options: Namespace) -> dict[str, Any]:
         "texts": len(cosines),
         "min_cosine": min(cosines),
         "tolerance": golden["tolerance"],
+        **embedder.engine.about(),
     }
 
 
@@ -132,7 +146,9 @@ def read_golden(path: str) -> dict[str, Any]:
 
 
 def self_test_text(result: dict[str, Any]) -> str:
+    on = f" on {result['provider']}" if "provider" in result else ""
+    device = f" ({result['device']})" if "device" in result else ""
     return (
-        f"self-test passed: {result['files']} files intact, {result['texts']} texts, "
+        f"self-test passed{on}{device}: {result['files']} files intact, {result['texts']} texts, "
         f"lowest cosine {result['min_cosine']:.6f} (at least {result['tolerance']})\n"
     )

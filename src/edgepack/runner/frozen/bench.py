@@ -32,6 +32,7 @@ def measure(bundle: Bundle, options: Namespace) -> dict[str, Any]:
     first = perf_counter()
     lengths = sorted({min(length, bundle.max_length) for length in LENGTHS})
     return {
+        **embedder.engine.about(),
         "threads": embedder.threads,
         "batch_size": embedder.batch_size,
         "load_ms": round((loaded - start) * 1e3, 1),
@@ -80,6 +81,10 @@ def text_of(measured: dict[str, Any]) -> str:
     """For eyes."""
     start = f"load {measured['load_ms']} ms, first vector after {measured['first_vector_ms']} ms"
     lines = [f"{start}; {measured['threads']} threads, batches of {measured['batch_size']}"]
+    if "provider" in measured:
+        lines.append(
+            f"on {measured['provider']}" + (f" ({measured['device']})" if "device" in measured else "")
+        )
     if "resident_mb" in measured:
         lines.append(f"resident memory {measured['resident_mb']} MB, {measured['peak_mb']} MB at its highest")
     lines += [

@@ -23,6 +23,10 @@ class Bundle:
         self.manifest = read_manifest(directory)
         try:
             self.model = self.file("model", "file")
+            # Where the GPU's form of the model is one that the processor cannot run.
+            self.cpu_model = (
+                self.file("model", "cpu_file") if "cpu_file" in self.value("model") else self.model
+            )
             self.tokenizer = self.file("model", "tokenizer")
             self.library = self.file("runtime", "library")
             self.dimension = int(self.value("model", "dimension"))

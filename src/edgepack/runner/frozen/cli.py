@@ -80,6 +80,7 @@ def load(bundle: Bundle, options: Namespace) -> Embedder:
         max_length=options.max_length,
         prefix=options.prefix,
         dimension=options.dim,
+        allow_cpu=options.allow_cpu,
     )
 
 

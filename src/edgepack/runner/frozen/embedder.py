@@ -8,8 +8,9 @@ from array import array
 
 from .bundle import Bundle
 from .errors import RuntimeFailure, UsageError
-from .explain import TRY_SELF_TEST, why_not_loaded
-from .ort import OrtError, Session
+from .explain import TRY_SELF_TEST
+from .open import Engine
+from .ort import OrtError
 from .processor import require_processor
 from .shorten import Shortening
 from .tokens import Tokens
@@ -37,6 +38,7 @@ class Embedder:
         max_length: int | None = None,
         prefix: str | None = None,
         dimension: int | None = None,
+        allow_cpu: bool = False,
     ) -> None:
         require_processor(bundle)
         threads = threads or min(MAX_THREADS, available_cpus())
@@ -45,12 +47,12 @@ class Embedder:
         self._shorten = Shortening(bundle, dimension) if dimension else None
         self.dimension = dimension or bundle.dimension
         length = length_within(bundle, max_length) if max_length else bundle.max_length
+        self.engine = Engine(bundle, threads, allow_cpu=allow_cpu)
         # Where a text's vector depends on its neighbours in the batch, a text goes alone.
-        self.batch_size = batch_size or (1 if bundle.batch_dependent else BATCH_SIZE)
-        try:
-            self._session = Session(bundle.library, bundle.model, threads)
-        except OrtError as error:
-            raise RuntimeFailure(*why_not_loaded(bundle.library, str(error))) from error
+        self.batch_size = batch_size or (
+            1 if bundle.batch_dependent else self.engine.batch_size or BATCH_SIZE
+        )
+        self._session = self.engine.session
         if self._session.output_dimension not in (None, bundle.dimension):
             raise RuntimeFailure(
                 f"the model has {self._session.output_dimension} dimensions, the manifest says {bundle.dimension}",
@@ -78,7 +80,7 @@ class Embedder:
         try:
             vectors = self._session.run(ids, mask, types)
         except OrtError as error:
-            raise RuntimeFailure(f"the model does not run: {error}", TRY_SELF_TEST) from error
+            raise self.engine.failure(error) from error
         if not all(math.isfinite(math.fsum(vector)) for vector in vectors):
             raise RuntimeFailure("the model gave a vector with numbers that are not finite", TRY_SELF_TEST)
         return [self._shorten(vector) for vector in vectors] if self._shorten else vectors

@@ -54,3 +54,9 @@ class ListenError(EmbedError):
     """The server cannot have the address that it should listen on."""
 
     exit_code = 8
+
+
+class DeviceError(EmbedError):
+    """The device's GPU, its driver or its libraries are not what the bundle was made for."""
+
+    exit_code = 9

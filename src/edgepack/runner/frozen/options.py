@@ -32,6 +32,7 @@ exit codes:
   0 done    2 wrong arguments, or no text    3 bad input (the line is named)    4 bundle damaged
   5 library or model does not load or run    6 self-test failed    7 output cannot be written
   8 the server cannot listen
+  9 the GPU, its driver or its libraries are not what the bundle is for (bundles for GPUs)
 """
 INSTEAD = ("similarity", "info", "self_test", "bench", "version")
 SHAPING = ("prefix", "max_length", "dim")
@@ -157,6 +158,11 @@ def add_working(group: _ArgumentGroup) -> None:
         type=positive,
         metavar="N",
         help="processor threads (default: as many as there are, up to 4)",
+    )
+    group.add_argument(
+        "--allow-cpu",
+        action="store_true",
+        help="where the GPU that a bundle is for cannot be used, use the processor",
     )
 
 

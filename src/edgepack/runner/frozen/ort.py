@@ -15,6 +15,24 @@ from array import array
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, addressof, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol, TypeVar
+
+    Answer = TypeVar("Answer")
+
+    class Provider(Protocol):
+        """An execution provider that a session is to prefer to the processor, and what of the C API it takes."""
+
+        api_version: int
+        slots: dict[str, tuple[int, str]]
+        releases: dict[str, int]
+
+        def append(self, api: Api, env: c_void_p, options: c_void_p) -> None:
+            """Put it into the options of a session. Raises ``OrtError``."""
+
+
 API_VERSION = 5
 LOG_FATAL = 4
 ARENA_ALLOCATOR = 1
@@ -77,7 +95,10 @@ class _ApiBase(ctypes.Structure):
 class Api:
     """The function table of a library; ``api.call("Name", …)`` raises ``OrtError`` for a bad status."""
 
-    def __init__(self, library: os.PathLike[str] | str) -> None:
+    def __init__(self, library: os.PathLike[str] | str, provider: Provider | None = None) -> None:
+        version = provider.api_version if provider else API_VERSION
+        functions = {**SLOTS, **provider.slots} if provider else SLOTS
+        releases = {**RELEASE, **provider.releases} if provider else RELEASE
         try:
             self._library = ctypes.CDLL(os.fspath(library))
             get_api_base = self._library.OrtGetApiBase
@@ -87,18 +108,21 @@ class Api:
         get_api_base.restype = POINTER(_ApiBase)
         base = get_api_base().contents
         self.version = base.get_version_string().decode()
-        table = base.get_api(API_VERSION)
+        # Asked first: a library that is too old for the version says so on standard error by itself.
+        minor = self.version.split(".")[1]
+        table = base.get_api(version) if not minor.isdigit() or int(minor) >= version else None
         if not table:
-            raise OrtError(f"ONNX Runtime {self.version} does not offer version {API_VERSION} of its C API")
-        last = max(slot for slot, _ in SLOTS.values())
+            raise OrtError(f"ONNX Runtime {self.version} does not offer version {version} of its C API")
+        last = max(slot for slot, _ in functions.values())
         slots = [slot or 0 for slot in (c_void_p * (last + 1)).from_address(table)]
+        self.slot = slots.__getitem__
         self._message = CFUNCTYPE(c_char_p, c_void_p)(slots[GET_ERROR_MESSAGE])
         self._release_status = CFUNCTYPE(None, c_void_p)(slots[RELEASE_STATUS])
         self._calls = {
             name: CFUNCTYPE(c_void_p, *(TYPES[letter] for letter in letters))(slots[slot])
-            for name, (slot, letters) in SLOTS.items()
+            for name, (slot, letters) in functions.items()
         }
-        self._releases = {name: CFUNCTYPE(None, c_void_p)(slots[slot]) for name, slot in RELEASE.items()}
+        self._releases = {name: CFUNCTYPE(None, c_void_p)(slots[slot]) for name, slot in releases.items()}
 
     def call(self, name: str, *arguments: object) -> None:
         status = self._calls[name](*arguments)
@@ -133,22 +157,26 @@ class Session:
     """
 
     def __init__(
-        self, library: os.PathLike[str] | str, model: os.PathLike[str] | str, threads: int = 1
+        self,
+        library: os.PathLike[str] | str,
+        model: os.PathLike[str] | str,
+        threads: int = 1,
+        provider: Provider | None = None,
     ) -> None:
-        self._api = Api(library)
+        self._api = Api(library, provider)
         self._mapping: mmap.mmap | None = None
         self._bytes: ctypes.Array[ctypes.c_char] | None = None
         self._env, self._options, self._session, self._memory = (c_void_p() for _ in range(4))
         self.runtime_version = self._api.version
         try:
-            self._open(os.fspath(model), threads)
+            self._open(os.fspath(model), threads, provider)
             self.inputs, self._codes = self._describe_inputs()
             self.output, self.output_dimension = self._describe_output()
         except BaseException:
             self.close()
             raise
 
-    def _open(self, model: str, threads: int) -> None:
+    def _open(self, model: str, threads: int, provider: Provider | None) -> None:
         api = self._api
         self._env = api.make("CreateEnv", LOG_FATAL, b"embed")
         self._memory = api.make("CreateCpuMemoryInfo", ARENA_ALLOCATOR, DEFAULT_MEMORY)
@@ -157,6 +185,8 @@ class Session:
         api.call("SetIntraOpNumThreads", self._options, threads)
         # A thread that waits for work must not burn a device's battery.
         self._configure("session.intra_op.allow_spinning", "0")
+        if provider:
+            provider.append(api, self._env, self._options)
         if not model.endswith(".ort"):
             self._session = api.make("CreateSession", self._env, os.fsencode(model), self._options)
             return
@@ -305,6 +335,10 @@ class Session:
         data = ctypes.string_at(self._api.make("GetTensorMutableData", output), batch * shape[1] * 4)
         width = shape[1] * 4
         return [array("f", data[start : start + width]) for start in range(0, len(data), width)]
+
+    def ask(self, question: Callable[[Api, c_void_p], Answer]) -> Answer:
+        """What a function of the C API's table and the session says, e.g. which provider runs which nodes."""
+        return question(self._api, self._session)
 
     def close(self) -> None:
         """Free everything; the session cannot be used afterwards."""

@@ -35,7 +35,11 @@ def serve(arguments: Sequence[str], directory: str, *, program: str) -> int:
     with_socket = listening(options)
     try:
         embedder = Embedder(
-            bundle, batch_size=options.batch_size, threads=options.threads, max_length=options.max_length
+            bundle,
+            batch_size=options.batch_size,
+            threads=options.threads,
+            max_length=options.max_length,
+            allow_cpu=options.allow_cpu,
         )
         asyncio.run(run(with_socket, Service(bundle, embedder, options), options))
     finally:

@@ -53,6 +53,7 @@ def parser(program: str) -> ArgumentParser:
     working.add_argument("--max-length", type=positive, metavar="N", help="tokens that count of a text")
     working.add_argument("--batch-size", type=positive, metavar="N", help="as for embed")
     working.add_argument("--threads", type=positive, metavar="N", help="as for embed")
+    working.add_argument("--allow-cpu", action="store_true", help="as for embed")
     working.add_argument(
         "--window",
         type=positive,

@@ -188,7 +188,11 @@ class Service:
 
     def _info(self) -> dict[str, object]:
         names = ("queue", "window", "wait", "max_body", "max_tokens", "max_connections", "timeout")
-        return {**info(self._bundle), "server": {name: getattr(self._options, name) for name in names}}
+        return {
+            **info(self._bundle),
+            **self._embedder.engine.about(),
+            "server": {name: getattr(self._options, name) for name in names},
+        }
 
     def _gauges(self) -> dict[str, tuple[str, float]]:
         gauges: dict[str, tuple[str, float]] = {

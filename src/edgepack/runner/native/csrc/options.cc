@@ -22,6 +22,7 @@ const std::vector<Known> &known() {
         {"--id-field", 1, {}, false},
         {"--strict", 0, {}, false},
         {"--skip-bad", 0, {}, false},
+        {"--allow-cpu", 0, {}, false},
         {"--out", 1, {"json", "jsonl", "npy", "raw", "table"}, false},
         {"--output", 1, {}, false},
         {"--dtype", 1, {"f32", "f16", "int8", "binary"}, false},
@@ -87,6 +88,7 @@ Error set(const Known &option, const std::vector<std::string> &values, Options &
     else if (name == "--jsonl") options.jsonl = true;
     else if (name == "--strict") options.strict = true;
     else if (name == "--skip-bad") options.skip_bad = true;
+    else if (name == "--allow-cpu") return {};  // this program knows nothing else
     else if (name == "--info") options.info = true;
     else if (name == "--self-test") options.self_test = true;
     else if (name == "--bench") options.bench = true;

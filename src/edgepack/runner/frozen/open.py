@@ -1,0 +1,102 @@
+"""Opening a bundle's model: on the GPU that the bundle was made for, or on the processor where that is allowed aloud."""
+
+from __future__ import annotations
+
+from .errors import DeviceError, EmbedError, RuntimeFailure
+from .explain import TRY_SELF_TEST, why_not_loaded
+from .ort import OrtError, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .bundle import Bundle
+    from .provider import Provider
+
+CPU = "CPUExecutionProvider"
+
+
+class Engine:
+    """A session, and what runs it. Raises ``DeviceError`` or ``RuntimeFailure``.
+
+    ``provider`` is the name of the execution provider that really runs, ``nodes`` says how many nodes each one has where
+    more than the processor was asked for, ``device`` which GPU it is, ``instead`` why it is not the one that the bundle
+    is for.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int, *, allow_cpu: bool = False) -> None:
+        self._bundle, self._threads = bundle, threads
+        self.provider, self.device, self.instead = CPU, "", ""
+        self.nodes: dict[str, int] = {}
+        self.batch_size: int | None = None
+        # What older bundles and those for processors do not have; the module is not even imported for them.
+        if not bundle.value("runtime").get("provider"):
+            self.session = self._opened(None)
+            return
+        from .provider import provider_of
+
+        wanted = provider_of(bundle)
+        assert wanted is not None
+        try:
+            self.session = self._on_device(wanted)
+        except DeviceError as error:
+            if not allow_cpu:
+                raise
+            from .cli import say
+
+            self.instead = error.message
+            say(f"warning: {error.message}; computing on the processor\n")
+            self.session = self._opened(None)
+
+    def _on_device(self, wanted: Provider) -> Session:
+        from .provider import assignment
+
+        wanted.require()
+        session = self._opened(wanted)
+        self.nodes = session.ask(assignment)
+        if not self.nodes.get(wanted.name):
+            session.close()
+            raise DeviceError(
+                f"ONNX Runtime gave {wanted.name} not one node of the model", "please report it with --info"
+            )
+        self.provider, self.device, self.batch_size = wanted.name, wanted.device, wanted.batch_size
+        return session
+
+    def _opened(self, provider: Provider | None) -> Session:
+        bundle = self._bundle
+        model = bundle.model if provider else bundle.cpu_model
+        try:
+            return Session(bundle.library, model, self._threads, provider)
+        except OrtError as error:
+            if provider:
+                raise self._of_device(error) from error
+            raise RuntimeFailure(*why_not_loaded(bundle.library, str(error))) from error
+
+    def _of_device(self, error: OrtError) -> EmbedError:
+        from .provider import why_not_run
+
+        return DeviceError(
+            *(why_not_run(str(error)) or (f"the GPU does not run the model: {error}", TRY_SELF_TEST))
+        )
+
+    def failure(self, error: OrtError) -> EmbedError:
+        """What to say when a run failed."""
+        if self.provider != CPU:
+            return self._of_device(error)
+        return RuntimeFailure(f"the model does not run: {error}", TRY_SELF_TEST)
+
+    def about(self) -> dict[str, object]:
+        """Which provider really runs; empty for bundles that are for the processor alone."""
+        if not (self.nodes or self.instead):
+            return {}
+        said: dict[str, object] = {"provider": self.provider}
+        if self.device:
+            said |= {"device": self.device, "nodes": dict(sorted(self.nodes.items()))}
+        return said | ({"instead": self.instead} if self.instead else {})
+
+    def in_words(self) -> str:
+        """The same for eyes, e.g. ``CUDAExecutionProvider (NVIDIA A10, compute capability 8.6), 61 of 61 nodes``."""
+        if not self.about():
+            return ""
+        if self.instead:
+            return f"{self.provider}, because {self.instead}"
+        count, all_of_them = self.nodes[self.provider], sum(self.nodes.values())
+        return f"{self.provider} ({self.device}), {count} of {all_of_them} nodes"
