@@ -12,8 +12,9 @@ from edgepack.cli.options import Command, common_options, offline_option
 from edgepack.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
-    from edgepack.records import Operators
+    from edgepack.records import Operators, PreparedModel, Verification
 
+SCHEMA = 1
 FORMATS = ("onnx", "ort", "ort-runtime-opt")
 LEVELS = ("none", "basic", "extended", "all")
 STYLES = ("fixed", "runtime")
@@ -84,7 +85,31 @@ def quantize(
                 verification_texts(),
                 context=context,
             )
-    row = {
+    if as_json:
+        print_json(_as_dict(made, file, found))
+    else:
+        row = _row(made, file, found)
+        print_rows([row], as_json=False, columns=tuple(row))
+
+
+def _as_dict(made: PreparedModel, file: Path, found: Verification) -> dict[str, Any]:
+    """What was made and how near it is, as plain data (schema 1)."""
+    from dataclasses import asdict
+
+    return {
+        "schema": SCHEMA,
+        "file": str(file),
+        "bytes": file.stat().st_size,
+        "recipe": made.recipe,
+        "precision": made.precision,
+        "batch_dependent": made.batch_dependent,
+        "operators": len(made.needs),
+        "quality": asdict(found),
+    }
+
+
+def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]:
+    return {
         "file": str(file),
         "MB": f"{file.stat().st_size / 1e6:.2f}",
         "precision": made.precision,
@@ -93,7 +118,6 @@ def quantize(
         "min cosine": f"{found.min_cosine:.5f}",
         "nearest kept": f"{found.neighbour_agreement:.1%}",
     }
-    print_rows([row], as_json=as_json, columns=tuple(row))
 
 
 @click.command()

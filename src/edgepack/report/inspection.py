@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgepack.models.providers import ProviderFit
 from edgepack.models.usability import Inspection, OperatorCount
 
 MISSING_SHOWN = 4
-"""Operators that are named in the table; ``--json`` has all."""
+"""Operators that are named for a provider; ``--json`` has all."""
+NUMBERS = ("", "millions", "nodes", "parts")
+"""Columns that are set to the right, where a table has a head."""
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -22,8 +25,9 @@ def render_inspection(inspection: Inspection) -> Group:
 
     hindrances = [Text(f"hindrance: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")
+    lacking = [Text(_lacking(fit)) for fit in inspection.providers if fit.missing]
     tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
-    return Group(*tables, *hindrances, recipe)
+    return Group(*tables, *lacking, Text(), *hindrances, recipe)
 
 
 def _facts(inspection: Inspection) -> Table:
@@ -69,21 +73,29 @@ def _operators(inspection: Inspection) -> Table:
 
 
 def _providers(inspection: Inspection) -> Table:
-    table = _table("execution providers", "provider", "nodes", "form of the graph", "parts", "runs", "lacks")
+    table = _table("execution providers", "provider", "nodes", "runs", "parts", "form of the graph")
     for fit in inspection.providers:
-        missing = ", ".join(fit.missing[:MISSING_SHOWN])
-        more = f" and {len(fit.missing) - MISSING_SHOWN} more" if len(fit.missing) > MISSING_SHOWN else ""
         parts = "" if fit.partitions is None else str(fit.partitions)
-        nodes = f"{fit.supported}/{fit.nodes}"
-        table.add_row(fit.provider, nodes, fit.form, parts, fit.verdict, missing + more)
+        table.add_row(fit.provider, f"{fit.supported}/{fit.nodes}", fit.verdict, parts, fit.form)
     return table
+
+
+def _lacking(fit: ProviderFit) -> str:
+    missing = ", ".join(_short(name) for name in fit.missing[:MISSING_SHOWN])
+    more = f" and {len(fit.missing) - MISSING_SHOWN} more" if len(fit.missing) > MISSING_SHOWN else ""
+    return f"{fit.provider} lacks {missing}{more}"
 
 
 def _counts(operators: Sequence[OperatorCount]) -> list[tuple[str, str]]:
     return [
-        (" ".join((f"{operator.domain}.{operator.name}", *operator.types)), str(operator.count))
+        (" ".join((_short(f"{operator.domain}.{operator.name}"), *operator.types)), str(operator.count))
         for operator in operators
     ]
+
+
+def _short(name: str) -> str:
+    """An operator without the domain that goes without saying: a row fits into 80 columns."""
+    return name.removeprefix("ai.onnx.")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -99,6 +111,8 @@ def _table(title: str, *columns: str) -> Table:
         pad_edge=False,
         show_header=any(columns),
     )
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number % 2 and any(columns) else "left", overflow="fold")
+    for column in columns:
+        table.add_column(
+            column, justify="right" if any(columns) and column in NUMBERS else "left", overflow="fold"
+        )
     return table

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgepack.errors import MissingToolError
 from edgepack.recipes.frontier import Point, choices, is_dominated
 from edgepack.records import Verification
-from edgepack.report.frontier import as_dict, choice_lines, render_html, rows
+from edgepack.report.frontier import as_dict, choice_lines, render_html, rows, write_png
 
 
 def point(name: str, wire: int, cosine: float, milliseconds: float, *, within: bool = True) -> Point:
@@ -57,3 +63,24 @@ def test_the_page_holds_its_plot_and_asks_nobody() -> None:
     page = render_html(POINTS, "a <model>")
     assert page.count("<circle") == 4
     assert "a &lt;model&gt;" in page and "http" not in page and "<script" not in page
+
+
+def test_the_picture_shows_every_point(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    write_png(POINTS, "a <model>", tmp_path / "four.png")
+    write_png(POINTS[:1], "a <model>", tmp_path / "one.png")
+    pictures = [imread(str(tmp_path / name)) for name in ("four.png", "one.png")]
+    four, one = (int((picture[..., 2] > picture[..., 0] + 0.2).sum()) for picture in pictures)
+    assert pictures[0].shape[:2] == (825, 1350)
+    assert four > one > 0, "more circles are more blue"
+
+
+def test_without_matplotlib_the_hint_names_what_needs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingToolError) as refused:
+        write_png(POINTS, "a model", tmp_path / "p.png")
+    assert "--html" in str(refused.value.hint)
+    assert list(tmp_path.iterdir()) == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import onnx
 import pytest
+from tests.command import edgepack
 from tests.unit.models.berts import write_bert
 from tokenizers import Tokenizer
 
@@ -72,3 +74,21 @@ def test_the_optimized_graph_can_be_looked_at(
 def test_a_folder_is_no_file(source: ModelSource, tmp_path: Path, context: HostContext) -> None:
     with pytest.raises(OutputError, match="is a folder"):
         convert_model(source, tmp_path, context=context)
+
+
+def test_the_commands_figures_are_numbers(source: ModelSource, tmp_path: Path) -> None:
+    environment = {"EDGEPACK_CACHE": str(tmp_path / "cache")}
+    output = tmp_path / "out"
+    done = edgepack(
+        "quantize", str(source.directory), "-r", "int8", "-o", str(output), "--json", env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["bytes"] == (output / "model.ort").stat().st_size
+    assert made["precision"] == "int8" and made["batch_dependent"] is False
+    assert made["operators"] > 10
+    assert 0.9 < made["quality"]["mean_cosine"] < 1 and made["quality"]["texts"] == 200
+    done = edgepack(
+        "convert", str(source.directory), "-o", str(tmp_path / "m.ort"), "--json", env=environment
+    )
+    assert json.loads(done.stdout)["bytes"] == (tmp_path / "m.ort").stat().st_size

@@ -31,6 +31,15 @@ def test_the_text_is_as_it_was_approved(inspection: Inspection, update_golden: b
     matches_golden("inspect.txt", text, update=update_golden)
 
 
+def test_no_name_is_broken_where_lines_have_80_columns(inspection: Inspection) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80, highlight=False).print(render_inspection(inspection))
+    words = set(stream.getvalue().replace(",", " ").split())
+    for operator in (*inspection.operators, *inspection.fused_operators):
+        assert f"{operator.domain}.{operator.name}".removeprefix("ai.onnx.") in words
+    assert {f"{fit.supported}/{fit.nodes}" for fit in inspection.providers} <= words
+
+
 def test_the_json_is_as_it_was_approved(inspection: Inspection, update_golden: bool) -> None:
     plain = as_dict(replace(inspection, files=()))
     matches_golden("inspect.json", json.dumps(plain, indent=2) + "\n", update=update_golden)
