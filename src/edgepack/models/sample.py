@@ -14,7 +14,7 @@ Feed = dict[str, npt.NDArray[np.int64]]
 SEED = 20
 LONGEST = 40
 VOCABULARY_WHEN_UNKNOWN = 100
-SAME_VALUES = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+SAME_VALUES = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def padded_batch(model: onnx.ModelProto) -> Feed:

@@ -17,7 +17,7 @@ import onnx
 
 from edgepack.models.graph_editor import GraphEditor, edit
 from edgepack.recipes.integers import LARGEST, WeightRange, quantized_columns
-from edgepack.recipes.layers import is_chosen, is_product
+from edgepack.recipes.layers import bias_place, is_chosen, is_product
 from edgepack.recipes.recipe import ALL, Material, Note, Patterns, Recipe
 from edgepack.recipes.tables import int8_table, is_table_lookup
 from edgepack.recipes.tokens import largest_of_row
@@ -141,26 +141,16 @@ def _lowest(run: Quantizer, node: onnx.NodeProto) -> float | None:
     takers = run.editor.consumers(node.output[0])
     if made_by is None or made_by.op_type not in LOWEST or len(takers) != 1:
         return None
-    if _bias_place(run.editor, takers[0], node.output[0]) is None:
+    if bias_place(run.editor, takers[0], node.output[0]) is None:
         return None
     return LOWEST[made_by.op_type]
-
-
-def _bias_place(editor: GraphEditor, node: onnx.NodeProto, value: str) -> int | None:
-    """Which input of a node is a constant bias that is added to ``value``."""
-    if node.op_type == "SkipLayerNormalization" and len(node.input) == 5 and value == node.input[0]:
-        return 4 if editor.is_vector(node.input[4]) else None
-    if node.op_type == "Add":
-        place = 1 if node.input[0] == value else 0
-        return place if editor.is_vector(node.input[place]) else None
-    return None
 
 
 def _corrected(run: Quantizer, node: onnx.NodeProto) -> onnx.NodeProto:
     """The node with what its input still lacks added to its bias."""
     for value in node.input:
         if value in run.corrections:
-            place = _bias_place(run.editor, node, value)
+            place = bias_place(run.editor, node, value)
             assert place is not None
             bias = run.editor.array(node.input[place]) + run.corrections[value]
             changed = onnx.NodeProto()

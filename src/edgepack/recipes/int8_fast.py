@@ -1,4 +1,4 @@
-"""The fastest int8 that keeps its vectors: static ranges where activations are steady, token by token where they are not.
+"""Faster int8 that keeps its vectors: static ranges where activations are steady, token by token where they are not.
 
 What a normalization or attention makes is of about the same size for every token: its range is measured beforehand.
 What the activation function makes is not: there every token keeps a scale of its own.
@@ -15,7 +15,9 @@ RECIPE = Recipe(
     passes=(
         Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
         Pass(name="smooth"),
-        Pass(name="int8-static", parameters={"activations": "steady"}),
+        Pass(name="sequence-first"),
+        Pass(name="fast-gelu"),
+        Pass(name="int8-static", parameters={"activations": "steady", "form": "integer"}),
         Pass(name="int8-dynamic"),
     ),
 )

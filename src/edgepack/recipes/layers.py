@@ -9,6 +9,9 @@ import onnx
 from edgepack.models.graph_editor import GraphEditor
 from edgepack.recipes.recipe import Patterns
 
+WITH_BIAS = ("BiasGelu", "FastGelu")
+"""Activation functions that take a bias, too."""
+
 
 def is_chosen(name: str, layers: Patterns) -> bool:
     """Whether a weight's name is among those that a pass was told to take."""
@@ -23,3 +26,14 @@ def is_product(editor: GraphEditor, node: onnx.NodeProto, layers: Patterns) -> b
 def taken_by(editor: GraphEditor, layers: Patterns) -> dict[str, str]:
     """Chosen matrices → the value that each is multiplied with."""
     return {node.input[1]: node.input[0] for node in editor.take_nodes() if is_product(editor, node, layers)}
+
+
+def bias_place(editor: GraphEditor, node: onnx.NodeProto, value: str) -> int | None:
+    """Which input of a node is a constant bias that is added to ``value`` before anything else is done to it."""
+    if node.op_type == "SkipLayerNormalization" and len(node.input) == 5 and value == node.input[0]:
+        place = 4
+    elif (node.op_type in WITH_BIAS and len(node.input) == 2) or node.op_type == "Add":
+        place = 1 if node.input[0] == value else 0
+    else:
+        return None
+    return place if editor.is_vector(node.input[place]) else None

@@ -27,6 +27,7 @@ RECIPES: Mapping[str, str] = {
     "int8-dynamic": "edgepack.recipes.int8_dynamic",
     "int8-static": "edgepack.recipes.int8_static",
     "int8-fast": "edgepack.recipes.int8_fast",
+    "int8-fastest": "edgepack.recipes.int8_fastest",
     "int8-weights": "edgepack.recipes.int8_weights",
     "int4": "edgepack.recipes.int4",
     "int4-int8": "edgepack.recipes.int4_int8",
@@ -36,6 +37,8 @@ RECIPES: Mapping[str, str] = {
 PASSES: Mapping[str, str] = {
     "fuse": "edgepack.models.fuse:fuse",
     "smooth": "edgepack.recipes.smooth:smooth",
+    "sequence-first": "edgepack.recipes.sequence_first:sequence_first",
+    "fast-gelu": "edgepack.recipes.fast_gelu:fast_gelu",
     "prune-vocabulary": "edgepack.recipes.prune_vocabulary:prune_vocabulary",
     "fp16": "edgepack.recipes.fp16:fp16",
     "float-levels": "edgepack.recipes.float_levels:float_levels",
