@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from edgepack.errors import EdgepackError
+from edgepack.models.fuse_apart import attention_apart
 from edgepack.models.fuse_attention import fuse_attention
 from edgepack.models.graph_writer import OUTPUT
 from edgepack.models.sample import Feed, padded_batch
@@ -38,10 +39,11 @@ def fuse(
     """The same model with Attention, SkipLayerNormalization, BiasGelu and EmbedLayerNormalization nodes.
 
     ``attention`` chooses the operator: Attention merges the three projections into one matrix, MultiHeadAttention leaves
-    them outside. ``embeddings`` says whether EmbedLayerNormalization is fused. A fusion that changes the model's vectors
+    them outside, or takes them out again. ``embeddings`` says whether EmbedLayerNormalization is fused. A fusion that changes the model's vectors
     is not used: the model stays as it was, and ``note`` says so.
     """
-    begun = _checked(model, model, note, fuse_attention)
+    apart = _checked(model, model, note, attention_apart) if attention == "MultiHeadAttention" else model
+    begun = _checked(model, apart, note, fuse_attention)
 
     def optimize(given: onnx.ModelProto) -> onnx.ModelProto:
         copy = onnx.ModelProto()

@@ -10,25 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import MissingToolError
 from edgepack.recipes.frontier import Point, choices, is_dominated
+from edgepack.report.scatter import COARSE, FINE, HEIGHT, WIDTH, Mark, scatter, ticks
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA = 1
-WIDTH, HEIGHT, MARGIN = 720, 420, 60
+MARGIN, DPI = 105, 130
+"""Around the field, pixels; and of them in an inch of paper."""
+BLUE, ORANGE = "#2a7ae2", "#d9822b"
+"""Within the target's gate, and below it."""
+ACROSS, UP = "MB under zstd", "1 - mean cosine"
 HEAD = ("recipe", "MB", "MB zstd", "mean cosine", "min", "nearest", "ms", "")
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>:root{{color-scheme:light dark}}body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
 table{{border-collapse:collapse}}td,th{{padding:.2rem .8rem;text-align:right}}td:first-child,th:first-child{{text-align:left}}
-.dominated{{opacity:.45}}svg text{{font-size:12px;fill:currentColor}}svg line{{stroke:currentColor}}</style>
-<h1>{title}</h1><p>{choices}</p>{plot}<p>Across: megabytes under zstd. Up: one less the mean cosine, logarithmic, better
-above. The larger a circle, the longer a text takes; filled: nothing else is better in all three.</p>{table}</html>
+.dominated{{opacity:.45}}svg text{{font-size:12px;fill:currentColor}}svg line{{stroke:currentColor;opacity:.2}}svg path{{opacity:.4}}</style>
+<h1>{title}</h1><p>{choices}</p>{plot}<p>Across: megabytes under zstd. Down: one less the mean cosine, better above. The larger a
+circle, the longer a text takes; filled: nothing else is better in all three; orange: below the gate.</p>{table}</html>
 """
 
 
 def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
     """The table's cells, the smallest download first."""
-    named = {choice.point.name: choice.wish for choice in reversed(choices(points)) if choice.point}
+    named: dict[str, str] = {}
+    for choice in choices(points):
+        if choice.point:
+            before = named.get(choice.point.name)
+            named[choice.point.name] = f"{before}, {choice.wish}" if before else choice.wish
     return [
         (
             point.name,
@@ -100,22 +109,28 @@ def write_png(points: Sequence[Point], title: str, file: Path) -> None:
         raise MissingToolError(
             "a PNG needs matplotlib", hint="pip install 'edgepack[plot]', or take --html, which needs nothing"
         ) from error
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="MB under zstd", ylabel="1 - mean cosine", title=title, yscale="log")
-    for point in points:
-        on_frontier = not is_dominated(point, points)
-        axes.scatter(
-            point.wire / 1e6,
-            _lost(point),
-            s=20 * point.milliseconds,
-            color="tab:blue",
-            alpha=0.9 if on_frontier else 0.25,
+    plan = scatter(points)
+    figure = Figure(figsize=((WIDTH + 2 * MARGIN) / DPI, (HEIGHT + 2 * MARGIN) / DPI), dpi=DPI)
+    share = MARGIN / (WIDTH + 2 * MARGIN), MARGIN / (HEIGHT + 2 * MARGIN)
+    axes = figure.add_axes((share[0], share[1], 1 - 2 * share[0], 1 - 2 * share[1]), title=title)
+    axes.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0), xlabel=ACROSS, ylabel=UP)
+    across, up = ticks(plan.left, plan.right, FINE), ticks(plan.top, plan.bottom, COARSE)
+    axes.set_xticks([plan.across(tick) for tick in across], [_megabytes(tick) for tick in across])
+    axes.set_yticks([plan.down(tick) for tick in up], [f"{tick:g}" for tick in up])
+    axes.grid(alpha=0.25)
+    for mark in plan.marks:
+        colour = _colour(mark)
+        axes.plot((mark.x, mark.label_x), (mark.y, mark.label_y), color=colour, alpha=0.4, linewidth=0.7)
+        axes.plot(
+            mark.x,
+            mark.y,
+            marker="o",
+            markersize=2 * mark.radius * 72 / DPI,
+            color=colour,
+            markerfacecolor="none" if mark.dominated else colour,
         )
-        axes.annotate(
-            point.name, (point.wire / 1e6, _lost(point)), fontsize=7, alpha=1 if on_frontier else 0.5
-        )
-    axes.invert_yaxis()
-    figure.savefig(file, dpi=150, format="png")
+        axes.text(mark.label_x, mark.label_y, mark.label, fontsize=8, va="center")
+    figure.savefig(file, format="png")
 
 
 def _remark(point: Point, points: Sequence[Point], wish: str) -> str:
@@ -127,31 +142,33 @@ def _remark(point: Point, points: Sequence[Point], wish: str) -> str:
     return ", ".join(filter(None, remarks))
 
 
-def _lost(point: Point) -> float:
-    return max(1.0 - point.cosine, 1e-7)
-
-
 def _svg(points: Sequence[Point]) -> str:
-    import math
+    plan = scatter(points)
+    lines = [
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y2="{HEIGHT}"/><text x="{x:.1f}" y="{HEIGHT + 18}" text-anchor="middle">'
+        f"{_megabytes(tick)}</text>"
+        for tick in ticks(plan.left, plan.right, FINE)
+        for x in (plan.across(tick),)
+    ]
+    lines += [
+        f'<line y1="{y:.1f}" y2="{y:.1f}" x2="{WIDTH}"/><text x="-8" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
+        for tick in ticks(plan.top, plan.bottom, COARSE)
+        for y in (plan.down(tick),)
+    ]
+    marks = [
+        f'<path d="M{mark.x:.1f} {mark.y:.1f}L{mark.label_x:.1f} {mark.label_y:.1f}" stroke="{_colour(mark)}"/>'
+        f'<circle cx="{mark.x:.1f}" cy="{mark.y:.1f}" r="{mark.radius:.1f}" stroke="{_colour(mark)}" '
+        f'fill="{"none" if mark.dominated else _colour(mark)}"/>'
+        f'<text x="{mark.label_x:.1f}" y="{mark.label_y + 4:.1f}">{escape(mark.label)}</text>'
+        for mark in plan.marks
+    ]
+    box = f"{-MARGIN} {-MARGIN / 2} {WIDTH + 2 * MARGIN} {HEIGHT + 1.5 * MARGIN}"
+    return f'<svg viewBox="{box}" role="img" aria-label="frontier">{"".join(lines + marks)}</svg>'
 
-    wires = [point.wire / 1e6 for point in points]
-    losses = [math.log10(_lost(point)) for point in points]
-    left, right = min(wires, default=0.0), max(wires, default=1.0)
-    best, worst = min(losses, default=-7.0), max(losses, default=0.0)
-    marks = []
-    for point, wire, loss in zip(points, wires, losses, strict=True):
-        x = MARGIN + (WIDTH - 3 * MARGIN) * (wire - left) / ((right - left) or 1)
-        y = MARGIN + (HEIGHT - 2 * MARGIN) * (loss - best) / ((worst - best) or 1)
-        fill = "none" if is_dominated(point, points) else "#2a7ae2"
-        marks.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{3 + math.sqrt(point.milliseconds):.1f}" '
-            f'fill="{fill}" stroke="#2a7ae2"/><text x="{x + 10:.1f}" y="{y - 6:.1f}">{escape(point.name)}</text>'
-        )
-    axes = (
-        f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN / 2}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN / 2}"/>'
-        f'<text x="{MARGIN}" y="{HEIGHT - 8}">{left:.1f} MB</text>'
-        f'<text x="{WIDTH - 2 * MARGIN}" y="{HEIGHT - 8}">{right:.1f} MB</text>'
-    )
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="frontier">{axes}{"".join(marks)}</svg>'
-    )
+
+def _colour(mark: Mark) -> str:
+    return BLUE if mark.point.within else ORANGE
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:g}"

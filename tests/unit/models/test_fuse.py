@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.models import fuse as fusing
@@ -72,6 +73,35 @@ def test_padding_on_either_side_stays_out_of_fused_vectors(tmp_path: Path, atten
     other[1, 4:] = 7
     changed = type(tokens)(ids=other, mask=tokens.mask, types=tokens.types)
     np.testing.assert_allclose(onnx_vectors(fused, changed)[1], right, atol=1e-6)
+
+
+@pytest.mark.parametrize("raw_mask", [True, False], ids=["mask", "lengths"])
+def test_attention_of_another_exporter_is_taken_apart(tmp_path: Path, raw_mask: bool) -> None:
+    """Optimum's graphs from level O2 on: one matrix for three projections, and lengths in the place of a mask."""
+    model = exported(tmp_path)
+    theirs = fuse(model, unexpected, attention="Attention", embeddings=False)
+    if not raw_mask:
+        with_lengths(theirs)
+    made = fuse(theirs, unexpected, attention="MultiHeadAttention", embeddings=False)
+    found = fused_operators(made)
+    assert found["MultiHeadAttention"] == 2 and "Attention" not in found
+    matrices = [node for node in made.graph.node if node.op_type == "MatMul" and "pool" not in node.name]
+    assert len(matrices) >= 2 * 6, "every projection is a product of its own"
+    tokens = some_tokens(lengths=(9, 2, 12, 1))
+    before, after = (onnx_vectors(each.SerializeToString(), tokens) for each in (model, made))
+    np.testing.assert_allclose(after, before, atol=1e-5, rtol=0)
+
+
+def with_lengths(model: onnx.ModelProto) -> None:
+    """Give attention the number of a text's tokens instead of the mask."""
+    nodes = [node for node in model.graph.node if node.op_type == "Attention"]
+    axes = numpy_helper.from_array(np.array([1], np.int64), "lengths.axes")
+    model.graph.initializer.append(axes)
+    total = helper.make_node("ReduceSum", [nodes[0].input[3], axes.name], ["lengths"], keepdims=0)
+    first = list(model.graph.node).index(nodes[0])
+    for node in nodes:
+        node.input[3] = "lengths"
+    model.graph.node.insert(first, total)
 
 
 def test_the_model_that_was_given_stays_as_it_was(tmp_path: Path) -> None:

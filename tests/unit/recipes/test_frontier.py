@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from edgepack.errors import MissingToolError
 from edgepack.recipes.frontier import Point, choices, is_dominated
 from edgepack.records import Verification
 from edgepack.report.frontier import as_dict, choice_lines, render_html, rows, write_png
+from edgepack.report.scatter import HEIGHT, LINE, WIDTH, scatter
 
 
 def point(name: str, wire: int, cosine: float, milliseconds: float, *, within: bool = True) -> Point:
@@ -49,7 +51,7 @@ def test_the_table_begins_with_the_smallest_download_and_says_what_to_think_of_e
     shown = {row[0]: row[-1] for row in rows(POINTS)}
     assert list(shown) == ["int4", "int8", "int8-dynamic", "fp32"]
     assert shown["int4"] == "below the gate"
-    assert shown["int8"] == "smallest within the gate"
+    assert shown["int8"] == "smallest within the gate, fastest within the gate"
     assert shown["int8-dynamic"] == "dominated"
 
 
@@ -65,6 +67,17 @@ def test_the_page_holds_its_plot_and_asks_nobody() -> None:
     assert "a &lt;model&gt;" in page and "http" not in page and "<script" not in page
 
 
+def test_no_name_lies_upon_another() -> None:
+    crowd = [point(f"recipe number {at}", 20_000_000 + at, 0.999, 3.0) for at in range(12)]
+    last = point("the largest of them all", 80_000_000, 1.0, 8.0)
+    marks = scatter([*crowd, last]).marks
+    lines = sorted(mark.label_y for mark in marks if mark.point is not last)
+    assert all(below - above >= LINE for above, below in pairwise(lines))
+    (alone,) = (mark for mark in marks if mark.point is last)
+    assert alone.label_x < alone.x, "at the right edge the name stands on the left"
+    assert all(0 < mark.x < WIDTH and 0 < mark.y < HEIGHT for mark in marks)
+
+
 def test_the_picture_shows_every_point(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
@@ -72,7 +85,7 @@ def test_the_picture_shows_every_point(tmp_path: Path) -> None:
     write_png(POINTS[:1], "a <model>", tmp_path / "one.png")
     pictures = [imread(str(tmp_path / name)) for name in ("four.png", "one.png")]
     four, one = (int((picture[..., 2] > picture[..., 0] + 0.2).sum()) for picture in pictures)
-    assert pictures[0].shape[:2] == (825, 1350)
+    assert pictures[0].shape[:2] == (730, 1110)
     assert four > one > 0, "more circles are more blue"
 
 
