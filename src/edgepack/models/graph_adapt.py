@@ -15,13 +15,12 @@ from onnx import TensorProto, helper
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph_clean import cleaned, rename_value, without_dead_nodes
-from edgepack.models.graph_writer import INPUTS, OUTPUT, GraphWriter, embedding_output, token_input
+from edgepack.models.graph_writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.pooling import finish_vector, pool
 from edgepack.models.sample import padded_batch
 from edgepack.models.session import open_session
 from edgepack.records import ModelSource
 
-PREFIX = "edgepack."
 OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
 TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")
 """What exporters call one vector a token; asked for before other outputs of that shape."""

@@ -13,6 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 OPSET = 17
 IR_VERSION = 10
 OUTPUT = "sentence_embedding"
+PREFIX = "edgepack."
+"""Before the names of what is added to a graph that somebody else wrote."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 

@@ -6,12 +6,42 @@ encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle ax
 
 from __future__ import annotations
 
-from edgepack.models.graph_writer import OUTPUT, GraphWriter
+from edgepack.models.graph_writer import OUTPUT, PREFIX, GraphWriter
 from edgepack.records import Pooling, PoolingMode
 
 # The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.
 SMALLEST_COUNT = 1e-9
 SMALLEST_NORM = 1e-12
+
+NODES = frozenset(
+    [
+        "pool_mask",
+        "pool_mask_row",
+        "pool_sum_row",
+        "pool_sum",
+        "pool_count",
+        "pool_count_floor",
+        "pooled_mean",
+        "pooled_cls",
+        "pool_places",
+        "pool_counted",
+        "pool_length",
+        "pool_last",
+        "pool_last_float",
+        "pool_last_kept",
+        "norm_squares",
+        "norm_sum",
+        "norm_root",
+        "norm_floor",
+        "normalized",
+    ]
+)
+"""What the nodes are called, apart from the graph writer's prefix."""
+
+
+def is_pooling(name: str) -> bool:
+    """Whether a node of this name was written here."""
+    return name == OUTPUT or name.removeprefix(PREFIX) in NODES
 
 
 def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:

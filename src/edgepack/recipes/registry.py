@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RECIPES: Mapping[str, str] = {
     "fp32": "edgepack.recipes.fp32",
     "fp16": "edgepack.recipes.fp16",
+    "half": "edgepack.recipes.half",
     "float-levels": "edgepack.recipes.float_levels",
     "int8": "edgepack.recipes.int8",
     "int8-dynamic": "edgepack.recipes.int8_dynamic",
@@ -41,6 +42,8 @@ PASSES: Mapping[str, str] = {
     "fast-gelu": "edgepack.recipes.fast_gelu:fast_gelu",
     "prune-vocabulary": "edgepack.recipes.prune_vocabulary:prune_vocabulary",
     "fp16": "edgepack.recipes.fp16:fp16",
+    "half": "edgepack.recipes.half:half",
+    "merge-projections": "edgepack.recipes.merge_projections:merge_projections",
     "float-levels": "edgepack.recipes.float_levels:float_levels",
     "int8-dynamic": "edgepack.recipes.int8_dynamic:int8_dynamic",
     "int8-static": "edgepack.recipes.int8_static:int8_static",
