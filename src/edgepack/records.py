@@ -215,6 +215,8 @@ class ExecutionProvider:
     """Libraries of the device's system that files of the bundle name, e.g. ``libcuda.so.1``."""
     batch_size: int = 32
     """Texts at once where nobody says how many."""
+    largest_batch: int = 0
+    """Texts at once at most, what an engine was built for; 0: any number."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,8 @@ from edgepack.records import Bundle
 
 NOT_FOUND = 127
 """How ``env`` says that there is no such program."""
+NO_DEVICE = 9
+"""How the program says that this device is not what its execution provider needs."""
 DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
 
@@ -43,6 +45,8 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
     try:
         output = context.run(command, cwd=bundle.directory, input=lines)
     except ToolError as error:
+        if f"exit code {NO_DEVICE}" in error.message:
+            raise CannotRunHere(said_by_program(error)) from error
         raise failure_of(bundle, error) from error
     try:
         vectors = [
@@ -85,7 +89,12 @@ def _emulation(bundle: Bundle, context: BuildContext) -> list[str | Path]:
 def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError:
     """What a failed run means: the program's own sentence, without its hint, which is for the device."""
     found = re.search(r"exit code (\d+)", error.message)
-    said = re.sub(r"^(error: |hint: .*)", "", error.message.partition("\n")[2], flags=re.MULTILINE).strip()
+    said = said_by_program(error)
     if found and int(found[1]) in (DAMAGED, NOT_FOUND):
         return BundleError(f"the bundle {bundle.name} is damaged: {said}", hint="build it again")
     return ProofError(f"the program of {bundle.name} failed: {said or error.message}")
+
+
+def said_by_program(error: ToolError) -> str:
+    """The program's own sentence, without its hint."""
+    return re.sub(r"^(error: |hint: .*)", "", error.message.partition("\n")[2], flags=re.MULTILINE).strip()

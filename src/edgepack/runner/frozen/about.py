@@ -1,4 +1,4 @@
-"""What the bundle says of itself: ``--version``, ``--info``, ``--self-test`` and ``--bench``."""
+"""What the bundle says of itself: ``--version``, ``--info``, ``--self-test``, ``--warmup`` and ``--bench``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
+    from .embedder import Embedder
+
 
 def run(options: Namespace, bundle: Bundle) -> int:
     if options.version:
         text = f"embed {bundle.value('edgepack')} ({bundle.value('name')})\n"
     elif options.info:
         text = dump(info(bundle)) if options.json else info_text(bundle)
+    elif options.warmup:
+        from . import warmup
+
+        warmed = warmup.warm_up(bundle, options)
+        text = dump(warmed) if options.json else warmup.text_of(warmed)
     elif options.bench:
         from . import bench
 
@@ -109,11 +116,17 @@ def self_test(bundle: Bundle, options: Namespace) -> dict[str, Any]:
     Raises ``BundleError`` for a damaged file, ``SelfTestFailure`` for a vector that is too far off.
     """
     from .cli import load
-    from .embedder import cosine
 
     files = bundle.check_contents()
+    read_golden(os.path.join(bundle.directory, bundle.value("golden")))
+    return {"files": files, **self_test_of(bundle, load(bundle, options))}
+
+
+def self_test_of(bundle: Bundle, embedder: Embedder) -> dict[str, Any]:
+    """The golden texts' vectors of a loaded model beside those that the build made. Raises ``SelfTestFailure``."""
+    from .embedder import cosine
+
     golden = read_golden(os.path.join(bundle.directory, bundle.value("golden")))
-    embedder = load(bundle, options)
     cosines = []
     for text, expected in zip(golden["texts"], golden["vectors"], strict=True):
         (vector,) = embedder.embed([text])
@@ -125,7 +138,6 @@ def self_test(bundle: Bundle, options: Namespace) -> dict[str, Any]:
                 "this device computes differently: please report it with the output of --info",
             )
     return {
-        "files": files,
         "texts": len(cosines),
         "min_cosine": min(cosines),
         "tolerance": golden["tolerance"],

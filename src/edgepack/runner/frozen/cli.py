@@ -61,7 +61,7 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
         return serve(arguments[1:], directory, program=f"{program} serve")
     options = parse(arguments, program)
     bundle = Bundle(directory)
-    if options.version or options.info or options.self_test or options.bench:
+    if options.version or options.info or options.self_test or options.warmup or options.bench:
         from . import about
 
         return about.run(options, bundle)

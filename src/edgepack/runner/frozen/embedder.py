@@ -52,6 +52,10 @@ class Embedder:
         self.batch_size = batch_size or (
             1 if bundle.batch_dependent else self.engine.batch_size or BATCH_SIZE
         )
+        if 0 < self.engine.largest_batch < self.batch_size:
+            raise UsageError(
+                f"--batch-size {self.batch_size}: the bundle's engine takes {self.engine.largest_batch} texts at most"
+            )
         self._session = self.engine.session
         if self._session.output_dimension not in (None, bundle.dimension):
             raise RuntimeFailure(
@@ -71,11 +75,13 @@ class Embedder:
         """The same for token ids and types, as ``Tokens.encode`` gives them."""
         vectors: list[array[float]] = [array("f")] * len(encoded)
         for batch in batches([len(ids) for ids, _ in encoded], self.batch_size):
-            for index, vector in zip(batch, self._run([encoded[index] for index in batch]), strict=True):
+            made = self.embed_batch([encoded[index] for index in batch])
+            for index, vector in zip(batch, made, strict=True):
                 vectors[index] = vector
         return vectors
 
-    def _run(self, batch: list[tuple[list[int], list[int]]]) -> list[array[float]]:
+    def embed_batch(self, batch: list[tuple[list[int], list[int]]]) -> list[array[float]]:
+        """The same for one batch, run as it is."""
         ids, mask, types = pad(batch, self.tokens.pad_id)
         try:
             vectors = self._session.run(ids, mask, types)

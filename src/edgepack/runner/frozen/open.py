@@ -19,7 +19,7 @@ class Engine:
 
     ``provider`` is the name of the execution provider that really runs, ``nodes`` says how many nodes each one has where
     more than the processor was asked for, ``device`` which GPU it is, ``instead`` why it is not the one that the bundle
-    is for.
+    is for, ``cache`` where the provider keeps what it made.
     """
 
     def __init__(self, bundle: Bundle, threads: int, *, allow_cpu: bool = False) -> None:
@@ -27,6 +27,8 @@ class Engine:
         self.provider, self.device, self.instead = CPU, "", ""
         self.nodes: dict[str, int] = {}
         self.batch_size: int | None = None
+        self.largest_batch = 0
+        self.cache: list[str] = []
         # What older bundles and those for processors do not have; the module is not even imported for them.
         if not bundle.value("runtime").get("provider"):
             self.session = self._opened(None)
@@ -58,6 +60,7 @@ class Engine:
                 f"ONNX Runtime gave {wanted.name} not one node of the model", "please report it with --info"
             )
         self.provider, self.device, self.batch_size = wanted.name, wanted.device, wanted.batch_size
+        self.largest_batch, self.cache = wanted.largest_batch, wanted.cache
         return session
 
     def _opened(self, provider: Provider | None) -> Session:

@@ -34,7 +34,7 @@ exit codes:
   8 the server cannot listen
   9 the GPU, its driver or its libraries are not what the bundle is for (bundles for GPUs)
 """
-INSTEAD = ("similarity", "info", "self_test", "bench", "version")
+INSTEAD = ("similarity", "info", "self_test", "warmup", "bench", "version")
 SHAPING = ("prefix", "max_length", "dim")
 READING = ("input", "jsonl", "text_field", "id_field", "skip_bad")
 
@@ -82,6 +82,11 @@ def parser(program: str) -> ArgumentParser:
     other.add_argument("--info", action="store_true", help="say what this bundle is")
     other.add_argument(
         "--self-test", action="store_true", help="check every file, and the vectors of texts with known ones"
+    )
+    other.add_argument(
+        "--warmup",
+        action="store_true",
+        help="make the GPU ready: compile and keep what it needs, and check the vectors as --self-test does",
     )
     other.add_argument("--bench", action="store_true", help="measure how fast this device is")
     other.add_argument("--version", action="store_true", help="print the versions")
@@ -186,7 +191,7 @@ def check(options: Namespace) -> None:
     shaping = next((name for name in SHAPING if getattr(options, name)), None)
     if instead not in (None, "similarity") and shaping:
         raise UsageError(f"{flag(shaping)} does not go with {flag(str(instead))}")
-    if options.json and instead not in ("info", "self_test", "bench"):
+    if options.json and instead not in ("info", "self_test", "warmup", "bench"):
         raise UsageError("--json goes with --info, --self-test or --bench", "vectors as JSON: --out json")
     if options.texts and reading:
         raise UsageError(f"texts on the command line and {flag(reading)} do not go together")

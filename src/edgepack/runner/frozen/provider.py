@@ -95,6 +95,7 @@ class Provider:
             self.libraries = [str(each) for each in said["libraries"]]
             self.cuda = str(said["cuda"])
             self.batch_size = int(said["batch_size"])
+            self.largest_batch = int(said.get("largest_batch", 0))
             self.library = os.path.join(bundle.directory, said["library"]) if said["library"] else ""
             if self.append_as != "plugin" and self.append_as not in BUILT_IN:
                 raise ValueError(f"no provider is appended as {self.append_as!r}")
@@ -102,6 +103,7 @@ class Provider:
             raise BundleError(f"manifest.json is damaged: runtime.provider: {error}") from error
         self.directory = os.path.dirname(bundle.library)
         self.device = ""
+        self.cache: list[str] = []
 
     def require(self) -> None:
         """Raises ``DeviceError`` when this device's GPU, driver or libraries will not do."""
@@ -125,6 +127,9 @@ class Provider:
         if not any(CACHE in value for value in self.options.values()):
             return self.options
         folder = cache_folder()
+        for value in self.options.values():
+            if CACHE in value and (place := value.replace(CACHE, folder)) not in self.cache:
+                self.cache.append(make_folder(place))
         return {key: value.replace(CACHE, folder) for key, value in self.options.items()}
 
 
@@ -199,6 +204,10 @@ def cache_folder() -> str:
     """A folder of the user's that may be written to, made when there is none. Raises ``DeviceError``."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.environ.get("EMBED_CACHE") or os.path.join(home, "edgepack")
+    return make_folder(folder)
+
+
+def make_folder(folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

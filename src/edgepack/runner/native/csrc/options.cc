@@ -34,6 +34,7 @@ const std::vector<Known> &known() {
         {"--similarity", 2, {}, false},
         {"--info", 0, {}, false},
         {"--self-test", 0, {}, false},
+        {"--warmup", 0, {}, false},
         {"--bench", 0, {}, false},
         {"--version", 0, {}, false},
         {"--json", 0, {}, false},
@@ -91,6 +92,7 @@ Error set(const Known &option, const std::vector<std::string> &values, Options &
     else if (name == "--allow-cpu") return {};  // this program knows nothing else
     else if (name == "--info") options.info = true;
     else if (name == "--self-test") options.self_test = true;
+    else if (name == "--warmup") options.self_test = true;  // a processor needs no more
     else if (name == "--bench") options.bench = true;
     else if (name == "--version") options.version = true;
     else if (name == "--json") options.json = true;
@@ -175,7 +177,7 @@ Error parse_options(int count, char **words, Options &options) {
         }
         if (int(values.size()) != option->values)
             return usage("argument " + name + (option->values == 1 ? ": expected one argument" : ": expected 2 arguments"));
-        if (name == "--similarity" || name == "--info" || name == "--self-test" || name == "--bench" || name == "--version") {
+        if (name == "--similarity" || name == "--info" || name == "--self-test" || name == "--warmup" || name == "--bench" || name == "--version") {
             if (!exclusive.empty() && exclusive != name) return usage("argument " + name + ": not allowed with argument " + exclusive);
             exclusive = name;
         }

@@ -1,0 +1,87 @@
+"""Making a GPU ready: ``--warmup`` runs every shape that matters, lets the provider save what it made, and checks it.
+
+A provider compiles kernels for the device's own GPU when a shape comes for the first time, and may keep them in the
+user's cache (TensorRT-RTX its runtime cache, when a session ends; TensorRT its engine and timings). Where the processor
+computes there is nothing to keep, and the golden vectors are compared all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter
+
+from .about import self_test_of
+from .bundle import Bundle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from .embedder import Embedder
+
+LENGTHS = (16, 64, 256)
+"""Tokens of a text, as far as the model takes them, and as many as it takes."""
+
+
+def warm_up(bundle: Bundle, options: Namespace) -> dict[str, Any]:
+    """Load, run the shapes, compare with the golden vectors, close; what that took and what is kept now.
+
+    Raises what ``self_test`` raises.
+    """
+    from .cli import load
+
+    start = perf_counter()
+    embedder = load(bundle, options)
+    loaded = perf_counter()
+    shapes = shapes_of(embedder, bundle.max_length)
+    for batch, length in shapes:
+        run(embedder, batch, length)
+    ran = perf_counter()
+    compared = self_test_of(bundle, embedder)
+    folders = embedder.engine.cache
+    # What the provider keeps it writes when the session ends.
+    embedder.close()
+    return {
+        **compared,
+        "load_seconds": round(loaded - start, 2),
+        "shapes": [list(shape) for shape in shapes],
+        "run_seconds": round(ran - loaded, 2),
+        "cache": [{"folder": folder, **content_of(folder)} for folder in folders],
+    }
+
+
+def shapes_of(embedder: Embedder, longest: int) -> list[tuple[int, int]]:
+    """Batches that are run: one text, as many as usual and as many as can be, of a few lengths."""
+    sizes = sorted({1, embedder.batch_size, embedder.engine.largest_batch or embedder.batch_size})
+    lengths = sorted({min(length, longest) for length in (*LENGTHS, longest)})
+    return [(size, length) for size in sizes for length in lengths]
+
+
+def run(embedder: Embedder, batch: int, length: int) -> None:
+    token = (embedder.tokens.encode(["a"])[0][0] * 2)[1]
+    embedder.embed_batch([([token] * length, [0] * length)] * batch)
+
+
+def content_of(folder: str) -> dict[str, int]:
+    """How many files a folder holds, and bytes."""
+    sizes = []
+    for place, _, names in os.walk(folder):
+        sizes += [os.stat(os.path.join(place, name)).st_size for name in names]
+    return {"files": len(sizes), "bytes": sum(sizes)}
+
+
+def text_of(result: dict[str, Any]) -> str:
+    """For eyes."""
+    on = f" on {result['provider']}" if "provider" in result else " on the processor, which keeps nothing"
+    device = f" ({result['device']})" if "device" in result else ""
+    head = f"warmed up{on}{device}: loaded in {result['load_seconds']} s, "
+    lines = [
+        f"{head}{len(result['shapes'])} shapes in {result['run_seconds']} s",
+        f"{result['texts']} texts, lowest cosine {result['min_cosine']:.6f} (at least {result['tolerance']})",
+    ]
+    lines += [
+        f"kept in {each['folder']}: {each['files']} files, {each['bytes'] / 1e6:.1f} MB"
+        for each in result["cache"]
+    ]
+    return "\n".join(lines) + "\n"
