@@ -7,11 +7,13 @@ freezing the runner. Importing this module is light: the functions import what t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from edgepack.context import BuildContext, Progress
+from edgepack.elf import SYSTEM_LIBRARIES, needed_libraries, soname
 from edgepack.errors import (
+    BundleError,
     CannotRunHere,
     EdgepackError,
     FloorError,
@@ -45,14 +47,17 @@ from edgepack.records import (
     RuntimeKind,
     Target,
 )
+from edgepack.runner.system_libraries import SystemLibrary
 from edgepack.tools import find, is_installed
 from edgepack.wheels import Wheel, wheel_files
 
 __all__ = [
     "API_VERSION",
+    "SYSTEM_LIBRARIES",
     "BuildContext",
     "BuilderSpec",
     "Bundle",
+    "BundleError",
     "CannotRunHere",
     "EdgepackError",
     "ExecutionProvider",
@@ -76,6 +81,7 @@ __all__ = [
     "RunnerLayout",
     "RuntimeArtifact",
     "RuntimeKind",
+    "SystemLibrary",
     "Target",
     "TargetBuilder",
     "TargetError",
@@ -89,10 +95,13 @@ __all__ = [
     "hookimpl",
     "is_installed",
     "link_native_runner",
+    "needed_libraries",
     "prepare_model",
     "prove",
     "read_options",
     "reduce_runtime",
+    "soname",
+    "system_libraries",
     "wheel_files",
 ]
 
@@ -196,3 +205,10 @@ def embed_with_program(
     from edgepack.runner.embed_program import embed_with_program
 
     return embed_with_program(bundle, texts, context=context)
+
+
+def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[SystemLibrary, ...]:
+    """Libraries of this machine that go along because a device need not have them, e.g. libstdc++, with their licences."""
+    from edgepack.runner.system_libraries import system_libraries
+
+    return system_libraries(names, context=context)

@@ -112,6 +112,22 @@ def needed_libraries(path: Path) -> tuple[str, ...]:
     return read_needs(path).libraries
 
 
+def soname(path: Path) -> str | None:
+    """The name that a shared library goes by for others (``DT_SONAME``), or None. Raises ``BundleError``."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            dynamic = ELFFile(stream).get_section_by_name(".dynamic")
+            if not isinstance(dynamic, DynamicSection):
+                return None
+            return next((str(vars(tag)["soname"]) for tag in dynamic.iter_tags("DT_SONAME")), None)
+    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+
+
 def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:
     """For each ELF file below a folder, what it needs that is neither the C library's nor in the folder."""
     files = list(elf_files(folder))

@@ -1,0 +1,158 @@
+"""The builder of TensorRT bundles, one method a step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from edgepack.api import (
+    BuildContext,
+    Bundle,
+    CannotRunHere,
+    ModelSource,
+    OptionTable,
+    PreparedModel,
+    ProofError,
+    RunnerArtifact,
+    RunnerLayout,
+    RuntimeArtifact,
+    Target,
+    TargetBuilder,
+    TargetError,
+    ToolError,
+    embed_with_program,
+    freeze_runner,
+    prepare_model,
+    read_options,
+)
+from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
+from edgepack_tensorrt.profile import Profile, profile_for
+from edgepack_tensorrt.rtx import rtx_runtime, with_engine
+from edgepack_tensorrt.runtime import Libraries, rtx_libraries
+
+CAPABILITIES = ("8.6", "8.9", "12.0", "12.1")
+"""What TensorRT-RTX builds engines for and its provider runs on: Ampere, Ada and Blackwell of GeForce, RTX and DGX Spark."""
+RECIPES = ("half", "fp32")
+OPTIONS: OptionTable = {
+    "capabilities": list(CAPABILITIES),
+    "batch_size": 8,
+    "max_batch": 32,
+    "tensorrt_home": None,
+    "runner_layout": ("onedir", "onefile"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorrtBuilder:
+    """Makes bundles that need an NVIDIA GPU and its driver, and with ``home`` CUDA's libraries, of their device."""
+
+    target: Target
+    context: BuildContext
+    capabilities: tuple[str, ...]
+    batch_size: int
+    max_batch: int
+    home: Home | None
+    runner_layout: RunnerLayout
+
+    @cached_property
+    def libraries(self) -> Libraries:
+        if self.home is not None:
+            return classic_libraries(self.home, context=self.context)
+        return rtx_libraries(self.context)
+
+    def profile(self, source: ModelSource) -> Profile:
+        return profile_for(
+            self.target,
+            batch_size=self.batch_size,
+            max_batch=self.max_batch,
+            max_length=source.max_length,
+        )
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        profile = self.profile(source)
+        prepared = prepare_model(
+            source, options=self.target.model, platform=self.target.platform, context=self.context
+        )
+        if self.home is not None:
+            return prepared
+        return with_engine(
+            prepared,
+            profile=profile,
+            capabilities=self.capabilities,
+            libraries=self.libraries,
+            context=self.context,
+        )
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
+        profile = self.profile(model.source)
+        if self.home is not None:
+            return classic_runtime(model, profile=profile, home=self.home, libraries=self.libraries)
+        return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
+
+    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+        return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
+
+    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        try:
+            return embed_with_program(bundle, texts, context=self.context)
+        except CannotRunHere:
+            self._require_fallback(bundle)
+            raise
+
+    def _require_fallback(self, bundle: Bundle) -> None:
+        """What can be tried without a GPU is: every file, and the golden vectors by the model's form for the processor."""
+        try:
+            self.context.run(["env", "-i", bundle.program, "--self-test", "--allow-cpu"])
+        except ToolError as error:
+            raise ProofError(f"the bundle's form for the processor does not run: {error.message}") from error
+        self.context.note("not on a GPU; --allow-cpu gives the golden vectors")
+
+
+def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
+    """Check the target's options and platform."""
+    if (target.platform.os, target.platform.arch) != ("linux", "x86_64"):
+        raise TargetError(
+            f"target {target.name}: builder tensorrt makes bundles for linux on x86_64, "
+            f"not {target.platform.os} {target.platform.arch}",
+            hint="NVIDIA's wheels for other machines hold other libraries, which are not pinned",
+        )
+    if target.model.recipe not in RECIPES or target.model.format != "onnx":
+        raise TargetError(
+            f"target {target.name}: TensorRT takes an unfused ONNX model, recipe half or fp32 in format onnx, "
+            f"not {target.model.recipe} in {target.model.format}",
+            hint="--recipe half and --set model.format=onnx; quantized models are for the processor",
+        )
+    options = read_options(target, OPTIONS)
+    profile_for(target, batch_size=options["batch_size"], max_batch=options["max_batch"], max_length=1)
+    home = options["tensorrt_home"]
+    return TensorrtBuilder(
+        target=target,
+        context=context,
+        capabilities=_capabilities(target, options["capabilities"]),
+        batch_size=options["batch_size"],
+        max_batch=options["max_batch"],
+        home=None if home is None else read_home(target, Path(home)),
+        runner_layout=options["runner_layout"],
+    )
+
+
+def _capabilities(target: Target, wanted: Sequence[object]) -> tuple[str, ...]:
+    """Checked and sorted, e.g. ``("8.6", "12.0")``; ``86`` is taken for ``8.6``."""
+    found = []
+    for each in wanted:
+        text = re.sub(r"^(\d+)(\d)$", r"\1.\2", str(each))
+        if text not in CAPABILITIES:
+            raise TargetError(
+                f"target {target.name}: TensorRT-RTX has no engines for compute capability {each}",
+                hint=f"it has for {', '.join(CAPABILITIES)}; GPUs of data centres take target linux-x64-cuda, or "
+                "classic TensorRT with --set tensorrt_home=FOLDER",
+            )
+        found.append(text)
+    if not found:
+        raise TargetError(
+            f"target {target.name}: capabilities is empty", hint=f"some of: {', '.join(CAPABILITIES)}"
+        )
+    return tuple(sorted(set(found), key=lambda text: [int(part) for part in text.split(".")]))

@@ -1,0 +1,196 @@
+"""Classic TensorRT, which no package index carries whole: taken from a folder of the user's (``tensorrt_home``).
+
+Its engines are of one GPU and driver, so the device builds them when the bundle is first used, and keeps them: engine and
+timing cache lie in the user's cache folder, and ``embed --warmup`` fills them beforehand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.api import (
+    BuildContext,
+    ExecutionProvider,
+    PreparedModel,
+    RuntimeArtifact,
+    Target,
+    TargetError,
+    find,
+    needed_libraries,
+    soname,
+    system_libraries,
+    wheel_files,
+)
+from edgepack_tensorrt.closure import DRIVER_LIBRARIES
+from edgepack_tensorrt.pins import ONNXRUNTIME_GPU
+from edgepack_tensorrt.profile import Profile
+from edgepack_tensorrt.runtime import HOST_LIBRARIES, Libraries
+
+NAME = "TensorrtExecutionProvider"
+MAJOR = "10"
+"""Of TensorRT: what the pinned wheel's provider was compiled against."""
+CUDA = "13.0"
+WANTED = (f"libnvinfer.so.{MAJOR}", f"libnvonnxparser.so.{MAJOR}")
+OPTIONAL = (f"libnvinfer_plugin.so.{MAJOR}", "libnvinfer_builder_resource*.so.*")
+"""The plugins are loaded where they are there; the builder's resources are what engines are built from."""
+DEVICE = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9")
+PROVIDERS = ("libonnxruntime_providers_shared.so", "libonnxruntime_providers_tensorrt.so")
+HINT = (
+    "name the folder that TensorRT's own archive unpacks to, e.g. --set tensorrt_home=/opt/TensorRT-10.13.3.9"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """A TensorRT on this machine."""
+
+    folder: Path
+    version: str
+    """As its main library's file is called, e.g. ``10.13.3``."""
+    libraries: tuple[Path, ...]
+    """By the names that others ask for them under."""
+
+
+def read_home(target: Target, folder: Path) -> Home:
+    """The TensorRT in a folder. Raises ``TargetError`` when there is none, or one of another version."""
+    if not folder.is_dir():
+        raise TargetError(f"target {target.name}: tensorrt_home {folder} is not a folder", hint=HINT)
+    places = [place for place in (folder / "lib", folder / "lib64", folder) if place.is_dir()]
+    place = next((place for place in places if list(place.glob("libnvinfer.so*"))), None)
+    if place is None:
+        raise TargetError(
+            f"target {target.name}: there is no TensorRT in {folder} (lib/libnvinfer.so)", hint=HINT
+        )
+    _require_version(target, place)
+    absent = [name for name in WANTED if not (place / name).is_file()]
+    if absent:
+        raise TargetError(
+            f"target {target.name}: {place} has no {', '.join(absent)}",
+            hint="unpack TensorRT's archive again, or install libnvonnxparsers10 as well",
+        )
+    optional = sorted(path for pattern in OPTIONAL for path in place.glob(pattern) if path.is_file())
+    main = (place / WANTED[0]).resolve().name
+    return Home(
+        folder=folder.resolve(),
+        version=main.partition(".so.")[2],
+        libraries=(*(place / name for name in WANTED), *_named_once(optional)),
+    )
+
+
+def _require_version(target: Target, place: Path) -> None:
+    found = sorted({name.partition(".so.")[2] for name in _names(place)} - {""})
+    if any(version.partition(".")[0] == MAJOR for version in found):
+        return
+    raise TargetError(
+        f"target {target.name}: {place} holds TensorRT {', '.join(found) or 'of an unknown version'}; "
+        f"ONNX Runtime {ONNXRUNTIME_GPU.version} was made for TensorRT {MAJOR}",
+        hint=f"install TensorRT {MAJOR} for CUDA 13",
+    )
+
+
+def _names(place: Path) -> list[str]:
+    files = [path for path in place.glob("libnvinfer.so*") if path.is_file()]
+    return [name for path in files for name in (path.name, path.resolve().name, soname(path) or "")]
+
+
+def _named_once(files: list[Path]) -> list[Path]:
+    """Each file once, under the name that it says it has."""
+    by_name = {soname(path) or path.name: path for path in files}
+    return [path for name, path in sorted(by_name.items()) if re.search(r"\.so\.\d", name)]
+
+
+def classic_libraries(home: Home, *, context: BuildContext) -> Libraries:
+    """ONNX Runtime's GPU build, its TensorRT provider, and the user's TensorRT, in one folder."""
+    host = system_libraries(HOST_LIBRARIES[:2], context=context)
+    wheel = wheel_files(
+        ONNXRUNTIME_GPU,
+        keep=(
+            "*/capi/libonnxruntime.so*",
+            *(f"*/capi/{name}" for name in PROVIDERS),
+            "onnxruntime/LICENSE",
+            "*.txt",
+        ),
+        context=context,
+    )
+    folder = context.work_dir / "tensorrt-libraries"
+    (folder / "lib").mkdir(parents=True, exist_ok=True)
+    (folder / "licenses").mkdir(exist_ok=True)
+    main = next(iter(wheel.rglob("libonnxruntime.so.*")))
+    for path in (main, *(next(iter(wheel.rglob(name))) for name in PROVIDERS)):
+        shutil.copyfile(path, folder / "lib" / path.name)
+    for path in home.libraries:
+        shutil.copyfile(path, folder / "lib" / (soname(path) or path.name))
+    for library in host:
+        shutil.copyfile(library.file, folder / "lib" / library.name)
+        component = library.name.split(".so")[0]
+        (folder / "licenses" / f"{component}.txt").write_text(library.license, encoding="utf-8")
+    context.run([find("patchelf"), "--set-rpath", "$ORIGIN", folder / "lib" / PROVIDERS[1]])
+    _write_terms(wheel, home, folder / "licenses")
+    return Libraries(
+        folder=folder / "lib",
+        onnxruntime=folder / "lib" / main.name,
+        companions=tuple(sorted(path for path in (folder / "lib").iterdir() if path.name != main.name)),
+        licenses=tuple(sorted((folder / "licenses").iterdir())),
+        driver=DRIVER_LIBRARIES,
+    )
+
+
+def _write_terms(wheel: Path, home: Home, folder: Path) -> None:
+    texts = [next(iter(wheel.rglob(name))).read_bytes() for name in ("LICENSE", "ThirdPartyNotices.txt")]
+    (folder / "onnxruntime.txt").write_bytes(b"\n\n".join(texts))
+    said = f"TensorRT {home.version}, from the user's own installation, under the licence that it was installed with.\n"
+    said += "https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/sla.html\n"
+    (folder / f"tensorrt-{home.version}.txt").write_text(said, encoding="utf-8")
+
+
+def classic_runtime(
+    model: PreparedModel, *, profile: Profile, home: Home, libraries: Libraries
+) -> RuntimeArtifact:
+    """ONNX Runtime with its TensorRT provider, which keeps engines and timings in the user's cache."""
+    cache = f"{{cache}}/tensorrt-{home.version}"
+    return RuntimeArtifact(
+        library=libraries.onnxruntime,
+        version=ONNXRUNTIME_GPU.version,
+        kind="stock",
+        provides=model.needs,
+        toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}, TensorRT {home.version}",
+        licenses=libraries.licenses,
+        companions=libraries.companions,
+        provider=ExecutionProvider(
+            name=NAME,
+            append="tensorrt",
+            options={
+                "trt_fp16_enable": "1" if model.precision == "fp16" else "0",
+                "trt_engine_cache_enable": "1",
+                "trt_engine_cache_path": cache,
+                "trt_engine_cache_prefix": _prefix(model),
+                "trt_timing_cache_enable": "1",
+                "trt_timing_cache_path": cache,
+                # One engine for all GPUs from compute capability 8.0 on, for caches that are copied to other devices.
+                "trt_engine_hw_compatible": "1",
+                **profile.options("trt", model.inputs),
+            },
+            cuda=CUDA,
+            libraries=DEVICE,
+            system=(*DRIVER_LIBRARIES, *_elsewhere(libraries)),
+            batch_size=profile.usual_texts,
+            largest_batch=profile.most_texts,
+        ),
+        changes=(f"{PROVIDERS[1]}: run path $ORIGIN",),
+    )
+
+
+def _elsewhere(libraries: Libraries) -> tuple[str, ...]:
+    """What TensorRT's own libraries name of the device's, beyond what its provider does."""
+    inside = {path.name for path in (libraries.onnxruntime, *libraries.companions)}
+    named = {name for path in libraries.companions for name in needed_libraries(path)}
+    return tuple(sorted(name for name in named - inside if re.match(r"lib(cu|nv)", name)))
+
+
+def _prefix(model: PreparedModel) -> str:
+    import hashlib
+
+    return f"edgepack-{hashlib.sha256(model.file.read_bytes()).hexdigest()[:12]}"

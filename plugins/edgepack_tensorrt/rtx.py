@@ -1,0 +1,122 @@
+"""TensorRT-RTX: the engine is in the bundle, and a device's own kernels are compiled when it is first used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgepack.api import (
+    BuildContext,
+    ExecutionProvider,
+    PreparedModel,
+    RuntimeArtifact,
+)
+from edgepack_tensorrt.context_model import write_context_model
+from edgepack_tensorrt.engine import ENGINE, build_engine
+from edgepack_tensorrt.pins import BINDINGS_VERSION, ONNXRUNTIME, PROVIDER, TENSORRT_RTX
+from edgepack_tensorrt.profile import Profile
+from edgepack_tensorrt.runtime import LIBRARY, NAME, Libraries, bindings_folder
+from edgepack_tensorrt.shared_weights import share_weights
+
+CUDA = "13.0"
+CACHE_KEY_LENGTH = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class RtxModel:
+    """The files of a model: an EPContext that names an engine, the engine, and the ONNX model on its weights."""
+
+    context: Path
+    engine: Path
+    fallback: Path
+
+
+def with_engine(
+    prepared: PreparedModel,
+    *,
+    profile: Profile,
+    capabilities: Sequence[str],
+    libraries: Libraries,
+    context: BuildContext,
+) -> PreparedModel:
+    """The model as an engine, and beside it as ONNX for the processor, which takes its weights from the engine's file."""
+    engine = build_engine(
+        prepared.file,
+        profile=profile,
+        capabilities=capabilities,
+        libraries=libraries.folder,
+        bindings=bindings_folder(context),
+        context=context,
+    )
+    folder = context.work_dir / "tensorrt-model"
+    folder.mkdir(exist_ok=True)
+    files = RtxModel(context=folder / "model.onnx", engine=folder / ENGINE, fallback=folder / "fallback.onnx")
+    files.engine.unlink(missing_ok=True)
+    files.engine.symlink_to(engine.file)
+    shared = share_weights(prepared.file, files.engine, files.fallback)
+    write_context_model(
+        files.context,
+        like=files.fallback,
+        engine=ENGINE,
+        provider=NAME,
+        tensorrt=engine.tensorrt,
+        capabilities=capabilities,
+    )
+    said = f"engine of TensorRT-RTX {engine.tensorrt} for {', '.join(capabilities)}, {engine.layers} layers, "
+    said += f"{engine.file.stat().st_size / 1e6:.1f} MB; "
+    said += f"{shared.shared / (shared.shared + shared.kept):.1%} of the weights kept once"
+    context.note(said)
+    return replace(
+        prepared,
+        file=files.context,
+        cpu_file=files.fallback,
+        companions=(files.engine,),
+        recipe=f"{prepared.recipe}, engine(batch={profile.most_texts}, tokens={profile.most_tokens}, "
+        f"capabilities={json.dumps(list(capabilities))})",
+    )
+
+
+def rtx_runtime(
+    model: PreparedModel,
+    *,
+    profile: Profile,
+    capabilities: Sequence[str],
+    libraries: Libraries,
+) -> RuntimeArtifact:
+    """ONNX Runtime and the provider; ``provides`` is what the model needs: the stock library holds every kernel."""
+    engine = next(path for path in model.companions if path.name == ENGINE)
+    key = _key(engine)
+    return RuntimeArtifact(
+        library=libraries.onnxruntime,
+        version=ONNXRUNTIME.version,
+        kind="stock",
+        provides=model.needs,
+        toolchain=f"wheels {ONNXRUNTIME.requirement}, {PROVIDER.requirement}",
+        licenses=libraries.licenses,
+        companions=libraries.companions,
+        provider=ExecutionProvider(
+            name=NAME,
+            append="plugin",
+            library=f"lib/{LIBRARY}",
+            options={
+                "nv_runtime_cache_path": f"{{cache}}/tensorrt-rtx-{TENSORRT_RTX}-{key}",
+                # Only for graphs that are not an engine yet; an engine has its own.
+                **profile.options("nv", model.inputs),
+            },
+            capabilities=tuple(capabilities),
+            cuda=CUDA,
+            system=libraries.driver,
+            batch_size=profile.usual_texts,
+            largest_batch=profile.most_texts,
+        ),
+        changes=(f"{LIBRARY}: run path $ORIGIN",),
+    )
+
+
+def _key(engine: Path) -> str:
+    import hashlib
+
+    digest = hashlib.sha256(engine.read_bytes() + BINDINGS_VERSION.encode()).hexdigest()
+    return digest[:CACHE_KEY_LENGTH]
