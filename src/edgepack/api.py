@@ -7,7 +7,7 @@ freezing the runner. Importing this module is light: the functions import what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from edgepack.context import BuildContext, Progress
@@ -96,11 +96,16 @@ __all__ = [
     "is_installed",
     "link_native_runner",
     "needed_libraries",
+    "onnxruntime_web",
     "prepare_model",
     "prove",
+    "prove_web",
     "read_options",
     "reduce_runtime",
+    "reduce_web_runtime",
     "soname",
+    "stock_web_runtime",
+    "stub_web_runtime",
     "system_libraries",
     "wheel_files",
 ]
@@ -139,6 +144,58 @@ def reduce_runtime(
     from edgepack.foundry.reduce import reduce_runtime
 
     return reduce_runtime(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
+
+
+def reduce_web_runtime(
+    needs: Operators, *, kind: RuntimeKind = "minimal", sources: Path | None = None, context: BuildContext
+) -> RuntimeArtifact:
+    """A WebAssembly module with just the operator kernels and types that are needed, for one thread.
+
+    ``library`` is the ``.wasm``, ``companions`` its JavaScript module. Raises ``MissingToolError`` where the compiler
+    cannot be had, with what to do without.
+    """
+    from edgepack.foundry.web.reduce import reduce_web_runtime
+
+    return reduce_web_runtime(needs, kind=kind, sources=sources, context=context)
+
+
+def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArtifact:
+    """The WebAssembly of npm's onnxruntime-web, of the converter's version, as it comes: with every operator."""
+    from edgepack.foundry.web.stock import stock_web_runtime
+
+    return stock_web_runtime(needs, context=context)
+
+
+def stub_web_runtime(
+    model: PreparedModel,
+    runtime: RuntimeArtifact,
+    *,
+    config: Mapping[str, str] | None = None,
+    context: BuildContext,
+) -> RuntimeArtifact:
+    """A WebAssembly runtime without the functions that one model never enters; those trap.
+
+    Found by running the model with all lengths, batches and refusals that a page has, also through npm's JavaScript;
+    ``config`` are session options that the page sets. Needs Node; where binaryen can be had, the rest is optimized
+    once more. Raises ``ProofError`` when the model does not run on the runtime.
+    """
+    from edgepack.foundry.web.prune import Profile, stub_web_runtime
+
+    return stub_web_runtime(model, runtime, profile=Profile(config=config), context=context)
+
+
+def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> RuntimeArtifact:
+    """Run the shipped model on the shipped WebAssembly in Node; as ``prove``."""
+    from edgepack.foundry.web.prove import prove_web
+
+    return prove_web(model, runtime, context=context)
+
+
+def onnxruntime_web(*, context: BuildContext) -> Path:
+    """The folder of npm's package onnxruntime-web, of the converter's version, in the store."""
+    from edgepack.foundry.web.stock import onnxruntime_web
+
+    return onnxruntime_web(context=context)
 
 
 def prove(

@@ -65,7 +65,7 @@ def open_archive(
     How single units are compiled is no part of its key but of each object's identity: where that changes, the other
     objects stay.
     """
-    settings = plan.build_settings(version)
+    settings = plan.build_settings(version, toolchain.arch)
     variables = plan.cmake_variables(settings, kind, features)
     tree = source_tree(version, sources=sources, context=context)
     inputs = archive_inputs(
@@ -109,7 +109,8 @@ def archive_inputs(
     *, version: str, kind: str, features: Sequence[str], tree_key: str, toolchain: str
 ) -> dict[str, str]:
     """What an archive's key is made from."""
-    variables = plan.cmake_variables(plan.build_settings(version), kind, features)
+    arch = "wasm32" if toolchain.endswith(", wasm32") else ""
+    variables = plan.cmake_variables(plan.build_settings(version, arch), kind, features)
     return {
         "schema": SCHEMA,
         "sources": tree_key,
@@ -192,8 +193,10 @@ def _prefix_maps(archive: KernelArchive, generated: Path | None) -> list[str]:
     tree = archive.tree.folder
     places = {str(tree): "", str(archive.build): "build", str(tree / "onnxruntime/onnxruntime"): ""}
     places[str(archive.overlay)] = ""
-    if archive.toolchain.family == "zig":
+    if archive.toolchain.family in ("zig", "emscripten"):
         places[str(archive.toolchain.library_folder)] = "zig"
+    if archive.toolchain.sysroot:
+        places[str(archive.toolchain.sysroot)] = "emscripten"
     if generated:
         places[str(generated)] = ""
     return [f"-ffile-prefix-map={folder}={name}" for folder, name in places.items()]

@@ -67,7 +67,7 @@ def generate(archive: KernelArchive, needs: Operators) -> Reduction:
         text = (archive.tree.onnxruntime / source).read_text()
         text, rows = registrations.reduce_registrations(text, rows_for, row_types)
         kept += rows
-        overrides[PROVIDERS + source] = _replaced(
+        overrides[PROVIDERS + source] = replaced(
             archive, PROVIDERS + source, source.removeprefix("onnxruntime/"), text
         )
     registrations.require_kernels(needs, kept)
@@ -85,7 +85,7 @@ def with_dispatch(archive: KernelArchive, reduction: Reduction, keep: Collection
     source = source_of(archive, archive.units[unit]).read_text()
     text = restrict_isa(trim_dispatch(source, keep), reduction.isa, archive.toolchain.arch)
     return replace(
-        reduction, overrides={**reduction.overrides, unit: _replaced(archive, unit, DISPATCH, text)}
+        reduction, overrides={**reduction.overrides, unit: replaced(archive, unit, DISPATCH, text)}
     )
 
 
@@ -95,7 +95,7 @@ def with_small_runtime(archive: KernelArchive, reduction: Reduction) -> Reductio
     for name, unit in archive.units.items():
         if name == LOCALE:
             text = small_locale(source_of(archive, unit).read_text())
-            folder = _generated(archive, text, LOCALE)
+            folder = generated_folder(archive, text, LOCALE)
             overrides[name] = job_of(
                 archive, unit, generated=folder, replaced=LOCALE, flags=FLAGS, content=text
             )
@@ -109,7 +109,7 @@ def without_messages(archive: KernelArchive, reduction: Reduction) -> Reduction:
     name = next(name for name in archive.units if name.endswith(f"/{MESSAGES}"))
     text = lean_messages(source_of(archive, archive.units[name]).read_text())
     return replace(
-        reduction, overrides={**reduction.overrides, name: _replaced(archive, name, MESSAGES, text)}
+        reduction, overrides={**reduction.overrides, name: replaced(archive, name, MESSAGES, text)}
     )
 
 
@@ -173,18 +173,18 @@ def _type_controlled(archive: KernelArchive, lines: Sequence[str]) -> dict[str, 
     for name, operators in controlled_units(sources, root).items():
         if relevant := relevant_lines(lines, operators):
             text = registrations.type_control(include, relevant)
-            folder = _generated(archive, text, OVERRIDES)
+            folder = generated_folder(archive, text, OVERRIDES)
             jobs[name] = job_of(archive, archive.units[name], generated=folder, content=text)
     return jobs
 
 
-def _replaced(archive: KernelArchive, unit: str, path: str, text: str) -> Job:
+def replaced(archive: KernelArchive, unit: str, path: str, text: str) -> Job:
     """The unit, compiled from a text of our own."""
-    folder = _generated(archive, text, path)
+    folder = generated_folder(archive, text, path)
     return job_of(archive, archive.units[unit], generated=folder, replaced=path, content=text)
 
 
-def _generated(archive: KernelArchive, text: str, path: str) -> Path:
+def generated_folder(archive: KernelArchive, text: str, path: str) -> Path:
     """Write a generated file; the folder, of this content's own, that it lies below."""
     folder = archive.folder / "generated" / identity_of(text)[:16]
     file = folder / path

@@ -13,6 +13,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.foundry.elf import Symbols, symbols
+from edgepack.foundry.web.symbols import wasm_symbols
 from edgepack.store import disk_errors, key_of, sha256_of, written_beside
 
 
@@ -79,7 +80,7 @@ def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
             context.run([*_launcher(), *job.command, "-o", beside], log_file=log_file)
         except ToolError as error:
             raise ToolError(f"{job.name} does not compile: {error.message}", hint=error.hint) from error
-        found = symbols(beside)
+        found = _symbols_in(beside)
         sha256 = sha256_of(beside)
     record = {
         "identity": job.identity,
@@ -91,6 +92,12 @@ def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
     with written_beside(record_of(job.object)) as beside:
         beside.write_text(json.dumps(record))
     return found
+
+
+def _symbols_in(object: Path) -> Symbols:
+    with object.open("rb") as stream:
+        is_wasm = stream.read(4) == b"\0asm"
+    return wasm_symbols(object.read_bytes()) if is_wasm else symbols(object)
 
 
 def _recorded(job: Job) -> Symbols | None:

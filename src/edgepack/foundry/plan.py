@@ -46,9 +46,10 @@ class Unit:
     """Without warnings, source and output; folders as placeholders."""
 
 
-def build_settings(version: str) -> dict[str, Any]:
-    """The data file that says how a release is compiled."""
-    file = resources.files("edgepack.foundry") / "data" / f"build-{version}.toml"
+def build_settings(version: str, arch: str = "") -> dict[str, Any]:
+    """The data file that says how a release is compiled; WebAssembly has one of its own."""
+    suffix = f"-{arch}" if arch == "wasm32" else ""
+    file = resources.files("edgepack.foundry") / "data" / f"build-{version}{suffix}.toml"
     settings: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     return settings
 
@@ -158,7 +159,8 @@ def _unit(
     name = f"{target}/{source.split('/', 1)[1]}"
     language = "ASM" if source.endswith((".S", ".s")) else "C" if source.endswith(".c") else "CXX"
     words = shlex.split(entry["command"])[1:]
-    flags = [_placed(word, places) for word in _essential(words)]
+    dropped = settings["units"].get("drop", ())
+    flags = [_placed(word, places) for word in _essential(words) if word not in dropped]
     for rule in settings["units"]["flags"]:
         applies = fnmatchcase(name, rule["match"]) and language in rule.get("languages", (language,))
         if applies and toolchain.family == rule.get("family", toolchain.family):

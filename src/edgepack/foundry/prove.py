@@ -245,6 +245,11 @@ def token_ids(vocabulary: int) -> list[list[int]]:
     ]
 
 
+def expected_vectors(model: Path, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[float]]:
+    """What the stock library makes of each text alone: float32 [len(texts), dimension]."""
+    return _stock(model, texts).vectors
+
+
 def _stock(model: Path, texts: Sequence[Sequence[int]]) -> _Expected:
     from edgepack.models.session import open_session
 

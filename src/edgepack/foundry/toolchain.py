@@ -25,17 +25,21 @@ INSTALL = "pip install 'edgepack[foundry]'"
 class Toolchain:
     """A compiler for one platform."""
 
-    family: Literal["zig", "gcc"]
+    family: Literal["zig", "gcc", "emscripten"]
     version: str
     arch: str
     glibc: str
     """Oldest C library that what it makes runs on."""
     program: Path
     """zig itself, or g++."""
+    sysroot: Path | None = None
+    """Emscripten's headers and libraries."""
 
     @property
     def identity(self) -> str:
         """e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``."""
+        if self.family == "emscripten":
+            return f"{self.family} {self.version}, {self.arch}"
         return f"{self.family} {self.version}, {self.arch}-linux-gnu.{self.glibc}"
 
     @property
@@ -90,7 +94,21 @@ def compiler(toolchain: Toolchain, language: str) -> list[str]:
         program = str(toolchain.program)
         return [program if language == "CXX" else program.removesuffix("g++") + "gcc"]
     command = [str(toolchain.program), "clang", *(["--driver-mode=g++"] if language == "CXX" else [])]
+    if toolchain.family == "emscripten":
+        return [*command, *_emscripten_flags(toolchain, language)]
     return [*command, "-target", f"{toolchain.arch}-linux-gnu", *zig_headers(toolchain)]
+
+
+def _emscripten_flags(toolchain: Toolchain, language: str) -> list[str]:
+    """What Emscripten tells its clang; clang's own headers are where zig has them, after libc++'s and before libc's."""
+    assert toolchain.sysroot is not None
+    headers = toolchain.sysroot / "include"
+    folders = [headers / "compat", *([headers / "c++/v1"] if language == "CXX" else [])]
+    folders += [toolchain.library_folder / "include", headers]
+    flags = ["-target", "wasm32-unknown-emscripten", "-DEMSCRIPTEN", "-nostdinc"]
+    for folder in folders:
+        flags += ["-isystem", str(folder)]
+    return [*flags, "-mllvm", "-combiner-global-alias-analysis=false", "-mllvm", "-disable-lsr"]
 
 
 def zig_headers(toolchain: Toolchain) -> list[str]:
@@ -133,6 +151,8 @@ def cmake_compilers(toolchain: Toolchain, folder: Path) -> dict[str, str]:
     if toolchain.family == "gcc":
         gcc = compiler(toolchain, "C")[0]
         named = {"C_COMPILER": gcc, "CXX_COMPILER": str(toolchain.program), "ASM_COMPILER": gcc}
+    elif toolchain.family == "emscripten":
+        return _cmake_for_emscripten(toolchain, folder)
     else:
         target = f"{toolchain.arch}-linux-gnu.{toolchain.glibc}"
         cc = _script(folder / "cc", [toolchain.program, "cc", "-target", target])
@@ -148,6 +168,24 @@ def cmake_compilers(toolchain: Toolchain, folder: Path) -> dict[str, str]:
     if toolchain.arch != host.machine():
         variables |= {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": toolchain.arch}
     return variables
+
+
+def _cmake_for_emscripten(toolchain: Toolchain, folder: Path) -> dict[str, str]:
+    """CMake's own trials end at objects: nothing is linked by it. Emscripten's CMake modules are not needed for that."""
+    named: dict[str, str] = {}
+    for name, language in (("C_COMPILER", "C"), ("CXX_COMPILER", "CXX"), ("ASM_COMPILER", "C")):
+        named[name] = _script(folder / name.lower(), list(compiler(toolchain, language)))
+    for name in ("ar", "ranlib"):
+        named[name.upper()] = _script(folder / name, [toolchain.program, name])
+    platform = folder / "modules/Platform/Emscripten.cmake"
+    platform.parent.mkdir(parents=True, exist_ok=True)
+    platform.write_text("set(UNIX 1)\n")
+    return {f"CMAKE_{name}": value for name, value in named.items()} | {
+        "CMAKE_SYSTEM_NAME": "Emscripten",
+        "CMAKE_SYSTEM_PROCESSOR": toolchain.arch,
+        "CMAKE_MODULE_PATH": str(folder / "modules"),
+        "CMAKE_TRY_COMPILE_TARGET_TYPE": "STATIC_LIBRARY",
+    }
 
 
 def zig_environment(cache: Path) -> Mapping[str, str]:

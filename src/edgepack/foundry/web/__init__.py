@@ -1,0 +1,1 @@
+"""The foundry for WebAssembly."""

@@ -1,0 +1,113 @@
+"""The proof of a WebAssembly runtime: the shipped model, run on it in Node, against the stock library's vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from edgepack.context import BuildContext
+from edgepack.errors import ProofError, ToolError
+from edgepack.foundry.prove import (
+    QUANTIZED_TOLERANCE,
+    TOLERANCE,
+    VOCABULARY,
+    expected_vectors,
+    nearness,
+    token_ids,
+)
+from edgepack.npm import find_node
+from edgepack.records import LevelProof, PreparedModel, RuntimeArtifact
+
+LEVEL = "wasm simd128"
+
+
+def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> RuntimeArtifact:
+    """The artifact with what was proved in it.
+
+    Raises ``ProofError`` when the model does not run (a missing kernel is named) or its vectors are others,
+    ``MissingToolError`` without Node.
+    """
+    tolerance = TOLERANCE.get(model.precision, QUANTIZED_TOLERANCE)
+    vocabulary = int(model.source.config.get("vocab_size", VOCABULARY))
+    return replace(
+        runtime,
+        proofs=(
+            prove_module(model.file, runtime, tolerance=tolerance, vocabulary=vocabulary, context=context),
+        ),
+    )
+
+
+def prove_module(
+    model: Path,
+    runtime: RuntimeArtifact,
+    *,
+    tolerance: float = QUANTIZED_TOLERANCE,
+    vocabulary: int = VOCABULARY,
+    context: BuildContext,
+) -> LevelProof:
+    """The same for a model file; ``tolerance`` is a cosine."""
+    texts = token_ids(vocabulary)
+    expected = expected_vectors(model, texts)
+    name = runtime.library.name
+    try:
+        answer = run_script(
+            "prove.mjs", {**place(runtime), "model": str(model), "texts": texts}, context=context
+        )
+    except ToolError as error:
+        raise ProofError(
+            f"{model.name} does not run on {name}: {said(error)}",
+            hint="a kernel that the message names is missing: build the runtime for the operators of this very file",
+        ) from error
+    try:
+        cosine = nearness(answer["vectors"], expected)
+    except ValueError as error:
+        raise ProofError(f"{model.name} runs on {name}, but {error}") from error
+    if not cosine >= tolerance:
+        raise ProofError(
+            f"vectors of {model.name} on {name} differ from the stock library's: cosine {cosine:.5f}, "
+            f"at least {tolerance} is asked for",
+            hint="this is a fault of the reduced runtime: report it, with the model's name and the target",
+        )
+    version = context.run([find_node(), "--version"]).strip()
+    return LevelProof(level=LEVEL, proved=True, by=f"Node {version}", min_cosine=cosine)
+
+
+def run_script(name: str, request: Mapping[str, Any], *, context: BuildContext) -> Any:
+    """Run one of the scripts in Node on a request, and return what it answers. Raises ``ToolError``."""
+    folder = context.work_dir / "node"
+    folder.mkdir(exist_ok=True)
+    for script, text in node_scripts().items():
+        (folder / script).write_text(text, encoding="utf-8")
+    asked = folder / "request.json"
+    asked.write_text(json.dumps(request))
+    node = find_node()
+    return json.loads(
+        context.run([node, folder / name, asked], log_file=folder / f"{name}.log").splitlines()[-1]
+    )
+
+
+def node_scripts() -> dict[str, str]:
+    """Name → text of what runs in Node."""
+    scripts = (resources.files("edgepack.foundry.web") / "data").iterdir()
+    return {file.name: file.read_text(encoding="utf-8") for file in scripts if file.name.endswith(".mjs")}
+
+
+def place(runtime: RuntimeArtifact) -> dict[str, str]:
+    """Where a runtime's two files are."""
+    return {"wasm": str(runtime.library), "glue": str(script_of(runtime))}
+
+
+def script_of(runtime: RuntimeArtifact) -> Path:
+    """The JavaScript module beside the WebAssembly."""
+    return next(path for path in runtime.companions if path.suffix == ".mjs")
+
+
+def said(error: ToolError) -> str:
+    """The line of Node's complaint that says it."""
+    lines: Sequence[str] = [line.strip() for line in error.message.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("Error:", "RuntimeError:", "Aborted("))]
+    return (telling or lines[-1:] or ["no message"])[0]

@@ -1,0 +1,106 @@
+"""A reduced runtime for WebAssembly: the kernel archive's ways, Emscripten's compiler and linker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.foundry.archive import KernelArchive, open_archive, source_of
+from edgepack.foundry.closure import Closure
+from edgepack.foundry.generate import Reduction, generate, replaced, without_messages
+from edgepack.foundry.licenses import write_licenses
+from edgepack.foundry.link import HostLibraries
+from edgepack.foundry.operators import format_config, union
+from edgepack.foundry.overlay import asks_for_messages
+from edgepack.foundry.reduce import SERVANTS, find_closure, provided
+from edgepack.foundry.sources import VERSION
+from edgepack.foundry.web.api import API, EXPORTS, direct_api
+from edgepack.foundry.web.emscripten import Emscripten, emscripten
+from edgepack.foundry.web.link import GLUE, SCHEMA, SETTINGS, WASM, link_web, offered_symbols
+from edgepack.records import Operators, RuntimeArtifact, RuntimeKind
+
+SCRIPTS = (("--pre-js", "onnxruntime/wasm/pre.js"), ("--post-js", "onnxruntime/wasm/js_post_js.js"))
+
+
+def reduce_web_runtime(
+    needs: Operators,
+    *,
+    kind: RuntimeKind = "minimal",
+    sources: Path | None = None,
+    context: BuildContext,
+) -> RuntimeArtifact:
+    """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
+
+    The artifact's library is the module, its companion the script. Raises what ``reduce_runtime`` raises, and
+    ``MissingToolError`` where Emscripten cannot be had.
+    """
+    needs = union([needs])
+    tools = emscripten(context=context)
+    archive = open_archive(kind=kind, toolchain=tools.toolchain, sources=sources, context=context)
+    folder = context.store.cached(
+        "runtime-web",
+        {
+            "archive": archive.identity,
+            "link": SCHEMA,
+            "settings": repr(sorted(SETTINGS.items())),
+            "operators": format_config(needs),
+        },
+        lambda made: _build(archive, tools, needs, made, context),
+    )
+    module = folder / WASM
+    context.note(f"{len(needs)} operators, {module.stat().st_size / 1e6:.2f} MB")
+    return RuntimeArtifact(
+        library=module,
+        companions=(folder / GLUE,),
+        version=VERSION,
+        kind=kind,
+        provides=provided(needs),
+        toolchain=archive.toolchain.identity,
+        licenses=tuple(sorted((folder / "licenses").iterdir())),
+    )
+
+
+def _build(
+    archive: KernelArchive, tools: Emscripten, needs: Operators, folder: Path, context: BuildContext
+) -> None:
+    libraries = HostLibraries(files=(), offered=offered_symbols(tools))
+    reduction, closure = _reduced(archive, needs, libraries, context)
+    link_web(
+        [reduction.object_of(archive, name) for name in closure.units],
+        folder,
+        emscripten=tools,
+        scripts=[(option, archive.tree.onnxruntime / path) for option, path in SCRIPTS],
+        log_file=archive.folder / "link.log",
+        context=context,
+    )
+    (folder / "required_operators_and_types.config").write_text(format_config(needs))
+    write_licenses(archive, closure.units, folder / "licenses")
+
+
+def _reduced(
+    archive: KernelArchive, needs: Operators, libraries: HostLibraries, context: BuildContext
+) -> tuple[Reduction, Closure]:
+    """What is linked, all of it compiled; without reading and writing protobuf when nothing asks for that."""
+    reduction = _with_api(archive, generate(archive, needs))
+    lean = without_messages(archive, reduction)
+    closure = find_closure(archive, lean, EXPORTS, libraries, context)
+    asked = {
+        symbol
+        for name, found in closure.symbols.items()
+        if not name.startswith(SERVANTS)
+        for symbol in found.needs
+    }
+    if not asks_for_messages(asked):
+        return lean, closure
+    return reduction, find_closure(archive, reduction, EXPORTS, libraries, context)
+
+
+def _with_api(archive: KernelArchive, reduction: Reduction) -> Reduction:
+    """The reduction with the functions that JavaScript calls, and nothing else of the C API, as its root."""
+    unit = next(name for name in archive.units if name.endswith(f"/{API}"))
+    text = direct_api(source_of(archive, archive.units[unit]).read_text())
+    job = replaced(archive, unit, "wasm/api.cc", text)
+    roots: Sequence[str] = (*reduction.roots, unit)
+    return replace(reduction, overrides={**reduction.overrides, unit: job}, roots=tuple(roots))

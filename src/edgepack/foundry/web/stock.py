@@ -1,0 +1,49 @@
+"""npm's onnxruntime-web, of the same version as the converter: the runtime as it comes, and the JavaScript around it."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.foundry.sources import VERSION
+from edgepack.npm import npm_package
+from edgepack.records import Operators, RuntimeArtifact
+
+PACKAGE = "onnxruntime-web"
+INTEGRITY = "sha512-adzOe+7uI7lKz6pQNbAsLMQd2Fq5Jhmoxd8LZjJr8m3KvbFyiYyRxRiC57/XXD+jb18voppjeGAjoZmskXG+7A=="
+WASM, GLUE = "ort-wasm-simd-threaded.wasm", "ort-wasm-simd-threaded.mjs"
+KEEP = (
+    "package.json",
+    "types.d.ts",
+    f"dist/{WASM}",
+    f"dist/{GLUE}",
+    "dist/ort.wasm.min.mjs",
+    # What goes with WebGPU.
+    "dist/ort-wasm-simd-threaded.jsep.*",
+    "dist/ort.webgpu.min.mjs",
+)
+LICENSE = f"onnxruntime-{VERSION}.txt"
+"""The package has no licence file of its own: ONNX Runtime's."""
+
+
+def onnxruntime_web(*, context: BuildContext) -> Path:
+    """The package's folder in the store, fetched with npm: ``dist/`` with the modules for the CPU and for WebGPU.
+
+    Raises ``MissingToolError`` without npm, ``DownloadError``, or ``HashMismatchError``.
+    """
+    return npm_package(PACKAGE, VERSION, integrity=INTEGRITY, keep=KEEP, context=context)
+
+
+def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArtifact:
+    """The package's own WebAssembly for the CPU, with threads; it holds every operator, so also those needed."""
+    folder = onnxruntime_web(context=context)
+    return RuntimeArtifact(
+        library=folder / "dist" / WASM,
+        companions=(folder / "dist" / GLUE,),
+        version=VERSION,
+        kind="stock",
+        provides=needs,
+        toolchain=f"{PACKAGE} {VERSION}",
+        licenses=(Path(str(resources.files("edgepack.foundry.web") / "data" / LICENSE)),),
+    )

@@ -1,0 +1,65 @@
+"""Small WebAssembly modules, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgepack.foundry.web.binary import (
+    CODE,
+    CUSTOM,
+    EXPORT,
+    FUNCTION,
+    IMPORT,
+    TYPE,
+    Section,
+    assemble,
+    code_section,
+    u32,
+)
+
+I32, END, CALL, ADD, CONST, LOCAL_GET = 0x7F, 0x0B, 0x10, 0x6A, 0x41, 0x20
+
+
+def text(value: str) -> bytes:
+    return u32(len(value.encode())) + value.encode()
+
+
+def vector(*items: bytes) -> bytes:
+    return u32(len(items)) + b"".join(items)
+
+
+def module(
+    code: Sequence[bytes],
+    exports: dict[str, int],
+    *,
+    imported: Sequence[str] = (),
+    extra: Sequence[Section] = (),
+) -> bytes:
+    """Functions of one number that give one; ``imported`` come first. ``extra`` sections stand before the code."""
+    unary = bytes([0x60, 1, I32, 1, I32])
+    parts = [Section(id=TYPE, content=vector(unary))]
+    if imported:
+        rows = (text("env") + text(name) + bytes([0, 0]) for name in imported)
+        parts.append(Section(id=IMPORT, content=vector(*rows)))
+    parts.append(Section(id=FUNCTION, content=vector(*[u32(0)] * len(code))))
+    rows = (text(name) + bytes([0]) + u32(index) for name, index in exports.items())
+    parts.append(Section(id=EXPORT, content=vector(*rows)))
+    return assemble([*parts, *extra, code_section(code)])
+
+
+def plus(number: int, *, calls: int | None = None) -> bytes:
+    """x → x + number, or f(x) + number; with a local variable that is not used."""
+    call = bytes([CALL]) + u32(calls) if calls is not None else b""
+    return bytes([1, 2, I32, LOCAL_GET, 0]) + call + bytes([CONST, number, ADD, END])
+
+
+def custom(name: str, content: bytes = b"") -> Section:
+    return Section(id=CUSTOM, content=text(name) + content)
+
+
+def linking(*symbols: bytes) -> Section:
+    table = vector(*symbols)
+    return custom("linking", bytes([2, 8]) + u32(len(table)) + table)
+
+
+__all__ = ["CODE", "custom", "linking", "module", "plus", "text", "vector"]
