@@ -18,7 +18,22 @@ from edgepack.errors import DiskFullError, EdgepackError, UsageError
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class WithPlugins(click.Group):
+    """The commands, and those that plugins add: plugins are loaded only for a name that is not a command of edgepack's own."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if own := super().get_command(ctx, cmd_name):
+            return own
+        from edgepack.plugins.host import load_plugins
+
+        return load_plugins().commands().get(cmd_name)
+
+
+@click.group(
+    cls=WithPlugins,
+    epilog="Plugins add commands of their own, e.g. `edgepack cuda`.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, "-V", "--version", prog_name="edgepack", message="%(prog)s %(version)s")
 def cli() -> None:
     """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right.

@@ -20,9 +20,12 @@ from edgepack.records import Bundle, Report, Target
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
+    from click import Command
+
     from edgepack.context import BuildContext
 
 GROUP = "edgepack"
+WRITTEN = "the bundle itself is written and verified; --debug shows where the plugin failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +93,19 @@ class PluginHost:
         """The object that makes the target's bundle."""
         return self.builder_spec(target).create(target, context)
 
+    def commands(self) -> dict[str, Command]:
+        """Commands that plugins add, by name; one that two add is the first plugin's."""
+        found: dict[str, Command] = {}
+        for name, implementation in _implementations(self._manager, "edgepack_commands"):
+            with _blamed_on(name, "edgepack_commands", hint="--debug shows where the plugin failed"):
+                for command in implementation() or ():
+                    found.setdefault(str(command.name), command)
+        return found
+
     def bundle_written(self, bundle: Bundle, report: Report) -> None:
         """Tell every plugin that wants to know; a failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
-            with _blamed_on(name, "edgepack_bundle_written"):
+            with _blamed_on(name, "edgepack_bundle_written", hint=WRITTEN):
                 implementation(bundle=bundle, report=report)
 
 
@@ -171,7 +183,7 @@ def _results(manager: pluggy.PluginManager, plugin: str, hook: str) -> list[Any]
 
 
 @contextmanager
-def _blamed_on(plugin: str, hook: str) -> Iterator[None]:
+def _blamed_on(plugin: str, hook: str, *, hint: str) -> Iterator[None]:
     """Turn whatever a plugin raises into an error that names the plugin."""
     try:
         yield
@@ -180,7 +192,7 @@ def _blamed_on(plugin: str, hook: str) -> Iterator[None]:
     except Exception as error:
         raise PluginError(
             f"plugin {plugin} failed in {hook}: {_in_words(error)}",
-            hint="the bundle itself is written and verified; --debug shows where the plugin failed",
+            hint=hint,
         ) from error
 
 

@@ -1,0 +1,107 @@
+"""``edgepack cuda``: the device code in libraries, listed and pruned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from edgepack.api import BundleError, TargetError
+
+VENDOR = ("libcu", "libnv")
+"""How NVIDIA's own libraries are called."""
+
+
+@click.group("cuda")
+def cuda() -> None:
+    """List and prune the GPU code in shared libraries."""
+
+
+@cuda.command("inspect")
+@click.argument("library", type=click.Path(path_type=Path))
+@click.option(
+    "--units", default=20, show_default=True, metavar="N", help="How many translation units are listed."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def inspect_command(library: Path, units: int, as_json: bool) -> None:
+    """Say what GPU code a LIBRARY holds, by architecture, kind and translation unit."""
+    from edgepack_cuda.inspect import inspect, render
+
+    found = inspect(library)
+    if as_json:
+        click.echo(json.dumps(found.as_json(), indent=2))
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(render(found, units=units))
+
+
+@cuda.command("prune")
+@click.argument("library", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A new file."
+)
+@click.option(
+    "--arch", "archs", multiple=True, required=True, metavar="86", help="Compute capability, or native."
+)
+@click.option("--ort", metavar="VERSION", help="Keep only what the lists for this ONNX Runtime name.")
+@click.option(
+    "--op", "operators", multiple=True, metavar="NAME", help="Of these operators.  [default: all listed]"
+)
+@click.option("--way", type=click.Choice(["punch", "compact"]), default="punch", show_default=True)
+@click.option(
+    "--prune-vendor", is_flag=True, help="Allow it for NVIDIA's own libraries, for use on this machine."
+)
+def prune_command(
+    library: Path,
+    output: Path,
+    archs: Sequence[str],
+    ort: str | None,
+    operators: Sequence[str],
+    way: str,
+    prune_vendor: bool,
+) -> None:
+    """Write LIBRARY without the GPU code for other architectures, and of other operators' translation units."""
+    from edgepack_cuda.inspect import read_library
+    from edgepack_cuda.native import resolve
+    from edgepack_cuda.prune import prune
+    from edgepack_cuda.select import select_units
+
+    require_permission(library.name, prune_vendor)
+    if output.exists():
+        raise BundleError(f"{output} exists already", hint="name a new file")
+    content = read_library(library)
+    units = (
+        select_units(content, library.name, ort, operators or None, note=_note) if ort or operators else None
+    )
+    made = prune(
+        content,
+        library.name,
+        architectures=resolve(archs),
+        units=units,
+        way="compact" if way == "compact" else "punch",
+        blobs=units is None,
+    )
+    temporary = output.with_name(output.name + ".part")
+    try:
+        temporary.write_bytes(made.content)
+        temporary.chmod(0o755)
+        temporary.replace(output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    click.echo(f"{output}: {len(made.content) / 1e6:.2f} of {len(content) / 1e6:.2f} MB; {made.in_words()}")
+
+
+def _note(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def require_permission(name: str, allowed: bool) -> None:
+    """NVIDIA's licence bars changing its libraries for others: raise ``TargetError`` unless it is asked for."""
+    if name.startswith(VENDOR) and not allowed:
+        raise TargetError(
+            f"{name} is NVIDIA's own library, whose licence does not let changed copies be passed on",
+            hint="--prune-vendor prunes it all the same, for machines of your own",
+        )

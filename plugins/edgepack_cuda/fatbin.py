@@ -1,0 +1,145 @@
+"""Fat binaries: the device code in a library, one a translation unit, each with code for several architectures.
+
+``.nv_fatbin`` is a run of them. The format is not documented; it was read off libraries of CUDA 12 and 13: a header (magic,
+version, header size, content size), then entries (kind, version, header size, padded size, compressed size, …,
+architecture, …, flags, …, size when unpacked). Whatever does not look like that is an error, never skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from edgepack.api import BundleError
+
+MAGIC = 0xBA55ED50
+SECTION = ".nv_fatbin"
+HEADER = struct.Struct("<IHHQ")
+ENTRY = struct.Struct("<HHIQI4xHHI8xQ8xQ")
+"""Kind, version, header size, padded size, compressed size, minor, major, architecture, flags, size unpacked."""
+KINDS: dict[int, Literal["ptx", "cubin"]] = {1: "ptx", 2: "cubin"}
+COMPRESSED, ZSTD, SPECIFIC = 0x2000, 0x8000, 0x100000
+"""Flags: packed as older CUDAs do, packed with zstd, for one architecture alone (``sm_90a``)."""
+ALIGNMENT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """One entry of a fat binary."""
+
+    kind: Literal["ptx", "cubin"]
+    architecture: str
+    """e.g. ``86``; ``90a`` for code that runs on 9.0 alone."""
+    offset: int
+    """Of the entry's header in the section."""
+    head: int
+    """Bytes of the header."""
+    size: int
+    """Bytes of header and content."""
+    packed: int
+    """Bytes of the content as it is packed; 0: it is not."""
+    unpacked: int
+    flags: int
+
+    def sha256(self, section: bytes) -> str:
+        """Of header and content as they lie in the section."""
+        return hashlib.sha256(section[self.offset : self.offset + self.size]).hexdigest()
+
+    def content(self, section: bytes) -> bytes:
+        """The cubin or PTX itself. Raises ``BundleError`` for a packing that is not known, or damaged content."""
+        start = self.offset + self.head
+        if not self.packed:
+            return section[start : self.offset + self.size]
+        if not self.flags & ZSTD:
+            raise BundleError("the device code is packed in a way of older CUDAs that is not read here")
+        import zstandard
+
+        try:
+            return zstandard.ZstdDecompressor().decompress(
+                section[start : start + self.packed], max_output_size=self.unpacked
+            )
+        except zstandard.ZstdError as error:
+            raise BundleError(f"device code at {self.offset:#x} is damaged: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fatbin:
+    """The device code of one translation unit."""
+
+    index: int
+    offset: int
+    """In the section."""
+    size: int
+    """With its header."""
+    codes: tuple[Code, ...]
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        return tuple(sorted({code.architecture for code in self.codes}, key=architecture_key))
+
+
+def architecture_key(architecture: str) -> tuple[int, str]:
+    return int(architecture.rstrip("af")), architecture
+
+
+def read_fatbins(section: bytes) -> tuple[Fatbin, ...]:
+    """The fat binaries of a ``.nv_fatbin`` section. Raises ``BundleError`` where it is not what it should be."""
+    found: list[Fatbin] = []
+    at = 0
+    while at < len(section):
+        if not any(section[at : at + ALIGNMENT]):
+            at += ALIGNMENT  # between two that were pruned in their places
+            continue
+        magic, version, head, size = _unpack(HEADER, section, at)
+        if magic != MAGIC or version != 1 or head != HEADER.size:
+            raise BundleError(f"the device code at {at:#x} of {SECTION} is of no kind that is known")
+        end = at + head + size
+        if end > len(section):
+            raise BundleError(f"the device code at {at:#x} of {SECTION} is cut short")
+        codes = tuple(_codes(section, at + head, end))
+        found.append(Fatbin(index=len(found), offset=at, size=end - at, codes=codes))
+        at = end
+    return tuple(found)
+
+
+def _codes(section: bytes, at: int, end: int) -> Iterator[Code]:
+    while at < end:
+        kind, _, head, size, packed, _, _, architecture, flags, unpacked = _unpack(ENTRY, section, at)
+        if kind not in KINDS or head < ENTRY.size or at + head + size > end:
+            raise BundleError(f"an entry at {at:#x} of {SECTION} is of no kind that is known, or cut short")
+        suffix = "a" if flags & SPECIFIC else ""
+        yield Code(
+            kind=KINDS[kind],
+            architecture=f"{architecture}{suffix}",
+            offset=at,
+            head=head,
+            size=head + size,
+            packed=packed,
+            unpacked=unpacked,
+            flags=flags,
+        )
+        at += head + size
+
+
+def _unpack(form: struct.Struct, section: bytes, at: int) -> tuple[int, ...]:
+    try:
+        return form.unpack_from(section, at)
+    except struct.error as error:
+        raise BundleError(f"the device code at {at:#x} of {SECTION} is cut short") from error
+
+
+def only(fatbins: tuple[Fatbin, ...], keep: Callable[[Fatbin, Code], bool]) -> tuple[Fatbin, ...]:
+    """The same fat binaries with only the code that is to be kept; one of which nothing is kept stays, empty."""
+    return tuple(
+        replace(fatbin, codes=tuple(code for code in fatbin.codes if keep(fatbin, code)))
+        for fatbin in fatbins
+    )
+
+
+def packed(section: bytes, fatbin: Fatbin) -> bytes:
+    """A fat binary of just its ``codes``: what the CUDA runtime reads, whatever came after it before."""
+    content = b"".join(section[code.offset : code.offset + code.size] for code in fatbin.codes)
+    return HEADER.pack(MAGIC, 1, HEADER.size, len(content)) + content

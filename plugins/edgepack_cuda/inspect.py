@@ -1,0 +1,157 @@
+"""What device code a library holds: by architecture, kind and translation unit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgepack.api import BundleError
+from edgepack_cuda.fatbin import architecture_key
+from edgepack_cuda.image import Image, read_image
+from edgepack_cuda.kernels import kernels_of
+from edgepack_cuda.prune import blobs_of, device_code, dotted
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+SHOWN = 3
+"""Kernels of a unit that a table names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The code of one architecture and kind."""
+
+    architecture: str
+    kind: str
+    """``cubin``, ``ptx``, or ``constant``: a cubin among the constants."""
+    pieces: int
+    bytes: int
+    unpacked: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """A translation unit."""
+
+    index: int
+    bytes: int
+    architectures: tuple[str, ...]
+    kernels: tuple[str, ...]
+    """The most frequent first; empty where the code cannot be unpacked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """A library's device code; all figures in bytes."""
+
+    library: str
+    bytes: int
+    device_code: int
+    parts: tuple[Part, ...]
+    units: tuple[Unit, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"schema": 1, **asdict(self)}
+
+
+def read_library(path: Path) -> bytes:
+    """A file's bytes. Raises ``BundleError`` for one that cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def inspect(path: Path) -> Inspection:
+    """Raises ``BundleError`` for a file that is no library, is cut short, or has no device code."""
+    content = read_library(path)
+    image = read_image(content, path.name)
+    _, code, fatbins = device_code(image, path.name)
+    sizes: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for fatbin in fatbins:
+        for each in fatbin.codes:
+            sizes[each.architecture, each.kind].append((each.size, each.unpacked or each.size))
+    for size, architecture in _blobs(image):
+        sizes[architecture, "constant"].append((size, size))
+    return Inspection(
+        library=path.name,
+        bytes=len(content),
+        device_code=sum(fatbin.size for fatbin in fatbins),
+        parts=tuple(
+            Part(
+                architecture=dotted(architecture),
+                kind=kind,
+                pieces=len(pieces),
+                bytes=sum(size for size, _ in pieces),
+                unpacked=sum(unpacked for _, unpacked in pieces),
+            )
+            for (architecture, kind), pieces in sorted(
+                sizes.items(), key=lambda item: (item[0][1], architecture_key(item[0][0]))
+            )
+        ),
+        units=tuple(
+            Unit(
+                index=fatbin.index,
+                bytes=fatbin.size,
+                architectures=tuple(map(dotted, fatbin.architectures)),
+                kernels=_kernels(code, fatbin),
+            )
+            for fatbin in fatbins
+        ),
+    )
+
+
+def _blobs(image: Image) -> list[tuple[int, str]]:
+    return [(size, architecture) for _, size, architecture in blobs_of(image)]
+
+
+def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:
+    try:
+        return kernels_of(code, fatbin)
+    except BundleError:
+        return ()  # packed as older CUDAs do: sizes are known, names are not
+
+
+def render(found: Inspection, *, units: int) -> Group:
+    """For the terminal: sizes by architecture, then the ``units`` largest translation units."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    by_part = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("capability", "kind"):
+        by_part.add_column(column)
+    for column in ("pieces", "MB", "unpacked MB"):
+        by_part.add_column(column, justify="right")
+    for part in found.parts:
+        row = (
+            part.architecture,
+            part.kind,
+            str(part.pieces),
+            megabytes(part.bytes),
+            megabytes(part.unpacked),
+        )
+        by_part.add_row(*row)
+    by_unit = Table(box=SIMPLE_HEAD, pad_edge=False)
+    by_unit.add_column("unit", justify="right")
+    by_unit.add_column("MB", justify="right")
+    by_unit.add_column("for")
+    by_unit.add_column("kernels", overflow="fold")
+    for unit in sorted(found.units, key=lambda unit: (-unit.bytes, unit.index))[:units]:
+        names = ", ".join(unit.kernels[:SHOWN]) + (
+            f", … {len(unit.kernels)}" if len(unit.kernels) > SHOWN else ""
+        )
+        by_unit.add_row(str(unit.index), megabytes(unit.bytes), " ".join(unit.architectures), names)
+    head = (
+        f"{found.library}: {megabytes(found.bytes)} MB, {megabytes(found.device_code)} MB of device code "
+        f"in {len(found.units)} translation units"
+    )
+    return Group(Text(head), by_part, *([by_unit] if units else []))
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f}"

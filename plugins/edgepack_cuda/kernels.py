@@ -1,0 +1,70 @@
+"""Which kernels a translation unit holds, by the symbols of its device code."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator
+
+from edgepack_cuda.fatbin import Code, Fatbin
+
+SYMBOL = struct.Struct("<IBBHQQ")
+FUNCTION, SYMBOLS = 2, 2
+"""``STT_FUNC`` and ``SHT_SYMTAB``."""
+ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]+_\d+_(\w+)_(cu|cpp|cuh|cc)_[0-9a-f]+")
+EVERYWHERE = ("EmptyKernel",)
+"""Of CUB's headers, in every unit that includes one."""
+
+
+def kernels_of(section: bytes, fatbin: Fatbin) -> tuple[str, ...]:
+    """Names of the kernels of a translation unit, without namespaces and template arguments, the most frequent first.
+
+    Kernels of an unnamed namespace are called after their source too, e.g. ``CopyVectorHalf (fpgeneric.cu)``. Empty
+    where there is only PTX, or no kernel.
+    """
+    counts: Counter[str] = Counter()
+    for code in fatbin.codes:
+        if code.kind == "cubin":
+            counts.update(name for name in map(plain_name, _functions(code, section)) if name)
+            break  # the others hold the same for other architectures
+    return tuple(name for name, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _functions(code: Code, section: bytes) -> Iterator[str]:
+    """Mangled names of a cubin's functions."""
+    cubin = code.content(section)
+    if cubin[:4] != b"\x7fELF":
+        return
+    (headers_at,) = struct.unpack_from("<Q", cubin, 40)
+    size, count = struct.unpack_from("<HH", cubin, 58)
+    rows = [struct.unpack_from("<IIQQQQIIQQ", cubin, headers_at + index * size) for index in range(count)]
+    for row in rows:
+        if row[1] != SYMBOLS:
+            continue
+        names = rows[row[6]][4]
+        for at in range(row[4], row[4] + row[5], SYMBOL.size):
+            name, info = SYMBOL.unpack_from(cubin, at)[:2]
+            if info & 15 == FUNCTION:
+                yield cubin[names + name : cubin.index(0, names + name)].decode("latin-1")
+
+
+def plain_name(mangled: str) -> str:
+    """The function's own name in a mangled one; empty for helpers of the compiler (``$__internal_…``).
+
+    Itanium C++ ABI, 5.1.2: names are numbers of bytes and bytes, nested ones between N and E.
+    """
+    if mangled.startswith("$"):
+        return ""
+    if not mangled.startswith("_Z"):
+        return mangled
+    rest = mangled[2:].removeprefix("N").lstrip("KV")
+    parts: list[str] = []
+    while found := re.match(r"\d+", rest):
+        size, rest = int(found.group()), rest[found.end() :]
+        parts.append(rest[:size])
+        rest = rest[size:]
+    if not parts or parts[-1] in EVERYWHERE:
+        return ""
+    source = next((match for part in parts if (match := ANONYMOUS.fullmatch(part))), None)
+    return f"{parts[-1]} ({source[1]}.{source[2]})" if source else parts[-1]

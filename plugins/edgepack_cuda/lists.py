@@ -1,0 +1,70 @@
+"""Which translation units an operator needs: lists kept as data, one for each version of ONNX Runtime."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PREFIX = "onnxruntime-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lists:
+    """The lists for one version's CUDA provider."""
+
+    version: str
+    units: int
+    """How many translation units that library has: another number is another build."""
+    always: tuple[str, ...]
+    """Kernels that are needed whatever the model is."""
+    operators: Mapping[str, tuple[str, ...]]
+    """Operator → its kernels; none for those that are cuBLAS's, or compute nothing."""
+
+    def unknown(self, operators: Collection[str]) -> tuple[str, ...]:
+        """The operators that the lists say nothing of."""
+        return tuple(sorted(set(operators) - set(self.operators)))
+
+    def units_for(self, operators: Collection[str], kernels: Sequence[Sequence[str]]) -> frozenset[int]:
+        """Indices of the units that hold a kernel of one of the operators; ``kernels`` are those of each unit."""
+        wanted = {*self.always, *(kernel for name in operators for kernel in self.operators[name])}
+        return frozenset(index for index, names in enumerate(kernels) if wanted & set(map(short, names)))
+
+    def absent(self, kernels: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """Kernels of the lists that no unit holds: the lists are of another build."""
+        present = {short(name) for names in kernels for name in names}
+        named = {*self.always, *(kernel for each in self.operators.values() for kernel in each)}
+        return tuple(sorted(named - present))
+
+
+def short(kernel: str) -> str:
+    """A kernel's name without the source that it is in."""
+    return kernel.partition(" ")[0]
+
+
+def known_versions() -> tuple[str, ...]:
+    """The versions of ONNX Runtime that there are lists for."""
+    names = (file.name for file in (files("edgepack_cuda") / "data").iterdir())
+    return tuple(
+        sorted(name.removeprefix(PREFIX).removesuffix(".toml") for name in names if name.startswith(PREFIX))
+    )
+
+
+def lists_for(version: str) -> Lists | None:
+    """The lists for a version; ``None`` where there are none."""
+    file = files("edgepack_cuda") / "data" / f"{PREFIX}{version}.toml"
+    if not file.is_file():
+        return None
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Lists(
+        version=version,
+        units=table["units"],
+        always=tuple(table["always"]),
+        operators={name: tuple(kernels) for name, kernels in table["operators"].items()},
+    )

@@ -1,0 +1,270 @@
+"""Pruning a finished library: only the device code that one kind of GPU, and one kind of model, asks for.
+
+Two ways. ``compact`` moves what is kept together and corrects the relocations that point at it; ``punch`` leaves every fat
+binary where it begins and touches no relocation. In both, what is left are zeros, which then come out of the file
+(``image.punch``). Either way the result is read again and compared before anyone gets it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from edgepack.api import BundleError, TargetError
+from edgepack_cuda.fatbin import (
+    ALIGNMENT,
+    SECTION,
+    Code,
+    Fatbin,
+    architecture_key,
+    only,
+    packed,
+    read_fatbins,
+)
+from edgepack_cuda.image import (
+    EHDR,
+    R_X86_64_RELATIVE,
+    RELA,
+    SHT_RELR,
+    Image,
+    Section,
+    memory_of,
+    punch,
+    read_image,
+)
+
+Way = Literal["punch", "compact"]
+CUDA_MACHINE = 190
+"""``EM_CUDA``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """A library with less device code, and what was kept of it."""
+
+    content: bytes
+    way: Way
+    architectures: tuple[str, ...]
+    units: int
+    """Translation units that still have code."""
+    units_before: int
+    code_bytes: int
+    code_bytes_before: int
+    blobs_dropped: int = 0
+    """Cubins among the constants that went, too."""
+
+    def in_words(self) -> str:
+        return (
+            f"device code for {', '.join(self.architectures)} of {self.units} of {self.units_before} translation units, "
+            f"{self.code_bytes / 1e6:.1f} of {self.code_bytes_before / 1e6:.1f} MB ({self.way})"
+        )
+
+
+def runs_on(code: str, architecture: str) -> bool:
+    """Whether code for one architecture runs on devices of another: ``80`` on ``86``, ``90a`` on ``90`` alone.
+
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/#binary-compatibility
+    """
+    have, want = architecture_key(code)[0], architecture_key(architecture)[0]
+    if code.endswith("a"):
+        return have == want
+    return have // 10 == want // 10 and have <= want
+
+
+def chosen(fatbin: Fatbin, architectures: Collection[str]) -> tuple[Code, ...]:
+    """The code of a unit that the CUDA runtime would take on devices of these architectures.
+
+    For each the nearest cubin that runs there; where none does, the newest PTX that can be compiled for it.
+    """
+    kept: set[Code] = set()
+    for architecture in architectures:
+        want = architecture_key(architecture)[0]
+        fitting = [c for c in fatbin.codes if c.kind == "cubin" and runs_on(c.architecture, architecture)]
+        if not fitting:
+            fitting = [
+                c for c in fatbin.codes if c.kind == "ptx" and architecture_key(c.architecture)[0] <= want
+            ]
+        if fitting:
+            best = max(architecture_key(code.architecture) for code in fitting)
+            # Two for one architecture: a unit that was compiled in two parts; both stay.
+            kept.update(code for code in fitting if architecture_key(code.architecture) == best)
+    return tuple(code for code in fatbin.codes if code in kept)
+
+
+def device_code(image: Image, name: str) -> tuple[Section, bytes, tuple[Fatbin, ...]]:
+    """Section, content and fat binaries of a library. Raises ``BundleError`` for one without device code."""
+    section = image.section(SECTION)
+    if section is None:
+        raise BundleError(
+            f"{name} holds no device code: it has no {SECTION}",
+            hint="it is compiled without CUDA, or loads its kernels from elsewhere",
+        )
+    content = image.read(section.address, section.size)
+    return section, content, read_fatbins(content)
+
+
+def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[str], name: str) -> None:
+    """Raise ``TargetError`` for an architecture that no code in the library runs on."""
+    present = sorted({each for fatbin in fatbins for each in fatbin.architectures}, key=architecture_key)
+    for architecture in architectures:
+        if not architecture.rstrip("a").isdigit():
+            raise TargetError(
+                f'{architecture!r} is no architecture, expected e.g. "86" for compute capability 8.6'
+            )
+        if not any(chosen(fatbin, [architecture]) for fatbin in fatbins):
+            raise TargetError(
+                f"{name} has no code that runs on compute capability {dotted(architecture)}",
+                hint=f"it has code for {', '.join(map(dotted, present))}; take another ONNX Runtime for other GPUs",
+            )
+
+
+def dotted(architecture: str) -> str:
+    """``8.6`` for ``86``, ``9.0a`` for ``90a``."""
+    number, suffix = architecture.rstrip("a"), "a" if architecture.endswith("a") else ""
+    return f"{number[:-1]}.{number[-1]}{suffix}"
+
+
+def prune(
+    content: bytes | bytearray,
+    name: str,
+    *,
+    architectures: Sequence[str],
+    units: Collection[int] | None = None,
+    way: Way = "punch",
+    blobs: bool = True,
+) -> Pruned:
+    """A library with the code for ``architectures`` of the translation units ``units`` (indices; ``None``: all).
+
+    ``blobs`` says whether cubins that lie among the constants are kept where they run on the architectures; without
+    it all of them go. Raises ``TargetError`` for an architecture that there is no code for, and ``BundleError`` for a
+    library that is not understood, or when what was made is not what it should be.
+    """
+    image = read_image(content, name)
+    section, code, fatbins = device_code(image, name)
+    require_architectures(fatbins, architectures, name)
+    wanted = {
+        (fatbin.index, kept.offset)
+        for fatbin in fatbins
+        if units is None or fatbin.index in units
+        for kept in chosen(fatbin, architectures)
+    }
+    kept = only(fatbins, lambda fatbin, each: (fatbin.index, each.offset) in wanted)
+    places = _rewrite(image, section, code, kept, way)
+    dropped = _drop_blobs(image, architectures if blobs else ())
+    small = punch(image)
+    _prove(small, image, section, code, kept, places, name)
+    return Pruned(
+        content=small,
+        way=way,
+        architectures=tuple(sorted({c.architecture for f in kept for c in f.codes}, key=architecture_key)),
+        units=sum(bool(fatbin.codes) for fatbin in kept),
+        units_before=len(fatbins),
+        code_bytes=sum(each.size for fatbin in kept for each in fatbin.codes),
+        code_bytes_before=sum(fatbin.size for fatbin in fatbins),
+        blobs_dropped=dropped,
+    )
+
+
+def _rewrite(image: Image, section: Section, code: bytes, kept: Sequence[Fatbin], way: Way) -> dict[int, int]:
+    """Change the section in place; old → new offset of each fat binary."""
+    places = {fatbin.offset: fatbin.offset for fatbin in kept}
+    if way == "compact":
+        at = 0
+        for fatbin in kept:
+            places[fatbin.offset] = at
+            size = len(packed(code, fatbin))
+            at += size + -size % ALIGNMENT
+    changed = bytearray(section.size)
+    for fatbin in kept:
+        start = places[fatbin.offset]
+        content = packed(code, fatbin)
+        changed[start : start + len(content)] = content
+    _write(image, section.address, changed)
+    if way == "compact":
+        _relocate(image, section, places)
+    return places
+
+
+def _write(image: Image, address: int, content: bytes | bytearray) -> None:
+    """Put bytes into memory that all of comes from the file."""
+    for segment in image.loads:
+        first = max(address, segment.address)
+        last = min(address + len(content), segment.address + segment.in_file)
+        if first < last:
+            start = segment.offset + first - segment.address
+            image.content[start : start + last - first] = content[first - address : last - address]
+
+
+def _relocate(image: Image, section: Section, places: dict[int, int]) -> None:
+    """Let what points at fat binaries point at their new places. Raises ``BundleError`` where that cannot be known."""
+    if any(each.kind == SHT_RELR for each in image.sections):
+        raise BundleError("a library with packed relocations cannot be compacted", hint="--way punch")
+    pointed: Counter[int] = Counter()
+    for at, place, information, addend in image.relocations():
+        inside = addend - section.address
+        if information & 0xFFFFFFFF != R_X86_64_RELATIVE or not 0 <= inside < section.size:
+            continue
+        if inside not in places:
+            raise BundleError("something points into the middle of device code", hint="--way punch")
+        pointed[inside] += 1
+        RELA.pack_into(image.content, at, place, information, section.address + places[inside])
+    if set(pointed) != set(places):
+        raise BundleError("not all device code is pointed at by a relocation", hint="--way punch")
+
+
+def blobs_of(image: Image) -> Iterator[tuple[int, int, str]]:
+    """Address, size and architecture of the cubins that lie among a library's constants."""
+    section = image.section(".rodata")
+    if section is None:
+        return
+    content = image.read(section.address, section.size)
+    at = content.find(b"\x7fELF")
+    while at >= 0:
+        size = _cubin_size(content, at)
+        if size:
+            # Bits 8 to 15 of e_flags since CUDA 13's ELF version, the lowest byte before it, say the architecture.
+            flags = int.from_bytes(content[at + 48 : at + 52], "little")
+            yield section.address + at, size, str(flags >> 16 & 0xFF)
+        at = content.find(b"\x7fELF", at + max(size, 4))
+
+
+def _cubin_size(content: bytes, at: int) -> int:
+    """Bytes of the cubin that begins there; 0 for anything else."""
+    if len(content) < at + 64 or int.from_bytes(content[at + 18 : at + 20], "little") != CUDA_MACHINE:
+        return 0
+    programs, sections = (int.from_bytes(content[at + o : at + o + 8], "little") for o in (32, 40))
+    entries = [int.from_bytes(content[at + o : at + o + 2], "little") for o in (54, 56, 58, 60)]
+    end = max(programs + entries[0] * entries[1], sections + entries[2] * entries[3])
+    return end if at + end <= len(content) else 0
+
+
+def _drop_blobs(image: Image, architectures: Collection[str]) -> int:
+    dropped = 0
+    for address, size, have in list(blobs_of(image)):
+        if not any(runs_on(have, architecture) for architecture in architectures):
+            _write(image, address, bytes(size))
+            dropped += 1
+    return dropped
+
+
+def _prove(
+    small: bytes,
+    changed: Image,
+    section: Section,
+    code: bytes,
+    kept: Sequence[Fatbin],
+    places: dict[int, int],
+    name: str,
+) -> None:
+    """What was written, read again: the same memory as the changed file, and every kept piece of code as it was."""
+    again = read_image(small, name)
+    # Not the header of the file, which says where the program headers are.
+    if memory_of(again)[EHDR.size :] != memory_of(changed)[EHDR.size :]:
+        raise BundleError(f"pruning {name} changed what is not device code", hint="please report the library")
+    section_again, code_again, fatbins = device_code(again, name)
+    before = {(places[f.offset], each.sha256(code)) for f in kept for each in f.codes}
+    after = {(f.offset, each.sha256(code_again)) for f in fatbins for each in f.codes}
+    if before != after or section_again.address != section.address:
+        raise BundleError(f"pruning {name} changed code that is kept", hint="please report the library")

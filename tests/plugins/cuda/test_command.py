@@ -1,0 +1,126 @@
+"""`edgepack cuda`: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.command import edgepack
+from tests.plugins.cuda.libraries import UNITS, library
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+GOLDEN = Path(__file__).with_name("inspect.txt")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library(tmp_path_factory.mktemp("whole"))
+
+
+def test_inspect_in_a_table(whole: Path, update_golden: bool) -> None:
+    done = edgepack("cuda", "inspect", str(whole), "--units", "3")
+    assert done.returncode == 0, done.stderr
+    # The compiler decides how large the library itself is.
+    text = "\n".join(line.rstrip() for line in done.stdout.splitlines()[1:]) + "\n"
+    if update_golden:
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+    assert "MB of device code in 4 translation units" in " ".join(done.stdout.split())
+
+
+def test_inspect_as_json(whole: Path) -> None:
+    done = edgepack("cuda", "inspect", str(whole), "--json")
+    said = json.loads(done.stdout)
+    assert said["schema"] == 1
+    assert said["bytes"] == whole.stat().st_size
+    assert [unit["kernels"] for unit in said["units"]] == [
+        ["_BinaryElementWise", "fill"],
+        ["flash_fwd_kernel"],
+        ["CopyVectorHalf (fpgeneric.cu)"],
+        ["moe"],
+    ]
+    assert said["units"][3]["architectures"] == ["9.0a"]
+    assert said["units"][1]["bytes"] == len(UNITS[1].fatbin())
+    assert {(part["architecture"], part["kind"]): part["pieces"] for part in said["parts"]} == {
+        ("8.0", "constant"): 1,
+        ("9.0", "constant"): 1,
+        ("8.0", "cubin"): 3,
+        ("8.6", "cubin"): 3,
+        ("9.0a", "cubin"): 4,
+    }
+
+
+def test_prune_writes_a_new_library(whole: Path, tmp_path: Path) -> None:
+    output = tmp_path / "small.so"
+    done = edgepack("cuda", "prune", str(whole), "--arch", "86", "-o", str(output))
+    assert done.returncode == 0, done.stderr
+    assert "device code for 86 of 3 of 4 translation units" in done.stdout
+    again = json.loads(edgepack("cuda", "inspect", str(output), "--json").stdout)
+    assert {part["architecture"] for part in again["parts"] if part["kind"] == "cubin"} == {"8.6"}
+    assert again["bytes"] == output.stat().st_size < whole.stat().st_size
+    done = edgepack("cuda", "prune", str(whole), "--arch", "86", "-o", str(output))
+    assert done.returncode == 17
+    assert "exists already" in done.stderr
+
+
+def test_prune_for_another_version_says_which_lists_there_are(whole: Path, tmp_path: Path) -> None:
+    output = tmp_path / "small.so"
+    done = edgepack("cuda", "prune", str(whole), "--arch", "86", "--ort", "1.30.0", "-o", str(output))
+    assert done.returncode == 0, done.stderr
+    assert "no lists for ONNX Runtime 1.30.0, but for 1.31.1: all units stay" in done.stderr
+    assert "of 3 of 4 translation units" in done.stdout
+
+
+def test_prune_of_another_build_prunes_architectures_only(whole: Path, tmp_path: Path) -> None:
+    output = tmp_path / "small.so"
+    done = edgepack("cuda", "prune", str(whole), "--arch", "86", "--ort", "1.31.1", "-o", str(output))
+    assert done.returncode == 0, done.stderr
+    assert "is not the build that the lists for 1.31.1 are of" in done.stderr
+    assert "of 3 of 4 translation units" in done.stdout
+
+
+def test_nvidias_own_libraries_are_left_alone_unless_asked(tmp_path: Path) -> None:
+    path = library(tmp_path, name="libcublasLt.so.13")
+    command = ("cuda", "prune", str(path), "--arch", "86", "-o", str(tmp_path / "small.so"))
+    done = edgepack(*command)
+    assert done.returncode == 3
+    assert "NVIDIA's own library" in done.stderr
+    assert not (tmp_path / "small.so").exists()
+    assert edgepack(*command, "--prune-vendor").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("inspect", "/no/such.so"), "/no/such.so cannot be read: No such file"),
+        (("inspect", __file__), "test_command.py is not an ELF file"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], message: str) -> None:
+    done = edgepack("cuda", *arguments)
+    assert done.returncode == 17
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_native_without_a_gpu(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    command = ("cuda", "prune", str(whole), "--arch", "native", "-o", str(tmp_path / "small.so"))
+    done = edgepack(*command)
+    assert done.returncode == 3
+    assert "nvidia-smi sees no GPU here" in done.stderr
+    tool.write_text("#!/bin/sh\necho 8.6\necho 8.6\n")
+    done = edgepack(*command)
+    assert done.returncode == 0, done.stderr
+    assert "device code for 86 " in done.stdout
+
+
+def test_an_unknown_command_is_still_told(whole: Path) -> None:
+    done = edgepack("cudda")
+    assert done.returncode == 2
+    assert "No such command 'cudda'" in done.stderr
