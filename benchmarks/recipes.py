@@ -1,12 +1,15 @@
 """The recipes on all-MiniLM-L6-v2 in one run: size, download, quality, and time beside PyTorch and stock ONNX Runtime.
 
-    .venv/bin/python benchmarks/recipes.py                       # this processor as it is
-    .venv/bin/python benchmarks/recipes.py --library LIB         # on another library, e.g. one linked for AVX2 alone
-    .venv/bin/python benchmarks/recipes.py --recipes int8 int4   # some of the recipes
+    python benchmarks/recipes.py                       # quality, then time, on this processor as it is
+    python benchmarks/recipes.py --avx2 --no-torch     # with the stock library's AVX-512 kernels switched off
+    python benchmarks/recipes.py --recipes int8 int4   # some of the recipes
+    python benchmarks/recipes.py --only quality --keep results.json     # in two portions: what does not need
+    python benchmarks/recipes.py --only time --keep results.json        # a quiet machine, and what does
 
 Times are CPU milliseconds of a run of texts of 32 tokens each on one thread, the candidates taking turns round by round,
 each round in a fresh process; the smallest of the medians. ``x`` is how many times as fast as stock ONNX Runtime's fp32.
-Quality is that of the gate: cosines on 200 texts, and recall@10 on WordNet's glosses with ``--retrieval``.
+Quality is that of the gate: cosines on 200 texts, the lowest cosine of a text alone and among 31 others, and how well
+words of WordNet find their glosses.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ import argparse
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 import zstandard
@@ -31,13 +36,16 @@ from edgepack.models.reference import embed_with_onnxruntime, exported_model
 from edgepack.models.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.quality import measure_quality
+from edgepack.recipes.quality import measure_quality, measure_retrieval
 from edgepack.recipes.registry import RECIPES
-from edgepack.records import ModelOptions, ModelSource, Verification
+from edgepack.records import ModelOptions, ModelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BATCHES = (1, 8, 32)
 TOKENS = 32
-ROUNDS = 5
+ROUNDS = 3
 STOCK = "ONNX fp32, stock"
 PYTORCH = "PyTorch fp32"
 
@@ -73,6 +81,12 @@ print(json.dumps(1000 * statistics.median(times)))
 """
 
 
+AVX512_ASKED = bytes.fromhex("41f7c20000010074")
+"""``test r10d, 1 << 16`` (AVX-512F) and ``je`` in MLAS's choice of kernels, as ONNX Runtime 1.21.0's wheel has it."""
+NEVER = bytes.fromhex("41f7c200000100eb")
+"""The same with ``jmp``: a processor without AVX-512."""
+
+
 @dataclass(kw_only=True)
 class Contestant:
     """What is timed, and what is known of it."""
@@ -80,12 +94,13 @@ class Contestant:
     name: str
     kind: str
     model: Path
-    library: Path | None
-    quality: Verification | None = None
-    times: dict[int, list[float]] = field(default_factory=dict)
+    bytes: int | None = None
+    wire: int | None = None
+    quality: dict[str, Any] | None = None
+    times: dict[str, list[float]] = field(default_factory=dict)
 
     def best(self, batch: int) -> float:
-        return min(self.times[batch])
+        return min(self.times[str(batch)])
 
 
 def main() -> None:
@@ -93,18 +108,30 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--recipes", nargs="*", default=list(RECIPES), choices=list(RECIPES))
-    parser.add_argument("--library", type=Path, default=_stock_library())
     parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
-    parser.add_argument("--retrieval", action="store_true", help="recall@10 on WordNet, too")
+    parser.add_argument("--avx2", action="store_true", help="without AVX-512, whatever the processor has")
+    parser.add_argument("--only", choices=["quality", "time"], help="one portion")
+    parser.add_argument("--keep", type=Path, help="read and write what was measured, as JSON")
+    parser.add_argument("--glosses", type=int, default=5000)
+    parser.add_argument("--words", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args()
-    with host_context(story=Story()) as context:
+    kept = json.loads(arguments.keep.read_text()) if arguments.keep and arguments.keep.exists() else {}
+    with host_context(story=Story()) as context, tempfile.TemporaryDirectory() as folder:
         source = ingest(None, context=context)
         contestants = _contestants(source, arguments, context)
-        for _ in range(ROUNDS):
-            for batch in BATCHES:
-                for each in contestants:
-                    each.times.setdefault(batch, []).append(_measure(each, batch))
-    Console(width=150).print(_table(contestants))
+        for each in contestants:
+            for name, value in kept.get(each.name, {}).items():
+                setattr(each, name, value)
+        if arguments.only != "time":
+            for each in contestants:
+                _judge(each, source, arguments, context)
+                _keep(contestants, kept, arguments)
+        if arguments.only != "quality":
+            library = _without_avx512(Path(folder)) if arguments.avx2 else _stock_library()
+            _race(contestants, library, arguments.rounds)
+            _keep(contestants, kept, arguments)
+    Console(width=200).print(_table(contestants))
 
 
 def _contestants(
@@ -112,34 +139,55 @@ def _contestants(
 ) -> list[Contestant]:
     binding = find_spec("edgepack.runner.frozen.ort")
     assert binding is not None and binding.origin is not None
-    found = [
-        Contestant(
-            name=STOCK,
-            kind=binding.origin,
-            model=exported_model(source, context=context),
-            library=arguments.library,
-        )
-    ]
+    kind = binding.origin
+    found = [Contestant(name=STOCK, kind=kind, model=exported_model(source, context=context))]
     if not arguments.no_torch:
-        found.insert(0, Contestant(name=PYTORCH, kind="torch", model=source.directory, library=None))
+        found.insert(0, Contestant(name=PYTORCH, kind="torch", model=source.directory))
     for recipe in arguments.recipes:
         made = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
-        quality = measure_quality(
-            lambda texts, made=made: embed_with_onnxruntime(made.file, made.source, texts),  # type: ignore[misc]
-            source,
-            verification_texts(),
-            full=arguments.retrieval,
-            context=context,
-        )
-        found.append(
-            Contestant(
-                name=recipe, kind=binding.origin, model=made.file, library=arguments.library, quality=quality
-            )
-        )
+        found.append(Contestant(name=recipe, kind=kind, model=made.file))
     return found
 
 
-def _measure(contestant: Contestant, batch: int) -> float:
+def _judge(
+    each: Contestant, source: ModelSource, arguments: argparse.Namespace, context: HostContext
+) -> None:
+    """Sizes and quality; PyTorch's are those of the weights alone."""
+    weights = source.directory / "model.safetensors" if each.kind == "torch" else each.model
+    content = weights.read_bytes()
+    each.bytes = len(content)
+    if each.kind == "torch":
+        return
+    each.wire = len(zstandard.compress(content, 19))
+
+    def embed(texts: Sequence[str]) -> Any:
+        return embed_with_onnxruntime(each.model, source, texts)
+
+    quality = measure_quality(embed, source, verification_texts(), context=context)
+    retrieval = measure_retrieval(
+        embed, source, glosses=arguments.glosses, words=arguments.words, context=context
+    )
+    each.quality = {**asdict(quality), "retrieval": asdict(retrieval)}
+    context.note(f"{each.name}: mean cosine {quality.mean_cosine:.5f}, recall@10 {retrieval.recall:.4f}")
+
+
+def _race(contestants: list[Contestant], library: Path, rounds: int) -> None:
+    for each in contestants:
+        each.times = {str(batch): [] for batch in BATCHES}
+    for _ in range(rounds):
+        for batch in BATCHES:
+            for each in contestants:
+                each.times[str(batch)].append(_measure(each, library, batch))
+
+
+def _keep(contestants: list[Contestant], kept: dict[str, Any], arguments: argparse.Namespace) -> None:
+    if arguments.keep:
+        names = ("bytes", "wire", "quality", "times")
+        found = {each.name: {name: getattr(each, name) for name in names} for each in contestants}
+        arguments.keep.write_text(json.dumps({**kept, **found}, indent=1))
+
+
+def _measure(contestant: Contestant, library: Path, batch: int) -> float:
     done = subprocess.run(
         [
             sys.executable,
@@ -147,7 +195,7 @@ def _measure(contestant: Contestant, batch: int) -> float:
             TIMER,
             contestant.kind,
             contestant.model,
-            contestant.library or "",
+            library,
             str(batch),
             str(TOKENS),
         ],
@@ -160,45 +208,68 @@ def _measure(contestant: Contestant, batch: int) -> float:
 
 def _table(contestants: list[Contestant]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("", "MB", "MB zstd", "mean cosine", "min", "nearest", "batch", "recall@10"):
-        table.add_column(column, justify="right" if column else "left")
+    columns = ("MB", "zstd", "mean cosine", "p1", "min", "nearest", "alone/among 31", "recall@10", "MRR")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
     for batch in BATCHES:
         table.add_column(f"{batch}: ms", justify="right")
         table.add_column("x", justify="right")
-    stock = next(each for each in contestants if each.name == STOCK)
     for each in contestants:
-        timed = [
-            cell
-            for batch in BATCHES
-            for cell in (f"{each.best(batch):.2f}", f"{stock.best(batch) / each.best(batch):.2f}")
-        ]
-        table.add_row(each.name, *_sizes(each), *_quality(each.quality), *timed)
+        table.add_row(
+            each.name,
+            _megabytes(each.bytes),
+            _megabytes(each.wire),
+            *_quality(each),
+            *_times(each, contestants),
+        )
     return table
 
 
-def _sizes(contestant: Contestant) -> tuple[str, str]:
-    if contestant.model.is_dir():
-        return "", ""
-    content = contestant.model.read_bytes()
-    return f"{len(content) / 1e6:.2f}", f"{len(zstandard.compress(content, 19)) / 1e6:.2f}"
+def _times(each: Contestant, contestants: list[Contestant]) -> list[str]:
+    stock = next(other for other in contestants if other.name == STOCK)
+    if not each.times:
+        return [""] * 2 * len(BATCHES)
+    return [
+        cell
+        for batch in BATCHES
+        for cell in (f"{each.best(batch):.2f}", f"{stock.best(batch) / each.best(batch):.2f}")
+    ]
 
 
-def _quality(found: Verification | None) -> tuple[str, ...]:
-    if found is None:
-        return ("",) * 5
-    retrieval = found.retrieval
-    recall = f"{retrieval.recall:.1%} ({retrieval.recall_fp32:.1%})" if retrieval else ""
-    return (
-        f"{found.mean_cosine:.5f}",
-        f"{found.min_cosine:.4f}",
-        f"{found.neighbour_agreement:.1%}",
-        f"{found.batch_cosine:.5f}",
-        recall,
-    )
+def _megabytes(size: int | None) -> str:
+    return f"{size / 1e6:.2f}" if size else ""
+
+
+def _quality(each: Contestant) -> list[str]:
+    if each.quality is None:
+        return [""] * 7
+    found, retrieval = each.quality, each.quality["retrieval"]
+    return [
+        f"{found['mean_cosine']:.5f}",
+        f"{found['p1_cosine']:.4f}",
+        f"{found['min_cosine']:.4f}",
+        f"{found['neighbour_agreement']:.1%}",
+        f"{found['batch_cosine']:.5f}",
+        f"{retrieval['recall']:.2%}",
+        f"{retrieval['mrr']:.4f}",
+    ]
 
 
 def _stock_library() -> Path:
     return Path(onnxruntime.__file__).parent / "capi" / f"libonnxruntime.so.{onnxruntime.__version__}"
+
+
+def _without_avx512(folder: Path) -> Path:
+    """A copy of the stock library that takes this processor for one without AVX-512."""
+    if "avx_vnni" in Path("/proc/cpuinfo").read_text().split():
+        raise SystemExit("this processor has AVX-VNNI, which would stay: its figures would not be AVX2's")
+    content = _stock_library().read_bytes()
+    if content.count(AVX512_ASKED) != 1:
+        raise SystemExit("this is not the library of onnxruntime 1.21.0's wheel for x86-64")
+    library = folder / "libonnxruntime.so"
+    library.write_bytes(content.replace(AVX512_ASKED, NEVER))
+    return library
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from typing import Literal
 
 import numpy as np
@@ -93,7 +94,8 @@ def _optimized(model: onnx.ModelProto, attention: AttentionOperator, embeddings:
     options.use_raw_attention_mask(True)
     options.use_multi_head_attention = attention == "MultiHeadAttention"
     options.enable_embed_layer_norm = embeddings
-    with quiet_logs():
+    # It prints what it trips over, and stdout is for results.
+    with quiet_logs(), redirect_stdout(StringIO()):
         optimized = optimize_model(model, "bert", optimization_options=options, opt_level=0)
     fused: onnx.ModelProto = optimized.model
     fused.producer_name, fused.producer_version = producer

@@ -11,6 +11,7 @@ from onnx import AttributeProto, TensorProto, numpy_helper
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph import read_graph, require_external_files
+from edgepack.models.graph_widen import is_half, widen
 from edgepack.models.graph_writer import IR_VERSION, OPSET
 
 OLDEST_OPSET = 13
@@ -21,7 +22,7 @@ LARGEST = 2**31 - 1
 
 
 def cleaned(file: Path) -> onnx.ModelProto:
-    """A graph with its external data read in, local functions inlined and constants as initializers.
+    """A graph with its external data read in, local functions inlined, constants as initializers, and none in half precision.
 
     Raises ``ModelError`` when it is no ONNX model or its external data are missing or cut short, and
     ``UnsupportedModelError`` when it is too large for one file or of an opset that cannot be converted.
@@ -43,6 +44,8 @@ def cleaned(file: Path) -> onnx.ModelProto:
     model.ir_version = min(model.ir_version, IR_VERSION)
     _strip_notes(model)
     _constants_to_initializers(model.graph)
+    if is_half(model):
+        widen(model)
     return model
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import onnx
 
-from edgepack.errors import ModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.ort_layout import settle_layout
 from edgepack.models.session import DISABLED_OPTIMIZERS, open_session, session_options
 from edgepack.store import written_beside
@@ -41,7 +41,7 @@ def convert_to_ort(
     apply (minimal-extended builds, for compiling execution providers); otherwise all of ``level`` is baked in.
     Weights that the graph itself expands stay as they are: upstream's constant folding would write them down expanded.
     The same model gives the same bytes.
-    Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model.
+    Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model, or what it saved itself.
     """
     disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
     options = _options(level)
@@ -57,6 +57,8 @@ def convert_to_ort(
             _require_space(temporary, len(content))
             raise
         settle_layout(temporary)
+        if runtime_optimizations:
+            _require_loadable(temporary, destination)
     return destination
 
 
@@ -75,6 +77,17 @@ def expands_weights(model: onnx.ModelProto) -> bool:
     """Whether a node makes a large weight wider: what a minimal build does when it runs, constant folding does for good."""
     large = {each.name for each in model.graph.initializer if math.prod(each.dims) >= WORTH_KEEPING}
     return any(node.op_type in EXPANDING and node.input[0] in large for node in model.graph.node)
+
+
+def _require_loadable(file: Path, destination: Path) -> None:
+    """ONNX Runtime 1.21.0 saves integer products for pairs around MatMul and does not find them again when it loads."""
+    try:
+        open_session(file.read_bytes(), session_options())
+    except ModelError as error:
+        raise UnsupportedModelError(
+            f"ONNX Runtime cannot load the runtime optimizations that it saves for {destination.name}",
+            hint='take the fixed style (format = "ort", --style fixed), which has them applied already',
+        ) from error
 
 
 def _options(level: Level) -> onnxruntime.SessionOptions:

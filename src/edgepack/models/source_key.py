@@ -8,7 +8,7 @@ from importlib.metadata import version
 from edgepack.records import ModelSource
 from edgepack.store import digest_file
 
-EXPORT_SCHEMA = "1"
+EXPORT_SCHEMA = "2"
 """Changes whenever the same source would be exported otherwise than before."""
 
 

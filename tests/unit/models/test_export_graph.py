@@ -198,6 +198,28 @@ def test_half_precision_vectors_become_float32(bert: tuple[ModelSource, Any]) ->
     np.testing.assert_allclose(vectors, torch_vectors(model, tokens, Pooling()), atol=2e-3)
 
 
+def test_a_graph_in_half_precision_is_computed_in_float32(bert: tuple[ModelSource, Any]) -> None:
+    """As Optimum and sentence-transformers write it at level O4: a recipe finds no float32 matrix in it."""
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    source, model = bert
+    graph = token_graph(source, source.directory / "graph", output="last_hidden_state")
+    half = convert_float_to_float16(graph, keep_io_types=False)
+    kinds = {tensor.data_type for tensor in half.graph.initializer}
+    assert TensorProto.FLOAT16 in kinds
+    file = adapted(source, half)
+    made = onnx.load(file)
+    assert TensorProto.FLOAT16 not in {tensor.data_type for tensor in made.graph.initializer}
+    assert all(
+        attribute.i != TensorProto.FLOAT16
+        for node in made.graph.node
+        if node.op_type == "Cast"
+        for attribute in node.attribute
+    )
+    tokens = some_tokens()
+    np.testing.assert_allclose(onnx_vectors(file, tokens), torch_vectors(model, tokens, Pooling()), atol=2e-3)
+
+
 def test_an_old_opset_is_converted(tmp_path: Path) -> None:
     """A graph of opset 11, in which Unsqueeze has its axes as attributes."""
     (tmp_path / "model").mkdir()

@@ -153,6 +153,23 @@ def test_neither_torch_is_imported_nor_anything_printed(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+def test_what_the_optimizer_prints_stays_off_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says ``failed in shape inference`` of graphs of torch's newer exporter, in the midst of a command's JSON."""
+    from onnxruntime.transformers import optimizer
+
+    right = optimizer.optimize_model
+
+    def talkative(*arguments: Any, **more: Any) -> Any:
+        print("failed in shape inference")  # noqa: T201
+        return right(*arguments, **more)
+
+    monkeypatch.setattr(optimizer, "optimize_model", talkative)
+    assert fused_operators(fuse(exported(tmp_path), unexpected))["Attention"] == 2
+    assert "shape inference" not in capsys.readouterr().out
+
+
 def test_warnings_of_others_come_back_afterwards(caplog: pytest.LogCaptureFixture) -> None:
     with quiet_logs():
         logging.warning("inside")

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.models.berts import onnx_vectors, some_tokens
 from tests.unit.recipes.near import Load, alone, cosines, unexpected
 
+from edgepack.errors import UnsupportedModelError
 from edgepack.foundry.operators import operators_of_ort_model
 from edgepack.models.ort_format import convert_to_ort
 from edgepack.recipes.int8_dynamic import int8_dynamic
@@ -34,6 +35,14 @@ def test_conversion_makes_integer_products_and_keeps_the_size(load: Load, tmp_pa
     assert "MatMulIntegerToFloat" in needs
     assert "DequantizeLinear" not in needs, "every pair became part of a product"
     assert converted.stat().st_size < 0.36 * len(model.SerializeToString())
+
+
+def test_optimizations_that_cannot_be_loaded_again_are_not_saved(load: Load, tmp_path: Path) -> None:
+    quantized = int8_static(load(hidden_size=96, intermediate_size=384), unexpected, Material())
+    with pytest.raises(UnsupportedModelError, match=r"that it saves for model\.ort") as refused:
+        convert_to_ort(quantized, tmp_path / "model.ort", runtime_optimizations=True)
+    assert "fixed" in str(refused.value.hint)
+    assert not (tmp_path / "model.ort").exists()
 
 
 def test_a_text_has_the_same_vector_in_any_batch(load: Load) -> None:

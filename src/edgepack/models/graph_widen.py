@@ -1,0 +1,41 @@
+"""Graphs in half precision, as exporters make them for GPUs, in float32: what recipes and processors work on."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+HALF = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "saved_as", "stash_type")
+
+
+def widen(model: onnx.ModelProto) -> None:
+    """Make every value of half precision float32, in place; weights keep their values exactly."""
+    graph = model.graph
+    for at, tensor in enumerate(graph.initializer):
+        if tensor.data_type in HALF:
+            graph.initializer[at].CopyFrom(_single(tensor))
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t") and attribute.t.data_type in HALF:
+                attribute.t.CopyFrom(_single(attribute.t))
+            elif attribute.name in TYPE_ATTRIBUTES and attribute.i in HALF:
+                attribute.i = TensorProto.FLOAT
+    # Shapes and types of inner values are inferred again by whoever needs them.
+    del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type in HALF:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+def is_half(model: onnx.ModelProto) -> bool:
+    """Whether any weight or constant is of half precision."""
+    constants = (
+        attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")
+    )
+    return any(tensor.data_type in HALF for tensor in (*model.graph.initializer, *constants))
+
+
+def _single(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name)
