@@ -21,6 +21,10 @@ from edgepack_tensorrt.runtime import LIBRARY, NAME, Libraries, bindings_folder
 from edgepack_tensorrt.shared_weights import share_weights
 
 CUDA = "13.0"
+REMEDY = (
+    "TensorRT-RTX is for GeForce and RTX GPUs of compute capability 8.6, 8.9 and 12.0 on; "
+    "for another one take a bundle of target linux-x64-cuda"
+)
 CACHE_KEY_LENGTH = 12
 
 
@@ -106,6 +110,7 @@ def rtx_runtime(
                 **profile.options("nv", model.inputs),
             },
             capabilities=tuple(capabilities),
+            remedy=REMEDY,
             cuda=CUDA,
             system=libraries.driver,
             batch_size=profile.usual_texts,

@@ -207,6 +207,8 @@ class ExecutionProvider:
     """What ONNX Runtime does to the graph when it is loaded for this provider."""
     capabilities: tuple[str, ...] = ()
     """Compute capabilities that there is code for, e.g. ``8.6`` (and later 8.x) or ``9.0a`` (9.0 alone); empty: any."""
+    remedy: str = ""
+    """What to do where the device's GPU has another compute capability; empty: make the bundle for it."""
     cuda: str = ""
     """The CUDA version that the driver must know, e.g. ``13.0``; empty: any."""
     libraries: tuple[str, ...] = ()

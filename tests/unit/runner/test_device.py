@@ -101,6 +101,36 @@ def test_a_gpu_that_will_not_do(
     assert "--allow-cpu" in lines[1]
 
 
+def test_what_to_do_is_the_bundles_to_say(gpu_bundle: Path, driver: Path) -> None:
+    with_provider(gpu_bundle, {**PROVIDER, "remedy": "take the bundle for data centres"})
+    done = run(gpu_bundle, "a cat", driver=driver, FAKE_CUDA_CAPABILITY="90")
+    assert done.returncode == 9
+    message, hint = complaint(done)
+    assert "Imaginary GPU has compute capability 9.0; the bundle has code for 8.6 only" in message
+    assert hint == "hint: take the bundle for data centres; --allow-cpu computes on the processor instead"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            "TensorRT EP could not deserialize engine from cache: /b/model/model.engine",
+            "TensorRT does not take the engine of this bundle: it is damaged, or of another version of TensorRT",
+        ),
+        (
+            "TensorRT EP can't find engine cache: /b/model/model.engine. Please make sure engine cache is in the same",
+            "the engine model.engine is missing from the bundle",
+        ),
+        ("IExecutionContext: Error Code 2: OutOfMemory (Requested size was 7)", "the GPU is out of memory"),
+    ],
+)
+def test_what_tensorrt_says(said: str, message: str) -> None:
+    explained = why_not_run(said)
+    assert explained is not None
+    assert explained[0] == message
+    assert explained[1]
+
+
 def test_the_processor_only_when_it_is_allowed_aloud(
     gpu_bundle: Path, frozen_sample: Path, tmp_path: Path
 ) -> None:

@@ -25,8 +25,11 @@ DRIVERS = {"13": "580", "12": "525", "11": "450"}
 OTHER_MAJORS = range(10, 16)
 
 
-def require_device(*, cuda: str, capabilities: Sequence[str], index: int = 0) -> str:
-    """Name and compute capability of the GPU that will be used. Raises ``DeviceError`` for one that cannot be."""
+def require_device(*, cuda: str, capabilities: Sequence[str], remedy: str = "", index: int = 0) -> str:
+    """Name and compute capability of the GPU that will be used. Raises ``DeviceError`` for one that cannot be.
+
+    ``remedy`` is what to do about a capability that there is no code for.
+    """
     driver = open_driver()
     require_version(driver, cuda)
     start(driver, cuda)
@@ -44,7 +47,7 @@ def require_device(*, cuda: str, capabilities: Sequence[str], index: int = 0) ->
     if capabilities and not any(runs_on(code, major, minor) for code in capabilities):
         raise DeviceError(
             f"{name} has compute capability {major}.{minor}; the bundle has code for {', '.join(capabilities)} only",
-            f'make the bundle with --set cuda_arch=["{major}{minor}"]; {ALLOW_CPU}',
+            (remedy or f'make the bundle with --set cuda_arch=["{major}{minor}"]') + f"; {ALLOW_CPU}",
         )
     return f"{name}, compute capability {major}.{minor}"
 
@@ -157,9 +160,8 @@ def missing(name: str) -> tuple[str, str]:
     base, _, wanted = name.partition(".so.")
     others = [str(major) for major in OTHER_MAJORS if str(major) != wanted and loads(f"{base}.so.{major}")]
     beside = f" (there is {base}.so.{others[-1]})" if others else ""
-    hint = (
-        f"install CUDA {wanted} (its cuBLAS and cudart), or name its folder in LD_LIBRARY_PATH or CUDA_HOME, "
-    )
+    what = f"cuDNN {wanted}" if base == "libcudnn" else f"CUDA {wanted} (its cuBLAS and cudart)"
+    hint = f"install {what}, or name its folder in LD_LIBRARY_PATH or CUDA_HOME, "
     return (
         f"{name} is not on this device{beside}",
         f"{hint}or use a bundle made with --set layout=full; {ALLOW_CPU}",

@@ -46,7 +46,17 @@ BUILT_IN = {"cuda": "CUDA", "tensorrt": "TensorRT"}
 
 SAID: tuple[tuple[str, str, str], ...] = (
     (
-        r"out of memory|failure 2\b|Failed to allocate memory|ALLOC_FAILED",
+        r"could not deserialize engine",
+        "TensorRT does not take the engine of this bundle: it is damaged, or of another version of TensorRT",
+        f"embed --self-test says whether a file is damaged; if none is, make the bundle again; {ALLOW_CPU}",
+    ),
+    (
+        r"can't find engine cache: (?:\S*/)?(?P<name>[^/\s]+?)\. ",
+        "the engine {name} is missing from the bundle",
+        f"copy the whole bundle folder again, or unpack its archive again; {ALLOW_CPU}",
+    ),
+    (
+        r"out of memory|OutOfMemory|failure 2\b|Failed to allocate memory|ALLOC_FAILED",
         "the GPU is out of memory",
         "a smaller --batch-size or --max-length needs less; nvidia-smi says who else uses the GPU",
     ),
@@ -94,6 +104,7 @@ class Provider:
             self.capabilities = [str(each) for each in said["capabilities"]]
             self.libraries = [str(each) for each in said["libraries"]]
             self.cuda = str(said["cuda"])
+            self.remedy = str(said.get("remedy", ""))
             self.batch_size = int(said["batch_size"])
             self.largest_batch = int(said.get("largest_batch", 0))
             self.library = os.path.join(bundle.directory, said["library"]) if said["library"] else ""
@@ -108,7 +119,9 @@ class Provider:
     def require(self) -> None:
         """Raises ``DeviceError`` when this device's GPU, driver or libraries will not do."""
         index = int(self.options.get("device_id", "0"))
-        self.device = require_device(cuda=self.cuda, capabilities=self.capabilities, index=index)
+        self.device = require_device(
+            cuda=self.cuda, capabilities=self.capabilities, remedy=self.remedy, index=index
+        )
         load_libraries(self.libraries, self.directory)
 
     def append(self, api: Api, env: c_void_p, options: c_void_p) -> None:
