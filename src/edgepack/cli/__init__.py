@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, listings, models, runtimes, searching
+from edgepack.cli import archives, bundles, listings, models, runtimes, searching, toolchains
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 INTERRUPTED = 130
@@ -59,7 +59,12 @@ for command in (
     searching.search,
 ):
     cli.add_command(command)
-for command in (archives.export_command, archives.import_command, archives.index_command):
+for command in (
+    archives.export_command,
+    archives.import_command,
+    archives.index_command,
+    toolchains.toolchain,
+):
     runtimes.runtime.add_command(command)
 
 

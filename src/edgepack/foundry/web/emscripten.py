@@ -92,6 +92,16 @@ class Plan:
     """Bytes, about."""
     folder: Path
 
+    def lines(self) -> list[str]:
+        """The same in words."""
+        if not self.missing:
+            return [f"all packages are in the cache; unpacked below {self.folder}"]
+        return [
+            f"fetches {len(self.missing)} of Debian's packages, {self.download / 1e6:.0f} MB, and binaryen's C library:",
+            *(f"  {name}" for name in self.missing),
+            f"unpacks what is needed of them, about {self.unpacked / 1e6:.0f} MB, below {self.folder}; the system stays as it is",
+        ]
+
 
 UNPACKED = 90_000_000
 
@@ -140,7 +150,9 @@ def _installed(table: Mapping[str, Any], context: BuildContext, *, wanted: Seque
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise MissingToolError("Emscripten for this machine is not known", hint=HINT)
     archives = _archives(table, wanted)
-    inputs = {"schema": SCHEMA} | {archive.file: archive.sha256 for archive in archives}
+    inputs = {"schema": SCHEMA, "catalogue": repr([table[part] for part in wanted])} | {
+        archive.file: archive.sha256 for archive in archives
+    }
 
     def make(folder: Path) -> None:
         _lay_out(folder, table, wanted, archives, context)

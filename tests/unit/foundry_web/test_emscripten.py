@@ -1,0 +1,102 @@
+"""The toolchain: what it is said to fetch, what is said where it cannot be had, and the programs that stand for LLVM's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.foundry_web.modules import custom, module, plus
+
+from edgepack.errors import MissingToolError, ToolError
+from edgepack.foundry.toolchain import Toolchain, compiler
+from edgepack.foundry.web.api import EXPORTS, direct_api
+from edgepack.foundry.web.binary import sections
+from edgepack.foundry.web.emscripten import emscripten, installation_plan, wasm_opt
+from edgepack.foundry.web.objcopy import SCRIPT
+from edgepack.plugins.context import HostContext
+
+
+def test_what_is_fetched_is_said_before(context: HostContext) -> None:
+    lines = installation_plan(context).lines()
+    assert lines[0] == "fetches 3 of Debian's packages, 243 MB, and binaryen's C library:"
+    assert any("emscripten_3.1.69" in line for line in lines)
+    assert str(context.store.root / "emscripten") in lines[-1]
+
+
+def test_without_a_network_the_other_tiers_are_offered(context: HostContext) -> None:
+    with pytest.raises(MissingToolError, match="Emscripten cannot be had here") as caught:
+        emscripten(context=context)
+    assert '"stub"' in str(caught.value.hint)
+    assert not list((context.store.root / "emscripten").glob("*")), "nothing half-made is left"
+
+
+def test_on_another_machine_the_other_tiers_are_offered(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    monkeypatch.setattr("edgepack.tools.is_installed", lambda name: False)
+    for wanted in (emscripten, wasm_opt):
+        with pytest.raises(MissingToolError, match="for this machine is not known") as caught:
+            wanted(context=context)
+        assert '"stub"' in str(caught.value.hint)
+
+
+def test_an_optimizer_that_is_installed_will_do(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "wasm-opt").write_text("#!/bin/sh\n")
+    (tmp_path / "wasm-opt").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert wasm_opt(context=context) == tmp_path / "wasm-opt"
+
+
+def test_objcopy_leaves_out_the_sections_that_are_named(tmp_path: Path) -> None:
+    extra = [custom(".debug_info", b"x"), custom(".debug_line"), custom("producers"), custom("name", b"\0\0")]
+    (tmp_path / "in.wasm").write_bytes(module([plus(1)], {"f": 0}, extra=extra))
+    (tmp_path / "objcopy.py").write_text(SCRIPT)
+    command = [sys.executable, "objcopy.py", "in.wasm", "out.wasm"]
+    flags = ["--remove-section=.debug*", "--remove-section=producers"]
+    subprocess.run([*command, *flags], check=True, cwd=tmp_path)
+    made = (tmp_path / "out.wasm").read_bytes()
+    assert [part.name for part in sections(made) if part.id == 0] == ["name"]
+    assert made == module([plus(1)], {"f": 0}, extra=extra[3:])
+    refused = subprocess.run([*command, "--strip-all"], cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "cannot do" in refused.stderr
+
+
+def test_clang_finds_its_own_headers_between_the_librarys(tmp_path: Path) -> None:
+    made = Toolchain(
+        family="emscripten",
+        version="3.1.69, zig 0.14.1",
+        arch="wasm32",
+        glibc="",
+        program=tmp_path / "zig",
+        sysroot=tmp_path / "sysroot",
+    )
+    assert made.identity == "emscripten 3.1.69, zig 0.14.1, wasm32"
+    command = compiler(made, "CXX")
+    headers = [command[place + 1] for place, word in enumerate(command) if word == "-isystem"]
+    assert headers[1:] == [
+        f"{tmp_path}/sysroot/include/c++/v1",
+        f"{tmp_path}/lib/include",
+        f"{tmp_path}/sysroot/include",
+    ]
+    assert not any("c++" in word for word in compiler(made, "C"))
+
+
+def test_the_functions_for_javascript_call_onnx_runtime_directly() -> None:
+    source = "#include <iostream>\n" + "".join(
+        f"int {name}() {{ Ort::GetApi().Run(); }}\n" for name in EXPORTS
+    )
+    made = direct_api(source)
+    assert "Ort::GetApi" not in made
+    assert made.count("OrtApis::Run()") == len(EXPORTS)
+    assert "iostream" not in made, "streams for the terminal would be set up when the module starts"
+
+
+def test_another_release_of_these_functions_is_refused() -> None:
+    with pytest.raises(ToolError, match=r"api\.cc is not as ONNX Runtime 1\.21's"):
+        direct_api("int OrtInit() { return Ort::GetApi().X(); }")
