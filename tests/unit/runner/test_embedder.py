@@ -15,7 +15,11 @@ from edgepack.runner.frozen.tokens import Tokens
 
 def test_batches_are_of_like_length_and_hold_every_text_once() -> None:
     made = list(batches([5, 1, 9, 2, 7], 2))
-    assert made == [[1, 3], [0, 4], [2]]
+    assert made == [[2, 4], [0, 3], [1]]
+
+
+def test_long_texts_go_in_smaller_batches() -> None:
+    assert list(batches([5, 4, 5, 30], 3, tokens=10)) == [[3], [0, 2], [1]]
 
 
 def test_texts_that_go_alone_keep_their_order() -> None:

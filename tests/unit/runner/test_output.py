@@ -344,3 +344,14 @@ def on_a_terminal(sample: Path, *texts: str, columns: int) -> str:
         pass
     os.close(ours)
     return shown.decode().replace("\r\n", "\n")
+
+
+def test_threads_change_neither_order_nor_vectors(run: Run) -> None:
+    words = ("a", "cat", "kitten", "sat", "on", "the", "mat")
+    lines = "".join(
+        " ".join(words[: number % 8]) + f" {words[number % 5]}\n" for number in range(700)
+    ).encode()
+    one, three = (run("--threads", threads, "--out", "raw", input=lines) for threads in ("1", "3"))
+    assert one.returncode == three.returncode == 0
+    assert len(one.stdout) == 700 * 8 * 4
+    assert one.stdout == three.stdout

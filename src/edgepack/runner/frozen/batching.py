@@ -45,28 +45,32 @@ class Job:
 
 
 class Batcher:
-    """Runs ``embed`` in a thread of its own, on at most ``window`` texts at a time, a text of each request in turn.
+    """Runs ``embed`` on ``lanes`` threads, on at most ``window`` texts at a time each, a text of each request in turn.
 
-    A batch that is not full waits ``wait`` seconds at most, and only while ``expected`` says that texts are on their way.
+    What waits is shared out among the lanes that are free. A batch that is not full waits ``wait`` seconds at most, and
+    only while ``expected`` says that texts are on their way.
     """
 
     def __init__(
         self,
         embed: Callable[[list[Row]], list[Vector]],
         *,
+        lanes: int,
         window: int,
         wait: float,
         limit: int,
         observe: Callable[[int, float], None],
     ) -> None:
         self._embed = embed
+        self._lanes = lanes
+        self._free = 0
         self._window = window
         self._wait = wait
         self._limit = limit
         self._observe = observe
         self._jobs: deque[Job] = deque()
         self._changed = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._thread = ThreadPoolExecutor(lanes, thread_name_prefix="model")
         self._seconds_a_text = 0.01
         self.waiting = 0
         """Texts in the queue."""
@@ -88,17 +92,23 @@ class Batcher:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        await asyncio.gather(*(self._run_lane() for _ in range(self._lanes)))
+
+    async def _run_lane(self) -> None:
         while True:
+            self._free += 1
             while not self._jobs:
                 await self._pause(None)
             await self._gather()
-            if picked := self._pick():
+            picked = self._pick()
+            self._free -= 1
+            if picked:
                 await self._work(picked)
 
     async def _gather(self) -> None:
         """Wait a little for texts that are on their way."""
         end = self._jobs[0].arrived + self._wait
-        while self.expected and self.waiting < self._window:
+        while self._jobs and self.expected and self.waiting < self._window:
             left = end - monotonic()
             if left <= 0:
                 return
@@ -114,9 +124,10 @@ class Batcher:
         self._changed.set()
 
     def _pick(self) -> list[tuple[Job, int]]:
-        """A text of each request in turn, until the window is full."""
+        """A text of each request in turn, until the window is full, or there is a share for each free lane."""
         picked: list[tuple[Job, int]] = []
-        while self._jobs and len(picked) < self._window:
+        share = min(self._window, -(-self.waiting // self._free))
+        while self._jobs and len(picked) < share:
             job = self._jobs.popleft()
             if job.gone() or job.done.cancelled():
                 self.waiting -= len(job.rows) - job.next
@@ -139,7 +150,7 @@ class Batcher:
                 self._give_up(job, error)
             return
         seconds = monotonic() - start
-        self._seconds_a_text += SMOOTHING * (seconds / len(rows) - self._seconds_a_text)
+        self._seconds_a_text += SMOOTHING * (seconds / len(rows) / self._lanes - self._seconds_a_text)
         self._observe(len(rows), seconds)
         for (job, index), vector in zip(picked, vectors, strict=True):
             job.vectors[index] = vector

@@ -81,6 +81,7 @@ def load(bundle: Bundle, options: Namespace) -> Embedder:
         prefix=options.prefix,
         dimension=options.dim,
         allow_cpu=options.allow_cpu,
+        alone=options.similarity is not None or len(options.texts) == 1,
     )
 
 

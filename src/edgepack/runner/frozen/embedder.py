@@ -6,10 +6,11 @@ import math
 import os
 from array import array
 
+from .aside import on_threads
 from .bundle import Bundle
 from .errors import RuntimeFailure, UsageError
 from .explain import TRY_SELF_TEST
-from .open import Engine
+from .open import CPU, Engine
 from .ort import OrtError
 from .processor import require_processor
 from .shorten import Shortening
@@ -19,14 +20,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-BATCH_SIZE = 4
+BATCH_SIZE = 8
+BATCH_TOKENS = 64
+"""A batch is as many texts, and fewer where they are long: more tokens together are no faster, and take more memory."""
 MAX_THREADS = 4
 
 
 class Embedder:
     """A bundle's model, loaded. Raises ``BundleError`` or ``RuntimeFailure``, and ``UsageError`` for what it cannot do.
 
-    ``dimension`` is that of the vectors that come out.
+    ``dimension`` is that of the vectors that come out. Batches go side by side, each on a thread of its own, which is
+    nearly twice as fast as threads that share each operator; so do these only for texts that come ``alone``.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Embedder:
         prefix: str | None = None,
         dimension: int | None = None,
         allow_cpu: bool = False,
+        alone: bool = False,
     ) -> None:
         require_processor(bundle)
         threads = threads or min(MAX_THREADS, available_cpus())
@@ -47,7 +52,7 @@ class Embedder:
         self._shorten = Shortening(bundle, dimension) if dimension else None
         self.dimension = dimension or bundle.dimension
         length = length_within(bundle, max_length) if max_length else bundle.max_length
-        self.engine = Engine(bundle, threads, allow_cpu=allow_cpu)
+        self.engine = Engine(bundle, threads if alone else 1, allow_cpu=allow_cpu)
         # Where a text's vector depends on its neighbours in the batch, a text goes alone.
         self.batch_size = batch_size or (
             1 if bundle.batch_dependent else self.engine.batch_size or BATCH_SIZE
@@ -56,6 +61,9 @@ class Embedder:
             raise UsageError(
                 f"--batch-size {self.batch_size}: the bundle's engine takes {self.engine.largest_batch} texts at most"
             )
+        self._batch_tokens = None if batch_size or self.engine.batch_size else BATCH_TOKENS
+        # A GPU shares each operator among its own threads.
+        self.workers = 1 if alone or self.engine.provider != CPU else threads
         self._session = self.engine.session
         if self._session.output_dimension not in (None, bundle.dimension):
             raise RuntimeFailure(
@@ -71,13 +79,30 @@ class Embedder:
             texts = [self._prefix + text for text in texts]
         return self.embed_tokens(self.tokens.encode(texts))
 
-    def embed_tokens(self, encoded: Sequence[tuple[list[int], list[int]]]) -> list[array[float]]:
-        """The same for token ids and types, as ``Tokens.encode`` gives them."""
+    def embed_tokens(
+        self, encoded: Sequence[tuple[list[int], list[int]]], *, workers: int | None = None
+    ) -> list[array[float]]:
+        """The same for token ids and types, as ``Tokens.encode`` gives them; on so many threads, or all."""
         vectors: list[array[float]] = [array("f")] * len(encoded)
-        for batch in batches([len(ids) for ids, _ in encoded], self.batch_size):
-            made = self.embed_batch([encoded[index] for index in batch])
-            for index, vector in zip(batch, made, strict=True):
-                vectors[index] = vector
+        lengths = [len(ids) for ids, _ in encoded]
+        todo = list(batches(lengths, self.batch_size, tokens=self._batch_tokens))
+        todo.reverse()  # for they are taken from the end
+
+        def work() -> None:
+            while todo:
+                try:
+                    batch = todo.pop()
+                except IndexError:  # another thread was quicker
+                    return
+                try:
+                    made = self.embed_batch([encoded[index] for index in batch])
+                except BaseException:
+                    todo.clear()
+                    raise
+                for index, vector in zip(batch, made, strict=True):
+                    vectors[index] = vector
+
+        on_threads(min(workers or self.workers, len(todo)), work)
         return vectors
 
     def embed_batch(self, batch: list[tuple[list[int], list[int]]]) -> list[array[float]]:
@@ -111,11 +136,22 @@ def length_within(bundle: Bundle, tokens: int) -> int:
     return tokens
 
 
-def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Indices of texts of like length, ``size`` at most: what is padded is computed for nothing."""
-    order = sorted(range(len(lengths)), key=lengths.__getitem__) if size > 1 else list(range(len(lengths)))
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
+def batches(lengths: Sequence[int], size: int, *, tokens: int | None = None) -> Iterator[list[int]]:
+    """Indices of texts of like length, the longest first: what is padded is computed for nothing.
+
+    ``size`` texts at most, and no more than have ``tokens`` together; one at least.
+    """
+    order = (
+        sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+        if size > 1
+        else range(len(lengths))
+    )
+    start = 0
+    while start < len(order):
+        room = tokens // max(1, lengths[order[start]]) if tokens else size
+        end = start + min(size, max(1, room))
+        yield list(order[start:end])
+        start = end
 
 
 def pad(

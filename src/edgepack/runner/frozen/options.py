@@ -156,13 +156,13 @@ def add_working(group: _ArgumentGroup) -> None:
         "--batch-size",
         type=positive,
         metavar="N",
-        help="texts at once (default: 4, or 1 where a text's vector depends on its batch)",
+        help="texts at once (default: 8, fewer where they are long, 1 where a text's vector depends on its batch)",
     )
     group.add_argument(
         "--threads",
         type=positive,
         metavar="N",
-        help="processor threads (default: as many as there are, up to 4)",
+        help="processor threads; a batch runs on one of them (default: as many as there are, up to 4)",
     )
     group.add_argument(
         "--allow-cpu",

@@ -11,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from _thread import allocate_lock, start_new_thread
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, POINTER, addressof, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 
 TYPE_CHECKING = False
@@ -47,6 +48,7 @@ SLOTS: dict[str, tuple[int, str]] = {
     "CreateSessionFromArray": (8, "ppzpp"),
     "Run": (9, "ppppzpzp"),
     "CreateSessionOptions": (10, "p"),
+    "DisableMemPattern": (17, "p"),
     "SetSessionLogSeverityLevel": (22, "pi"),
     "SetIntraOpNumThreads": (24, "pi"),
     "SessionGetInputCount": (30, "pp"),
@@ -81,8 +83,21 @@ RELEASE = {
 }
 
 
+RELEASE_EVERY = 0.0005
+"""Seconds, while a model is loaded."""
+
+
 class OrtError(Exception):
     """What ONNX Runtime said when it refused."""
+
+
+def resident_file_bytes() -> int:
+    """Bytes of files in this process's memory; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as stream:
+            return int(stream.read().split()[2]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 class _ApiBase(ctypes.Structure):
@@ -166,12 +181,14 @@ class Session:
         self._api = Api(library, provider)
         self._mapping: mmap.mmap | None = None
         self._bytes: ctypes.Array[ctypes.c_char] | None = None
+        self._returns_pages = False
         self._env, self._options, self._session, self._memory = (c_void_p() for _ in range(4))
         self.runtime_version = self._api.version
         try:
             self._open(os.fspath(model), threads, provider)
             self.inputs, self._codes = self._describe_inputs()
             self.output, self.output_dimension = self._describe_output()
+            self._returns_pages = provider is None and self._reads_little()
         except BaseException:
             self.close()
             raise
@@ -183,6 +200,9 @@ class Session:
         self._options = api.make("CreateSessionOptions")
         api.call("SetSessionLogSeverityLevel", self._options, LOG_FATAL)
         api.call("SetIntraOpNumThreads", self._options, threads)
+        if provider is None:
+            # A pattern for each shape of a batch is memory that only grows, and no faster.
+            api.call("DisableMemPattern", self._options)
         # A thread that waits for work must not burn a device's battery.
         self._configure("session.intra_op.allow_spinning", "0")
         if provider:
@@ -194,11 +214,15 @@ class Session:
         self._configure("session.use_ort_model_bytes_directly", "1")
         self._configure("session.use_ort_model_bytes_for_initializers", "1")
         content = self._map_file(model)
-        # addressof and not ctypes.cast: a cast pointer keeps the mapping alive for ever.
-        self._session = api.make(
-            "CreateSessionFromArray", self._env, addressof(content), len(content), self._options
-        )
-        self._give_back()
+        stop = self._start_giving_back()
+        try:
+            # addressof and not ctypes.cast: a cast pointer keeps the mapping alive for ever.
+            self._session = api.make(
+                "CreateSessionFromArray", self._env, addressof(content), len(content), self._options
+            )
+        finally:
+            stop()
+            self._give_back()
 
     def _configure(self, key: str, value: str) -> None:
         self._api.call("AddSessionConfigEntry", self._options, key.encode(), value.encode())
@@ -215,12 +239,45 @@ class Session:
         return self._bytes
 
     def _give_back(self) -> None:
-        """Let go of the file's pages: the kernels have their weights packed by now, and what is read again comes again.
-
-        A third of an int8 model's resident memory. Nobody writes to the mapping, so that nothing is lost.
-        """
+        """Let go of the file's pages; what is read again comes again. Nobody writes to the mapping: nothing is lost."""
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
+
+    def _start_giving_back(self) -> Callable[[], object]:
+        """Until what is returned is called, let go of pages that kernels have packed: the model is never in memory twice."""
+        loaded, ended = allocate_lock(), allocate_lock()  # threading would be imported for this alone
+
+        def release() -> None:
+            while not loaded.acquire(timeout=RELEASE_EVERY):
+                self._give_back()
+            ended.release()
+
+        def stop() -> None:
+            loaded.release()
+            ended.acquire()
+
+        loaded.acquire()
+        ended.acquire()
+        try:
+            start_new_thread(release, ())
+        except RuntimeError:  # the system gives no more threads
+            ended.release()
+        return stop
+
+    def _reads_little(self) -> bool:
+        """Whether a run reads hardly more of the file than the rows of its tokens, which then need not stay.
+
+        Each fault brings in the pages around its own, and with them, before long, a whole table. Weights that are used
+        as they lie in the file are read by every run, and stay.
+        """
+        before = resident_file_bytes()
+        if self._mapping is None or not before:
+            return False
+        try:
+            self.run([[0]], [[1]])
+        except OrtError:
+            return False  # and again when it matters
+        return resident_file_bytes() < before + len(self._mapping) // 4
 
     def _describe_inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the model's inputs, and the array type code of each."""
@@ -315,6 +372,8 @@ class Session:
         finally:
             for value in (*values, output.value):
                 api.release("Value", c_void_p(value))
+            if self._returns_pages:
+                self._give_back()
 
     def _tensor(self, column: array[int], shape: ctypes.Array[c_int64]) -> c_void_p:
         address, items = column.buffer_info()

@@ -6,6 +6,7 @@ import asyncio
 import json
 from _operator import _compare_digest  # hmac would bring in OpenSSL for the same function
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 
 from .about import info
@@ -53,7 +54,8 @@ class Service:
         if options.prefix:
             prefix_of(bundle, options.prefix)
         self.batcher = Batcher(
-            embedder.embed_tokens,
+            partial(embedder.embed_tokens, workers=1),
+            lanes=embedder.workers,
             window=options.window,
             wait=options.wait / 1e3,
             limit=options.queue,

@@ -15,6 +15,8 @@ namespace embed {
 struct Wishes {
     size_t batch_size = 0, max_length = 0, dimension = 0;
     int threads = 0;
+    // Texts come one by one: the threads share each of them, and not the batches.
+    bool alone = false;
     std::string prefix;
 };
 
@@ -34,14 +36,16 @@ public:
 private:
     Error open_length(const Bundle &bundle, size_t max_length);
     Error open_shortening(const Bundle &bundle, size_t dimension);
+    std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
+    std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
     Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const;
     void place(const float *vector, float *target) const;
 
     Tokenizer tokenizer_;
     Session session_;
     std::string prefix_;
-    size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, max_length_ = 0;
-    int threads_ = 0;
+    size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
+    int threads_ = 0, workers_ = 1;
     bool shortened_ = false, centered_ = false;
 };
 

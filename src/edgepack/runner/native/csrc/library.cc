@@ -19,7 +19,7 @@ int answer(const embed::Error &failure, char *error, size_t error_size) {
 
 embed::Wishes wishes_of(const embed_options *options) {
     if (!options) return {};
-    return {options->batch_size, options->max_length, options->dimension, options->threads, options->prefix ? options->prefix : ""};
+    return {options->batch_size, options->max_length, options->dimension, options->threads, false, options->prefix ? options->prefix : ""};
 }
 
 }  // namespace

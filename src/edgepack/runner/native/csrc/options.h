@@ -16,7 +16,7 @@ struct Options {
     bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, bench = false, version = false;
     bool json = false, tokens = false, help = false;
 
-    Wishes wishes() const { return {batch_size, max_length, dim, int(threads), prefix}; }
+    Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
     // What is done in the place of embedding, e.g. "self_test"; empty when nothing is.
     std::string instead() const;
 };

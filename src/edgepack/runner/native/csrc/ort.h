@@ -27,6 +27,7 @@ struct Ort {
     void (*ReleaseSessionOptions)(OrtSessionOptions *);
     OrtStatus *(*SetSessionLogSeverityLevel)(OrtSessionOptions *, int);
     OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int);
+    OrtStatus *(*DisableMemPattern)(OrtSessionOptions *);
     OrtStatus *(*AddSessionConfigEntry)(OrtSessionOptions *, const char *, const char *);
     OrtStatus *(*CreateSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **);
     void (*ReleaseSession)(OrtSession *);

@@ -17,6 +17,7 @@ Error open_ort(const std::string &, const Ort *&ort) {
         OrtApis::ReleaseSessionOptions,
         OrtApis::SetSessionLogSeverityLevel,
         OrtApis::SetIntraOpNumThreads,
+        OrtApis::DisableMemPattern,
         OrtApis::AddSessionConfigEntry,
         OrtApis::CreateSessionFromArray,
         OrtApis::ReleaseSession,

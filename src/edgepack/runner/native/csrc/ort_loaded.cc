@@ -30,6 +30,7 @@ Error open_ort(const std::string &library, const Ort *&ort) {
     TAKE(CreateSessionFromArray, 8);
     TAKE(Run, 9);
     TAKE(CreateSessionOptions, 10);
+    TAKE(DisableMemPattern, 17);
     TAKE(SetSessionLogSeverityLevel, 22);
     TAKE(SetIntraOpNumThreads, 24);
     TAKE(SessionGetInputCount, 30);

@@ -1,12 +1,27 @@
 #include "session.h"
 
+#include <atomic>
+#include <cstdio>
 #include <cstring>
+#include <unistd.h>
+
+#include "threads.h"
 
 namespace embed {
 
 namespace {
 constexpr int LOG_FATAL = 4, ARENA_ALLOCATOR = 1, DEFAULT_MEMORY = 0, FLOAT32 = 1, INT64 = 7;
 constexpr const char *DOES_NOT_LOAD = "the model does not load: ", *DOES_NOT_RUN = "the model does not run: ";
+constexpr unsigned RELEASE_EVERY = 500;  // microseconds, while the model is loaded
+
+// Bytes of files in this process's memory; 0 where the system does not say.
+size_t resident_file_bytes() {
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    if (file && fscanf(file, "%*u %*u %lu", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    return pages * size_t(sysconf(_SC_PAGESIZE));
+}
 }  // namespace
 
 Session::~Session() {
@@ -33,6 +48,8 @@ Error Session::open(const std::string &library, const std::string &model, int th
     if (!status) status = ort_->CreateSessionOptions(&options_);
     if (!status) status = ort_->SetSessionLogSeverityLevel(options_, LOG_FATAL);
     if (!status) status = ort_->SetIntraOpNumThreads(options_, threads);
+    // A pattern for each shape of a batch is memory that only grows, and no faster.
+    if (!status) status = ort_->DisableMemPattern(options_);
     auto set = [&](const char *key, const char *value) {
         if (!status) status = ort_->AddSessionConfigEntry(options_, key, value);
     };
@@ -43,11 +60,44 @@ Error Session::open(const std::string &library, const std::string &model, int th
         set("session.use_ort_model_bytes_directly", "1");
         set("session.use_ort_model_bytes_for_initializers", "1");
     }
-    if (!status) status = ort_->CreateSessionFromArray(env_, model_.data(), model_.size(), options_, &session_);
     if (status) return said(status, DOES_NOT_LOAD);
-    // Kernels that keep weights in a form of their own have read all of theirs; of a table, only some rows are needed.
-    model_.release_pages();
-    return name_inputs();
+    if (Error error = load()) return error;
+    if (Error error = name_inputs()) return error;
+    returns_pages_ = reads_little();
+    return {};
+}
+
+// Kernels keep weights in forms of their own; the pages of the file that they were made from go back to the system at once, so
+// that the model is never in memory twice.
+Error Session::load() {
+    std::atomic<bool> loaded{false};
+    OrtStatus *status;
+    const std::function<void()> release = [&] {
+        do {
+            usleep(RELEASE_EVERY);
+            model_.release_pages();
+        } while (!loaded);
+    };
+    {
+        Aside releasing(release);
+        status = ort_->CreateSessionFromArray(env_, model_.data(), model_.size(), options_, &session_);
+        loaded = true;
+    }
+    return said(status, DOES_NOT_LOAD);
+}
+
+// Whether a run reads hardly more of the file than the rows of its tokens, which then need not stay: each fault brings in the
+// pages around its own, and with them, before long, a whole table. Weights that are used as they lie in the file are read
+// by every run, and stay.
+bool Session::reads_little() const {
+    Batch batch{1, 1, {0}, {1}, {0}};
+    OrtValue *output = nullptr;
+    size_t before = resident_file_bytes();
+    Error error = compute(batch, output);
+    if (output) ort_->ReleaseValue(output);
+    // What goes wrong here goes wrong again when it matters.
+    if (error || !before) return false;
+    return resident_file_bytes() < before + model_.size() / 4;
 }
 
 Error Session::name_inputs() {
@@ -74,9 +124,18 @@ Error Session::name_inputs() {
 }
 
 Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+    OrtValue *output = nullptr;
+    Error error = compute(batch, output);
+    if (!error) error = read(output, batch, dimension, vectors);
+    if (output) ort_->ReleaseValue(output);
+    if (returns_pages_) model_.release_pages();
+    return error;
+}
+
+Error Session::compute(Batch &batch, OrtValue *&output) const {
     const int64_t shape[2] = {int64_t(batch.rows), int64_t(batch.length)};
     const char *names[3], *output_name = output_.c_str();
-    OrtValue *values[3] = {}, *output = nullptr;
+    OrtValue *values[3] = {};
     OrtStatus *status = nullptr;
     for (size_t index = 0; index < inputs_.size() && !status; index++) {
         const std::string &input = inputs_[index];
@@ -86,12 +145,9 @@ Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) 
                                                       INT64, &values[index]);
     }
     if (!status) status = ort_->Run(session_, nullptr, names, values, inputs_.size(), &output_name, 1, &output);
-    Error error = said(status, DOES_NOT_RUN);
-    if (!error) error = read(output, batch, dimension, vectors);
     for (OrtValue *value : values)
         if (value) ort_->ReleaseValue(value);
-    if (output) ort_->ReleaseValue(output);
-    return error;
+    return said(status, DOES_NOT_RUN);
 }
 
 Error Session::read(OrtValue *output, const Batch &batch, size_t dimension, std::vector<float> &vectors) const {

@@ -27,12 +27,16 @@ public:
     Error run(Batch &batch, size_t dimension, std::vector<float> &vectors) const;
 
 private:
+    Error load();
+    bool reads_little() const;
     Error name_inputs();
+    Error compute(Batch &batch, OrtValue *&output) const;
     Error read(OrtValue *output, const Batch &batch, size_t dimension, std::vector<float> &vectors) const;
     Error said(OrtStatus *status, const char *what) const;
 
     const Ort *ort_ = nullptr;
     Mapping model_;
+    bool returns_pages_ = false;
     OrtEnv *env_ = nullptr;
     OrtSessionOptions *options_ = nullptr;
     OrtSession *session_ = nullptr;
