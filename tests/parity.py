@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from edgepack.bundle.same_tokens import strange_texts_for
 from edgepack.runner.native.compile_tokenizer import compile_tokenizer
-from tests.strange_texts import strange_texts
 
 CHUNK = 20_000
 
@@ -66,11 +64,7 @@ class Pair:
 
     def texts(self, count: int, *, seed: int) -> Iterator[str]:
         """Strange texts, with words of this vocabulary and its special tokens in them."""
-        shown = (word.replace("##", "").replace("▁", " ") for word in sorted(self.reference.get_vocab()))
-        words = [word for word in shown if word]
-        words += (files("edgepack.bundle") / "data/texts.txt").read_text(encoding="utf-8").split()
-        added = json.loads(self.reference.to_str())["added_tokens"]
-        return strange_texts(count, seed=seed, words=words, specials=[token["content"] for token in added])
+        return iter(strange_texts_for(self.reference, count, seed=seed))
 
 
 def pair_of(document: str, tool: Path, table: Path, *, max_length: int = 128) -> Pair:

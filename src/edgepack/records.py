@@ -324,6 +324,8 @@ class Verification:
     """Why retrieval was asked for and not measured."""
     processor_cosine: float | None = None
     """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
+    same_tokens: int = 0
+    """Texts of which the bundle's own tokenizer makes the tokens that Hugging Face's makes; 0: it has none of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,9 +40,10 @@ def verify(
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
     ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts.
-    Raises ``VerificationError`` when the bundle's vectors are not what the manifest says (shape, finite, of length 1)
-    or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
+    Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
+    are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
     """
+    from edgepack.bundle.same_tokens import compare_tokens
     from edgepack.recipes.quality import measure_quality, shortfalls
 
     def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -55,6 +56,8 @@ def verify(
         if others is not None:
             cosine = compare_processors(vectors_of(verification_texts()), others)
             figures = replace(figures, processor_cosine=cosine)
+        same = compare_tokens(bundle, source, verification_texts(), context=context)
+        figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
@@ -89,6 +92,8 @@ def describe(found: Verification) -> str:
         said.append(f"alone and among 31 others {found.batch_cosine:.4f}")
     if found.processor_cosine is not None:
         said.append(f"other processor {found.processor_cosine:.4f}")
+    if found.same_tokens:
+        said.append(f"the same tokens for {found.same_tokens} texts")
     if (retrieval := found.retrieval) is not None:
         said.append(
             f"{retrieval.queries} words among {retrieval.glosses} glosses: recall@10 {retrieval.recall:.4f} "

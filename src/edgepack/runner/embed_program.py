@@ -39,15 +39,7 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
     """
     if not texts:
         return []
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    command: list[str | Path] = ["env", "-i", *_emulation(bundle, context), bundle.program]
-    command += ["--jsonl", "--out", "jsonl"]
-    try:
-        output = context.run(command, cwd=bundle.directory, input=lines)
-    except ToolError as error:
-        if f"exit code {NO_DEVICE}" in error.message:
-            raise CannotRunHere(said_by_program(error)) from error
-        raise failure_of(bundle, error) from error
+    output = _answers(bundle, texts, ["--out", "jsonl"], context)
     try:
         vectors = [
             [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()
@@ -62,6 +54,31 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
             f"the program of {bundle.name} gave {len(vectors)} vectors for {len(texts)} texts, or not of {dimension} dimensions"
         )
     return vectors
+
+
+def tokens_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[int]]:
+    """The ids that a native program's own tokenizer makes of each text. Raises what ``embed_with_program`` raises."""
+    try:
+        made = [json.loads(line) for line in _answers(bundle, texts, ["--tokens"], context).splitlines()]
+    except ValueError as error:
+        raise ProofError(
+            f"the program of {bundle.name} answered something that is not tokens: {error}"
+        ) from error
+    if len(made) != len(texts):
+        raise ProofError(f"the program of {bundle.name} gave tokens of {len(made)} texts for {len(texts)}")
+    return made
+
+
+def _answers(bundle: Bundle, texts: Sequence[str], options: Sequence[str], context: BuildContext) -> str:
+    """What the program says of the texts, given as JSON lines."""
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    command: list[str | Path] = ["env", "-i", *_emulation(bundle, context), bundle.program, "--jsonl"]
+    try:
+        return context.run([*command, *options], cwd=bundle.directory, input=lines)
+    except ToolError as error:
+        if f"exit code {NO_DEVICE}" in error.message:
+            raise CannotRunHere(said_by_program(error)) from error
+        raise failure_of(bundle, error) from error
 
 
 def _emulation(bundle: Bundle, context: BuildContext) -> list[str | Path]:

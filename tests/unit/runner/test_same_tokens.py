@@ -1,0 +1,64 @@
+"""A bundle's own tokenizer is compared with Hugging Face's when the bundle is verified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgepack.bundle.manifest import open_bundle
+from edgepack.bundle.same_tokens import compare_tokens, shown
+from edgepack.errors import VerificationError
+from edgepack.plugins.context import HostContext
+from edgepack.records import Bundle, ModelSource, Pooling
+from edgepack.runner.sample import DIMENSION, MAX_LENGTH, sample_tokenizer
+
+TEXTS = ("a cat sat on the mat", "", "the kitten")
+
+
+def source_of(folder: Path, document: str) -> ModelSource:
+    (folder / "tokenizer.json").write_text(document)
+    return ModelSource(
+        name="sample",
+        origin="test",
+        directory=folder,
+        weights=None,
+        onnx=None,
+        tokenizer=folder / "tokenizer.json",
+        config={},
+        pooling=Pooling(),
+        max_length=MAX_LENGTH,
+        dimension=DIMENSION,
+    )
+
+
+def test_the_same_tokens_pass(native_sample: Path, tmp_path: Path, context: HostContext) -> None:
+    source = source_of(tmp_path, sample_tokenizer())
+    assert compare_tokens(open_bundle(native_sample), source, TEXTS, context=context) > 1000
+
+
+def test_another_token_fails_and_shows_the_text(
+    native_sample: Path, tmp_path: Path, context: HostContext
+) -> None:
+    document = json.loads(sample_tokenizer())
+    vocabulary = document["model"]["vocab"]
+    vocabulary["sat"], vocabulary["on"] = vocabulary["on"], vocabulary["sat"]
+    source = source_of(tmp_path, json.dumps(document))
+    with pytest.raises(VerificationError, match="a cat sat on the mat") as caught:
+        compare_tokens(open_bundle(native_sample), source, TEXTS, context=context)
+    assert "at token 3" in caught.value.message
+
+
+def test_a_bundle_with_the_library_s_own_file_is_not_asked(
+    frozen_sample: Path, tmp_path: Path, context: HostContext
+) -> None:
+    source = source_of(tmp_path, sample_tokenizer())
+    manifest = json.loads((frozen_sample / "manifest.json").read_text())
+    bundle = Bundle(directory=frozen_sample, manifest=manifest)
+    assert compare_tokens(bundle, source, TEXTS, context=context) == 0
+
+
+def test_a_longer_list_is_shown_from_where_the_other_ends() -> None:
+    assert shown([1, 2, 3, 4], [1, 2]) == "[3, 4] at token 2"
+    assert shown([1, 2], [1, 2, 3, 4]) == "[] at token 2"
