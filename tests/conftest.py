@@ -20,6 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kinds", action="store_true", help="also build the runtimes that compile for most of an hour"
     )
+    parser.addoption(
+        "--gpu-wheels", action="store_true", help="also fetch and try NVIDIA's wheels, hundreds of megabytes"
+    )
     parser.addoption("--fuzz", default="10000", help="how many strange texts a tokenizer is tried on")
 
 
@@ -27,6 +30,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether the golden files are to be written anew; look at the difference before you commit it."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def gpu_wheels(request: pytest.FixtureRequest) -> None:
+    """For tests of wheels that are too large to be fetched unasked."""
+    if not request.config.getoption("--gpu-wheels"):
+        pytest.skip("only with --gpu-wheels")
 
 
 @pytest.fixture

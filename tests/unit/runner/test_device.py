@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 from tests.fake_cuda import compile_driver, compile_library
 
+from edgepack.runner.frozen.bundle import Bundle
 from edgepack.runner.frozen.device import runs_on
-from edgepack.runner.frozen.provider import why_not_run
+from edgepack.runner.frozen.embedder import Embedder
+from edgepack.runner.frozen.errors import DeviceError, UsageError
+from edgepack.runner.frozen.open import Engine
+from edgepack.runner.frozen.provider import Provider, why_not_run
 
 from .conftest import command_of, complaint, vectors_of
 
@@ -234,3 +238,62 @@ def test_what_onnx_runtime_says_of_a_gpu_in_a_sentence(said: str, message: str) 
 
 def test_what_nobody_foresaw_is_passed_on() -> None:
     assert why_not_run("a new kind of failure") is None
+
+
+CACHED: dict[str, Any] = {
+    **PROVIDER,
+    "options": {"trt_engine_cache_enable": "1", "trt_engine_cache_path": "{cache}/engines", "device_id": "0"},
+}
+
+
+def options_of(bundle: Path, said: dict[str, Any]) -> dict[str, str]:
+    """What a session is given of the provider's options."""
+    return Provider(Bundle(str(with_provider(bundle, said))), said)._settled()
+
+
+def test_a_cache_is_a_folder_of_the_users(
+    gpu_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBED_CACHE", str(tmp_path / "cache"))
+    assert options_of(gpu_bundle, CACHED)["trt_engine_cache_path"] == f"{tmp_path}/cache/engines"
+    assert (tmp_path / "cache/engines").is_dir()
+    monkeypatch.delenv("EMBED_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert options_of(gpu_bundle, CACHED)["trt_engine_cache_path"] == f"{tmp_path}/xdg/edgepack/engines"
+
+
+@pytest.mark.parametrize("home", ["/dev/null/nowhere", "~unknown-user"])
+def test_where_nothing_can_be_kept_the_gpu_is_used_all_the_same(
+    gpu_bundle: Path, home: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EMBED_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", home)
+    assert options_of(gpu_bundle, CACHED) == {"trt_engine_cache_enable": "0", "device_id": "0"}
+    said = capfd.readouterr().err.splitlines()
+    assert said[0].startswith("warning: ")
+    assert said[0].endswith("what the GPU needs is made anew at each start")
+    assert said[1] == "hint: name a folder that can be written in EMBED_CACHE"
+
+
+def test_a_cache_that_was_named_must_be_one(gpu_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBED_CACHE", "/dev/null/nowhere")
+    with pytest.raises(DeviceError, match="/dev/null/nowhere cannot be made"):
+        options_of(gpu_bundle, CACHED)
+
+
+def test_more_texts_at_once_than_the_engine_takes(
+    frozen_sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, for the engine is asked and not the provider."""
+
+    def limited(self: Engine, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        self.batch_size, self.largest_batch = 2, 4
+
+    original = Engine.__init__
+    monkeypatch.setattr(Engine, "__init__", limited)
+    bundle = Bundle(str(frozen_sample))
+    assert Embedder(bundle).batch_size == 2
+    assert Embedder(bundle, batch_size=4).batch_size == 4
+    with pytest.raises(UsageError, match="--batch-size 5: the bundle's engine takes 4 texts at most"):
+        Embedder(bundle, batch_size=5)

@@ -42,6 +42,8 @@ EP_DEVICE_NAME = 312
 LEVELS = {"none": 0, "basic": 1, "extended": 2, "all": 99}
 """https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html"""
 CACHE = "{cache}"
+CACHE_VARIABLE = "EMBED_CACHE"
+CACHE_HINT = f"name a folder that can be written in {CACHE_VARIABLE}"
 BUILT_IN = {"cuda": "CUDA", "tensorrt": "TensorRT"}
 
 SAID: tuple[tuple[str, str, str], ...] = (
@@ -136,10 +138,27 @@ class Provider:
             append_built_in(api, options, BUILT_IN[self.append_as], self._settled())
 
     def _settled(self) -> dict[str, str]:
-        """The options with a real folder for ``{cache}``."""
+        """The options with a real folder for ``{cache}``; where none can be made, without what is kept there."""
         if not any(CACHE in value for value in self.options.values()):
             return self.options
-        folder = cache_folder()
+        try:
+            return self._with_cache(cache_folder())
+        except DeviceError as error:
+            if os.environ.get(CACHE_VARIABLE):
+                raise
+            from .cli import say
+
+            say(
+                f"warning: {error.message}; what the GPU needs is made anew at each start\nhint: {error.hint}\n"
+            )
+            self.cache = []
+            return {
+                key: "0" if key.endswith("_cache_enable") else value
+                for key, value in self.options.items()
+                if CACHE not in value
+            }
+
+    def _with_cache(self, folder: str) -> dict[str, str]:
         for value in self.options.values():
             if CACHE in value and (place := value.replace(CACHE, folder)) not in self.cache:
                 self.cache.append(make_folder(place))
@@ -215,16 +234,22 @@ def why_not_run(said: str) -> tuple[str, str] | None:
 
 def cache_folder() -> str:
     """A folder of the user's that may be written to, made when there is none. Raises ``DeviceError``."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return make_folder(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = os.environ.get("EMBED_CACHE") or os.path.join(home, "edgepack")
-    return make_folder(folder)
+    if not os.path.isabs(home):
+        raise DeviceError("this user has no home folder for the provider's cache", CACHE_HINT)
+    return make_folder(os.path.join(home, "edgepack"))
 
 
 def make_folder(folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(13, "Permission denied")
     except OSError as error:
         raise DeviceError(
-            f"the provider's cache {folder} cannot be made: {error.strerror}", "name a folder in EMBED_CACHE"
+            f"the provider's cache {folder} cannot be made: {error.strerror}", CACHE_HINT
         ) from error
     return folder
