@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnxruntime
-import zstandard
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -95,7 +94,6 @@ class Contestant:
     kind: str
     model: Path
     bytes: int | None = None
-    wire: int | None = None
     quality: dict[str, Any] | None = None
     times: dict[str, list[float]] = field(default_factory=dict)
 
@@ -154,16 +152,20 @@ def _judge(
 ) -> None:
     """Sizes and quality; PyTorch's are those of the weights alone."""
     weights = source.directory / "model.safetensors" if each.kind == "torch" else each.model
-    content = weights.read_bytes()
-    each.bytes = len(content)
+    each.bytes = weights.stat().st_size
     if each.kind == "torch":
         return
-    each.wire = len(zstandard.compress(content, 19))
 
-    def embed(texts: Sequence[str]) -> Any:
-        return embed_with_onnxruntime(each.model, source, texts)
+    def embed(texts: Sequence[str], batch_size: int = 1) -> Any:
+        return embed_with_onnxruntime(each.model, source, texts, batch_size=batch_size)
 
-    quality = measure_quality(embed, source, verification_texts(), context=context)
+    quality = measure_quality(
+        embed,
+        source,
+        verification_texts(),
+        together=lambda texts: embed(texts, len(texts)),
+        context=context,
+    )
     retrieval = measure_retrieval(
         embed, source, glosses=arguments.glosses, words=arguments.words, context=context
     )
@@ -182,7 +184,7 @@ def _race(contestants: list[Contestant], library: Path, rounds: int) -> None:
 
 def _keep(contestants: list[Contestant], kept: dict[str, Any], arguments: argparse.Namespace) -> None:
     if arguments.keep:
-        names = ("bytes", "wire", "quality", "times")
+        names = ("bytes", "quality", "times")
         found = {each.name: {name: getattr(each, name) for name in names} for each in contestants}
         arguments.keep.write_text(json.dumps({**kept, **found}, indent=1))
 
@@ -208,7 +210,7 @@ def _measure(contestant: Contestant, library: Path, batch: int) -> float:
 
 def _table(contestants: list[Contestant]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    columns = ("MB", "zstd", "mean cosine", "p1", "min", "nearest", "alone/among 31", "recall@10", "MRR")
+    columns = ("MB", "mean cosine", "p1", "min", "nearest", "alone/among 31", "recall@10", "MRR")
     table.add_column("")
     for column in columns:
         table.add_column(column, justify="right")
@@ -219,7 +221,6 @@ def _table(contestants: list[Contestant]) -> Table:
         table.add_row(
             each.name,
             _megabytes(each.bytes),
-            _megabytes(each.wire),
             *_quality(each),
             *_times(each, contestants),
         )

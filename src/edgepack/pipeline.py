@@ -59,7 +59,14 @@ def build(
                 target=target, model=prepared, runtime=runtime, runner=runner, folder=folder, context=context
             )
         with story.step("verify"):
-            verification = verify(bundle, source, builder.embed, options=target.model, context=context)
+            verification = verify(
+                bundle,
+                source,
+                builder.embed,
+                options=target.model,
+                proofs=runtime.proofs,
+                context=context,
+            )
         with story.step("pack"):
             outcome = _pack_and_report(
                 bundle, verification, runtime.proofs, destination, target, prices, context

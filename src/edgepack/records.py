@@ -59,6 +59,8 @@ class ModelOptions:
     """The build fails when the texts keep a smaller share than this of their ten nearest neighbours."""
     min_batch_cosine: float = 0.0
     """The build fails when a text alone and among 31 others gets vectors of a lower cosine than this."""
+    min_processor_cosine: float = 0.0
+    """The build fails when another kind of processor gives a text a vector of a lower cosine to this one's than this."""
     max_retrieval_loss: float = 1.0
     """With ``gate = "full"``, the build fails when recall@10 is lower than fp32's by more than this (0.01: one in a hundred)."""
 

@@ -26,7 +26,7 @@ GATES = ("off", "quick", "full")
 FORMATS = ("onnx", "ort", "ort-runtime-opt")
 LIMITS = (
     *("min_cosine", "min_agreement", "min_p1_cosine", "min_worst_cosine"),
-    *("min_top10", "min_batch_cosine", "max_retrieval_loss"),
+    *("min_top10", "min_batch_cosine", "min_processor_cosine", "max_retrieval_loss"),
 )
 """The limits of the gate, as a target and a manifest name them."""
 KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -138,6 +138,7 @@ def _model_options(name: str, section: Mapping[str, Any]) -> ModelOptions:
         min_worst_cosine=_share(name, section, "min_worst_cosine"),
         min_top10=_share(name, section, "min_top10"),
         min_batch_cosine=_share(name, section, "min_batch_cosine"),
+        min_processor_cosine=_share(name, section, "min_processor_cosine"),
         max_retrieval_loss=_share(name, section, "max_retrieval_loss", 1.0),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, UsageError, VerificationError
-from edgepack.records import Bundle, ModelOptions, ModelSource, Verification
+from edgepack.records import Bundle, LevelProof, ModelOptions, ModelSource, Verification
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +35,13 @@ def verify(
     *,
     options: ModelOptions,
     others: Path | None = None,
+    proofs: Sequence[LevelProof] = (),
     context: BuildContext,
 ) -> Verification:
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
-    ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts.
+    ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
     """
@@ -56,6 +58,8 @@ def verify(
         if others is not None:
             cosine = compare_processors(vectors_of(verification_texts()), others)
             figures = replace(figures, processor_cosine=cosine)
+        elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
+            figures = replace(figures, processor_cosine=min(proved))
         same = compare_tokens(bundle, source, verification_texts(), context=context)
         figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
@@ -91,7 +95,7 @@ def describe(found: Verification) -> str:
     if found.batch_cosine is not None:
         said.append(f"alone and among 31 others {found.batch_cosine:.4f}")
     if found.processor_cosine is not None:
-        said.append(f"other processor {found.processor_cosine:.4f}")
+        said.append(f"other processors {found.processor_cosine:.4f}")
     if found.same_tokens:
         said.append(f"the same tokens for {found.same_tokens} texts")
     if (retrieval := found.retrieval) is not None:

@@ -83,6 +83,9 @@ def quantize(
                 lambda texts: embed_with_onnxruntime(made.file, made.source, texts),
                 source,
                 verification_texts(),
+                together=lambda texts: embed_with_onnxruntime(
+                    made.file, made.source, texts, batch_size=len(texts)
+                ),
                 context=context,
             )
     if as_json:

@@ -34,11 +34,17 @@ TEXT_PROMPTS = ("passage", "document", "search_document")
 
 
 def measure_quality(
-    embed: Embed, source: ModelSource, texts: Sequence[str], *, full: bool = False, context: BuildContext
+    embed: Embed,
+    source: ModelSource,
+    texts: Sequence[str],
+    *,
+    together: Embed | None = None,
+    full: bool = False,
+    context: BuildContext,
 ) -> Verification:
     """Every figure of the gate for ``embed``, against the full-precision model; not yet judged.
 
-    ``full`` adds the retrieval task; where WordNet cannot be had, ``retrieval_missing`` says so.
+    ``together`` is how texts are embedded in one batch, where ``embed`` takes them one by one. ``full`` adds the retrieval task; where WordNet cannot be had, ``retrieval_missing`` says so.
     """
     vectors = embed(texts)
     nearness = compare(vectors, cached_reference(source, texts, context=context))
@@ -50,7 +56,7 @@ def measure_quality(
         min_cosine=nearness.min_cosine,
         neighbour_agreement=nearness.neighbour_agreement,
         top10_agreement=nearness.top10_agreement,
-        batch_cosine=batch_independence(embed, texts),
+        batch_cosine=batch_independence(embed, together or embed, texts),
     )
     if not full:
         return figures
@@ -60,14 +66,14 @@ def measure_quality(
         return replace(figures, retrieval_missing=missing.reason)
 
 
-def batch_independence(embed: Embed, texts: Sequence[str]) -> float:
+def batch_independence(embed: Embed, together: Embed, texts: Sequence[str]) -> float:
     """The lowest cosine between texts' vectors alone and among 31 others of other lengths."""
     step = max(len(texts) // COMPANY, 1)
     company = list(texts[::step])[:COMPANY]
-    together = embed(company)
+    among = together(company)
     chosen = [at for at in ALONE if at < len(company)]
     alone = np.concatenate([embed([company[at]]) for at in chosen])
-    return lowest_cosine(alone, together[chosen])
+    return lowest_cosine(alone, among[chosen])
 
 
 def measure_retrieval(
@@ -119,14 +125,17 @@ def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
 
     What a limit asks for and nothing has measured counts as below it.
     """
-    limits = (
+    limits: list[tuple[str, float | None, float]] = [
         ("mean cosine", found.mean_cosine, options.min_cosine),
         ("first percentile of the cosine", found.p1_cosine, options.min_p1_cosine),
         ("lowest cosine", found.min_cosine, options.min_worst_cosine),
         ("nearest-neighbour agreement", found.neighbour_agreement, options.min_agreement),
         ("top-ten agreement", found.top10_agreement, options.min_top10),
         ("cosine alone and among 31 others", found.batch_cosine, options.min_batch_cosine),
-    )
+    ]
+    # A bundle that is verified again has no proofs of other processors.
+    if (cosine := found.processor_cosine) is not None:
+        limits.append(("cosine to other processors' vectors", cosine, options.min_processor_cosine))
     short = [_below(what, value, limit) for what, value, limit in limits if limit > 0]
     return [*filter(None, short), *_retrieval_shortfall(found, options)]
 

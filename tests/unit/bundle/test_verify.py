@@ -16,7 +16,7 @@ from edgepack.errors import CannotRunHere, UsageError, VerificationError
 from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.wordnet import NoWordNet, Task
-from edgepack.records import Bundle, ModelOptions, ModelSource, Pooling
+from edgepack.records import Bundle, LevelProof, ModelOptions, ModelSource, Pooling
 
 GATE = ModelOptions(min_cosine=0.985, min_agreement=0.9)
 Rows = list[list[float]]
@@ -224,6 +224,23 @@ def test_a_gate_that_is_off_fails_nothing_and_passes_nothing(
         )
 
 
+def test_what_was_proved_on_other_processors_counts(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    embed = giving(reference.tolist())
+    proofs = [
+        LevelProof(level="avx2", proved=True, by="this processor", min_cosine=0.995),
+        LevelProof(level="avx512", proved=True, by="this processor", min_cosine=1.0),
+        LevelProof(level="amx", proved=False, reason="nothing here has it"),
+    ]
+    found = verify(bundle, source, embed, options=GATE, proofs=proofs, context=context)
+    assert found.processor_cosine == 0.995
+    strict = replace(GATE, min_processor_cosine=0.999)
+    with pytest.raises(VerificationError, match=r"other processors' vectors 0\.9950 is below 0\.999"):
+        verify(bundle, source, embed, options=strict, proofs=proofs, context=context)
+    verify(bundle, source, embed, options=strict, context=context)  # later, with nothing to compare
+
+
 def test_vectors_of_another_processor_are_compared(
     bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext, tmp_path: Path
 ) -> None:
@@ -234,7 +251,7 @@ def test_vectors_of_another_processor_are_compared(
     np.save(tmp_path / "other.npy", reference[::-1])
     found = verify(bundle, source, embed, options=GATE, others=tmp_path / "other.npy", context=context)
     assert found.processor_cosine is not None and found.processor_cosine < 0.9
-    assert "other processor 0." in describe(found) or "other processor -0." in describe(found)
+    assert "other processors 0." in describe(found) or "other processors -0." in describe(found)
     np.save(tmp_path / "short.npy", reference[:3])
     with pytest.raises(UsageError, match="holds no vectors of the verification texts"):
         verify(bundle, source, embed, options=GATE, others=tmp_path / "short.npy", context=context)

@@ -106,7 +106,7 @@ def test_company_is_made_of_the_texts_given() -> None:
         rows = [[1.0, float(text), len(texts) / 100] for text in texts]
         return np.asarray(rows, np.float32)
 
-    found = batch_independence(embed, [str(number) for number in range(200)])
+    found = batch_independence(embed, embed, [str(number) for number in range(200)])
     assert calls == [32, 1, 1, 1]
     assert 0.9 < found < 0.96, "the first text's own vector is small beside what its company does to it"
 

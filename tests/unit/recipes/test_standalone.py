@@ -88,6 +88,19 @@ def test_the_commands_figures_are_numbers(source: ModelSource, tmp_path: Path) -
     assert made["precision"] == "int8" and made["batch_dependent"] is False
     assert made["operators"] > 10
     assert 0.9 < made["quality"]["mean_cosine"] < 1 and made["quality"]["texts"] == 200
+    assert made["quality"]["batch_cosine"] > 0.9999
+    done = edgepack(
+        "quantize",
+        str(source.directory),
+        *("-r", "int8-dynamic"),
+        "-o",
+        str(output),
+        "--json",
+        env=environment,
+    )
+    dependent = json.loads(done.stdout)
+    assert dependent["batch_dependent"] is True
+    assert dependent["quality"]["batch_cosine"] < 0.9999, "measured in a batch, not text by text"
     done = edgepack(
         "convert", str(source.directory), "-o", str(tmp_path / "m.ort"), "--json", env=environment
     )
