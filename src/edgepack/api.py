@@ -256,12 +256,12 @@ def link_native_runner(
 
 
 def embed_with_program(
-    bundle: Bundle, texts: Sequence[str], *, context: BuildContext
+    bundle: Bundle, texts: Sequence[str], *, options: Sequence[str] = (), context: BuildContext
 ) -> Sequence[Sequence[float]]:
-    """Vectors of the texts as the bundle's own program makes them, run with an empty environment."""
+    """Vectors of the texts as the bundle's own program makes them, run with an empty environment and ``options``."""
     from edgepack.runner.embed_program import embed_with_program
 
-    return embed_with_program(bundle, texts, context=context)
+    return embed_with_program(bundle, texts, options=options, context=context)
 
 
 def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[SystemLibrary, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -121,6 +122,8 @@ class FloorError(EdgepackError):
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """Raised by ``TargetBuilder.embed`` when this host cannot execute the bundle; the reason goes into the report."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, instead: Sequence[Sequence[float]] | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.instead = instead
+        """Vectors that the bundle made in another way than it will on its devices; they are measured, and verify nothing."""

@@ -69,6 +69,8 @@ def pip_download(
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     # pip tries five times with growing pauses; without a network that is a long silence.
     env = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # Since pip 25.1 an interrupted download is taken up again where it broke off; an older one starts anew.
+    env["PIP_RESUME_RETRIES"] = os.environ.get("PIP_RESUME_RETRIES", "5")
     name = requirement.partition("==")[0]
     try:
         with context.progress(f"pip download {name}"):

@@ -48,8 +48,16 @@ def verify(
     from edgepack.bundle.same_tokens import compare_tokens
     from edgepack.recipes.quality import measure_quality, shortfalls
 
+    elsewhere: list[str] = []
+
     def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
-        return _checked(embed(bundle, texts), texts, source)
+        try:
+            return _checked(embed(bundle, texts), texts, source)
+        except CannotRunHere as cannot:
+            if cannot.instead is None:
+                raise
+            elsewhere.append(cannot.reason)
+            return _checked(cannot.instead, texts, source)
 
     try:
         figures = measure_quality(
@@ -74,6 +82,9 @@ def verify(
             hint="take a gentler recipe (--recipe), allow it with the --set model.KEY=… of the limit that it misses "
             "(min_cosine, min_agreement, …), or --gate off",
         )
+    if elsewhere:
+        context.note(f"NOT VERIFIED: {elsewhere[0]} ({describe(figures)})")
+        return replace(figures, status="not verified", reason=elsewhere[0])
     context.note(describe(figures))
     return figures
 

@@ -30,7 +30,9 @@ DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
 
 
-def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
+def embed_with_program(
+    bundle: Bundle, texts: Sequence[str], *, options: Sequence[str] = (), context: BuildContext
+) -> list[list[float]]:
     """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's program makes them.
 
     Another processor's program runs under an emulator, as on the best processor that it emulates. Raises
@@ -39,7 +41,7 @@ def embed_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildCo
     """
     if not texts:
         return []
-    output = _answers(bundle, texts, ["--out", "jsonl"], context)
+    output = _answers(bundle, texts, ["--out", "jsonl", *options], context)
     try:
         vectors = [
             [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()

@@ -112,6 +112,22 @@ def test_a_host_that_cannot_run_the_bundle_has_verified_nothing(
     assert found.texts == 0
 
 
+def test_vectors_made_in_another_way_are_measured_and_verify_nothing(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    def on_the_processor(rows: Rows) -> Embed:
+        def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
+            raise CannotRunHere("not on a GPU", instead=giving(rows)(bundle, texts))
+
+        return embed
+
+    found = verify(bundle, source, on_the_processor(reference.tolist()), options=GATE, context=context)
+    assert (found.status, found.reason) == ("not verified", "not on a GPU")
+    assert found.mean_cosine == pytest.approx(1.0)
+    with pytest.raises(VerificationError):
+        verify(bundle, source, on_the_processor(reference[::-1].tolist()), options=GATE, context=context)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_numbers_that_are_none_fail(
     bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext, bad: float

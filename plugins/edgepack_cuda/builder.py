@@ -1,0 +1,159 @@
+"""The builder of CUDA bundles, one method a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from edgepack.api import (
+    BuildContext,
+    Bundle,
+    CannotRunHere,
+    ExecutionProvider,
+    ModelSource,
+    OptionTable,
+    PreparedModel,
+    RunnerArtifact,
+    RunnerLayout,
+    RuntimeArtifact,
+    Target,
+    TargetBuilder,
+    TargetError,
+    embed_with_program,
+    freeze_runner,
+    prepare_model,
+    read_options,
+)
+from edgepack_cuda.native import resolve
+from edgepack_cuda.pins import CUDA, ONNXRUNTIME_GPU
+from edgepack_cuda.prune import Way
+from edgepack_cuda.runtime import DRIVER, Choice, libraries_for
+
+NAME = "CUDAExecutionProvider"
+OPTIONS: OptionTable = {
+    "cuda_arch": ["86"],
+    "layout": ("thin", "full", "lite"),
+    "units": ("model", "listed", "all"),
+    "way": get_args(Way),
+    "prune_vendor": False,
+    "batch_size": 32,
+    "runner_layout": ("onedir", "onefile"),
+}
+ATTENTION = "18"
+"""``sdpa_kernel``: 2 (cutlass's memory-efficient attention) and 16 (plain), so that it is known which kernels run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaBuilder:
+    """Makes bundles that need an NVIDIA GPU and its driver, and in the thin layout CUDA's libraries, of their device."""
+
+    target: Target
+    context: BuildContext
+    architectures: tuple[str, ...]
+    layout: str
+    units: str
+    way: Way
+    batch_size: int
+    runner_layout: RunnerLayout
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        return prepare_model(
+            source, options=self.target.model, platform=self.target.platform, context=self.context
+        )
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
+        choice = Choice(
+            architectures=self.architectures,
+            operators=self._operators(model),
+            way=self.way,
+            layout=self.layout,
+        )
+        libraries = libraries_for(choice, context=self.context)
+        for note in (*libraries.notes, *libraries.changes[:1]):
+            self.context.note(note)
+        return RuntimeArtifact(
+            library=libraries.onnxruntime,
+            version=ONNXRUNTIME_GPU.version,
+            kind="stock",
+            # Every operator kernel is there: what was pruned is device code, which is matched by the lists.
+            provides=model.needs,
+            toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}",
+            licenses=libraries.licenses,
+            companions=libraries.companions,
+            provider=ExecutionProvider(
+                name=NAME,
+                append="cuda",
+                options={"device_id": "0", "sdpa_kernel": ATTENTION, "use_tf32": "0"},
+                # Operators that only a further optimization would bring in may have had their kernels pruned.
+                optimization="none" if libraries.listed else "all",
+                capabilities=libraries.capabilities,
+                cuda=CUDA,
+                libraries=libraries.device,
+                system=DRIVER,
+                batch_size=self.batch_size,
+            ),
+            changes=libraries.changes,
+        )
+
+    def _operators(self, model: PreparedModel) -> tuple[str, ...] | None:
+        """The operators whose translation units stay; ``None`` for all units."""
+        if self.units == "all":
+            return None
+        if self.units == "listed":
+            from edgepack_cuda.lists import lists_for
+
+            lists = lists_for(ONNXRUNTIME_GPU.version)
+            return None if lists is None else tuple(sorted(lists.operators))
+        import onnx
+
+        graph = onnx.load(str(model.file), load_external_data=False).graph
+        return tuple(sorted({node.op_type for node in graph.node}))
+
+    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+        return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
+
+    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        try:
+            return embed_with_program(bundle, texts, context=self.context)
+        except CannotRunHere as cannot:
+            instead = embed_with_program(bundle, texts, options=["--allow-cpu"], context=self.context)
+            raise CannotRunHere(
+                f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
+            ) from cannot
+
+
+def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
+    """Check the target's options and platform."""
+    if (target.platform.os, target.platform.arch) != ("linux", "x86_64"):
+        raise TargetError(
+            f"target {target.name}: builder cuda makes bundles for linux on x86_64, "
+            f"not {target.platform.os} {target.platform.arch}",
+            hint="there is no wheel of ONNX Runtime's CUDA provider for other machines",
+        )
+    if target.model.format != "onnx":
+        raise TargetError(
+            f"target {target.name}: the CUDA runtime is of another version than the converter to {target.model.format}",
+            hint="--set model.format=onnx",
+        )
+    options = read_options(target, OPTIONS)
+    if options["layout"] == "lite" and not options["prune_vendor"]:
+        raise TargetError(
+            f"target {target.name}: layout lite prunes NVIDIA's own libraries, whose licence does not let changed "
+            "copies be passed on",
+            hint="--set prune_vendor=true for devices of your own, or --set layout=full",
+        )
+    if not options["cuda_arch"]:
+        raise TargetError(
+            f"target {target.name}: cuda_arch is empty", hint='e.g. cuda_arch = ["86"], or ["native"]'
+        )
+    return CudaBuilder(
+        target=target,
+        context=context,
+        architectures=resolve([str(each).replace(".", "") for each in options["cuda_arch"]]),
+        layout=options["layout"],
+        units=options["units"],
+        way=options["way"],
+        batch_size=options["batch_size"],
+        runner_layout=options["runner_layout"],
+    )

@@ -1,0 +1,195 @@
+"""The libraries of a CUDA bundle: what is named and not used goes, what is pruned still loads, beside nothing but stubs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fake_cuda import compile_driver, compile_library
+from tests.plugins.cuda.libraries import library
+
+from edgepack.api import BundleError, Target, TargetError
+from edgepack.console import Story
+from edgepack.elf import needed_libraries, read_needs
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.host import load_plugins
+from edgepack.store import Store
+from edgepack_cuda import runtime
+from edgepack_cuda.builder import create_builder
+from edgepack_cuda.closure import wants_of
+from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, libraries_for
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+CHOICE = Choice(architectures=("86",), operators=("Add", "MatMul"))
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CUDA's libraries as far as the made-up provider asks for them; no cuRAND."""
+    folder = tmp_path_factory.mktemp("stubs")
+    for name, function in (
+        ("libcublas.so.13", "cublasCreate_v2"),
+        ("libcublasLt.so.13", "cublasLtCreate"),
+        ("libcudart.so.13", "cudaMalloc"),
+    ):
+        (folder / "map").write_text(f"{name} {{ global: *; }};")
+        compile_library(
+            folder / name, f"int {function}(void) {{ return 1; }}", f"-Wl,--version-script={folder / 'map'}"
+        )
+    compile_driver(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory, stubs: Path) -> Path:
+    """What is unpacked of the wheel, with a small provider that names what the real one names."""
+    folder = tmp_path_factory.mktemp("wheel")
+    capi = folder / "onnxruntime" / "capi"
+    others = tmp_path_factory.mktemp("curand")
+    compile_library(others / "libcurand.so.10", "int curandCreate(void) { return 1; }")
+    (folder / "use.c").write_text(
+        "int cublasCreate_v2(void), cublasLtCreate(void), cudaMalloc(void);\n"
+        'const char *lazy(void) { return "libcudnn.so.9"; }\n'
+        "int use(void) { return cublasCreate_v2() + cublasLtCreate() + cudaMalloc(); }\n"
+    )
+    named = [*stubs.glob("libcublas*.so*"), *stubs.glob("libcudart*"), stubs / "libcuda.so.1"]
+    options = ["-Wl,--no-as-needed", str(folder / "use.c"), *map(str, named), str(others / "libcurand.so.10")]
+    shutil.move(library(folder / "made", name=PROVIDER, options=[*options, "-Wl,-z,now"]), folder / PROVIDER)
+    capi.mkdir(parents=True)
+    shutil.move(folder / PROVIDER, capi / PROVIDER)
+    for name in ("libonnxruntime.so.9.9.9", SHARED):
+        compile_library(capi / name, "int nothing;")
+    for name in ("LICENSE", "ThirdPartyNotices.txt"):
+        (folder / "onnxruntime" / name).write_text(f"{name}\n")
+    return folder
+
+
+@pytest.fixture
+def context(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostContext]:
+    monkeypatch.setattr(runtime, "wheel_files", lambda *_, **__: wheel)
+    store = Store(root=tmp_path / "store")
+    with host_context(story=Story(quiet=True), offline=True, store=store) as made:
+        yield made
+
+
+def test_what_is_wanted_is_read_from_the_file(wheel: Path) -> None:
+    wants = wants_of(wheel / "onnxruntime" / "capi" / PROVIDER)
+    assert set(wants.cuda) == {"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13"}
+    assert wants.unused == ("libcurand.so.10",)
+    assert wants.lazy == ("libcudnn.so.9",)
+    assert wants.driver == ("libcuda.so.1",)
+
+
+def test_the_closure_of_a_thin_bundle(context: HostContext) -> None:
+    made = libraries_for(CHOICE, context=context)
+    provider = next(path for path in made.companions if path.name == PROVIDER)
+    assert "libcurand.so.10" not in needed_libraries(provider)
+    assert read_needs(provider).search_path == "$ORIGIN"
+    assert made.device == ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13"), (
+        "in an order that loads"
+    )
+    assert {path.name for path in made.companions} == {PROVIDER, SHARED, "libstdc++.so.6", "libgcc_s.so.1"}
+    assert {path.stem for path in made.licenses} == {"onnxruntime", "libstdc++", "libgcc_s"}
+    assert any("no longer names libcurand.so.10" in change for change in made.changes)
+
+
+def test_it_loads_with_all_symbols_bound_beside_stubs_only(
+    context: HostContext, wheel: Path, stubs: Path
+) -> None:
+    made = libraries_for(CHOICE, context=context)
+    provider = next(path for path in made.companions if path.name == PROVIDER)
+    assert loads(provider, stubs) == ""
+    whole = wheel / "onnxruntime" / "capi" / PROVIDER
+    assert "libcurand.so.10: cannot open" in loads(whole, stubs), (
+        "the whole one needs what nothing of it uses"
+    )
+
+
+def loads(path: Path, stubs: Path) -> str:
+    """What the loader complains of."""
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1], mode=2)"
+    environment = {"LD_LIBRARY_PATH": str(stubs), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    return done.stderr
+
+
+def test_another_build_is_pruned_by_architecture_and_says_so(context: HostContext) -> None:
+    made = libraries_for(CHOICE, context=context)
+    assert made.notes
+    assert "is not the build that the lists for 1.31.1 are of" in made.notes[0]
+    assert not made.listed
+    assert "of 3 of 4 translation units" in made.changes[0]
+    assert made.capabilities == ("8.6",)
+
+
+def test_lists_of_the_very_build_choose_units(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgepack_cuda import select
+    from edgepack_cuda.lists import Lists
+
+    lists = Lists(
+        version="1.31.1",
+        units=4,
+        always=("CopyVectorHalf",),
+        operators={"Add": ("_BinaryElementWise",), "MatMul": ()},
+    )
+    monkeypatch.setattr(select, "lists_for", lambda version: lists)
+    made = libraries_for(CHOICE, context=context)
+    assert made.listed
+    assert not made.notes
+    assert "of 2 of 4 translation units" in made.changes[0]
+    unknown = libraries_for(replace(CHOICE, operators=("Add", "Conv")), context=context)
+    assert "do not know Conv" in unknown.notes[0]
+    assert not unknown.listed
+
+
+def test_an_architecture_that_the_wheel_has_no_code_for(context: HostContext) -> None:
+    with pytest.raises(TargetError, match=r"no code that runs on compute capability 12\.0"):
+        libraries_for(replace(CHOICE, architectures=("120",)), context=context)
+    assert not list(context.store.root.glob("cuda-runtime/*/lib")), "nothing half-made stays"
+
+
+def test_a_wheel_without_the_provider(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "wheel_files", lambda *_, **__: tmp_path)
+    with pytest.raises(BundleError, match="the wheel holds no libonnxruntime"):
+        libraries_for(CHOICE, context=context)
+
+
+def target(*overrides: str) -> Target:
+    return load_plugins().target("linux-x64-cuda", overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "message", "hint"),
+    [
+        ("layout=lite", "prunes NVIDIA's own libraries", "prune_vendor=true"),
+        ("model.format=ort", "of another version than the converter", "model.format=onnx"),
+        ("cuda_arch=[]", "cuda_arch is empty", "native"),
+        ("platform.arch=aarch64", "not linux aarch64", "no wheel"),
+        ("layout=thinn", "option layout is 'thinn' (did you mean thin?)", "thin, full, lite"),
+        ("cuda_archs=[]", "unknown option cuda_archs (did you mean cuda_arch?)", "cuda_arch"),
+    ],
+)
+def test_options_that_make_no_sense(context: HostContext, override: str, message: str, hint: str) -> None:
+    with pytest.raises(TargetError) as info:
+        create_builder(target(override), context)
+    assert message in info.value.message
+    assert hint in (info.value.hint or "")
+
+
+def test_compute_capabilities_with_and_without_their_dot(context: HostContext) -> None:
+    made = create_builder(target('cuda_arch=["8.6", "90"]'), context)
+    assert made.architectures == ("86", "90")  # type: ignore[attr-defined]
