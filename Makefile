@@ -18,6 +18,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
+	$(BIN)/edgepack fetch --target web-wasm
 	$(BIN)/pytest -r s
 
 lint: $(VENV)/.installed-dev

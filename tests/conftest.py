@@ -79,10 +79,16 @@ def native_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return made_bundle("linux-x86-min", tmp_path_factory.mktemp("native-dist"))
 
 
-def made_bundle(target: str, output: Path) -> Bundle:
+@pytest.fixture(scope="session")
+def web_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A folder for browsers, with npm's own runtime."""
+    return made_bundle("web-wasm", tmp_path_factory.mktemp("web-dist"), "--set", "runtime=stock")
+
+
+def made_bundle(target: str, output: Path, *options: str) -> Bundle:
     from edgepack.bundle.manifest import open_bundle
 
-    done = edgepack("bundle", "--target", target, "--output", str(output), "--offline", "--json")
+    done = edgepack("bundle", "--target", target, "--output", str(output), "--offline", "--json", *options)
     assert done.returncode == 0, done.stderr
     made = open_bundle(Path(json.loads(done.stdout)["directory"]))
     return Bundle(

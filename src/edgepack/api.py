@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgepack.context import BuildContext, Progress
 from edgepack.elf import SYSTEM_LIBRARIES, needed_libraries, soname
@@ -26,12 +27,14 @@ from edgepack.errors import (
     UnsupportedModelError,
 )
 from edgepack.foundry.isa import check_isa
+from edgepack.npm import NODE_HINT, find_node, has_node, npm_package
 from edgepack.options import OptionTable, read_options
 from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
 from edgepack.records import (
     Bundle,
     ExecutionProvider,
+    Layout,
     LevelProof,
     Levels,
     ModelOptions,
@@ -48,11 +51,14 @@ from edgepack.records import (
     Target,
 )
 from edgepack.runner.system_libraries import SystemLibrary
+from edgepack.runner.tables import TokenizerTables
+from edgepack.targets import parse_size
 from edgepack.tools import find, is_installed
 from edgepack.wheels import Wheel, wheel_files
 
 __all__ = [
     "API_VERSION",
+    "NODE_HINT",
     "SYSTEM_LIBRARIES",
     "BuildContext",
     "BuilderSpec",
@@ -62,6 +68,7 @@ __all__ = [
     "EdgepackError",
     "ExecutionProvider",
     "FloorError",
+    "Layout",
     "LevelProof",
     "Levels",
     "MismatchError",
@@ -85,18 +92,23 @@ __all__ = [
     "Target",
     "TargetBuilder",
     "TargetError",
+    "TokenizerTables",
     "ToolError",
     "UnsupportedModelError",
     "Wheel",
     "check_isa",
     "embed_with_program",
     "find",
+    "find_node",
     "freeze_runner",
+    "has_node",
     "hookimpl",
     "is_installed",
     "link_native_runner",
     "needed_libraries",
+    "npm_package",
     "onnxruntime_web",
+    "parse_size",
     "prepare_model",
     "prove",
     "prove_web",
@@ -107,6 +119,9 @@ __all__ = [
     "stock_web_runtime",
     "stub_web_runtime",
     "system_libraries",
+    "tokenizer_cases",
+    "tokenizer_tables",
+    "usage_of",
     "wheel_files",
 ]
 
@@ -269,3 +284,27 @@ def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[Sy
     from edgepack.runner.system_libraries import system_libraries
 
     return system_libraries(names, context=context)
+
+
+def tokenizer_tables(source: ModelSource) -> TokenizerTables:
+    """A model's tokenizer for a runner that is not Python: tokenizer.json, WordPiece as a table, special tokens."""
+    from edgepack.runner.tables import tokenizer_tables
+
+    return tokenizer_tables(source)
+
+
+def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int], list[int]]]:
+    """Texts with the ids and types that the real tokenizer gives them, cut at the model's length.
+
+    The verification texts and ``count`` strange ones, of all scripts: what another tokenizer is compared on.
+    """
+    from edgepack.runner.tables import tokenizer_cases
+
+    return tokenizer_cases(source, count)
+
+
+def usage_of(source: ModelSource) -> tuple[dict[str, str], dict[str, Any] | None]:
+    """What goes before queries and passages, and to which dimensions vectors may be cut, as the manifest says them."""
+    from edgepack.bundle.usage import prefixes, shortening
+
+    return prefixes(source), shortening(source)

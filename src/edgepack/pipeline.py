@@ -80,13 +80,12 @@ def report_file_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".report.json")
 
 
-def _require_budget(target: Target, bundle: Bundle) -> None:
-    if target.download_budget is None or bundle.archive is None:
-        return
-    size = bundle.archive.stat().st_size
-    if size > target.download_budget:
+def _require_budget(target: Target, report: Report) -> None:
+    size = report.download_bytes
+    if target.download_budget is not None and size is not None and size > target.download_budget:
+        what = "a first visit downloads" if report.visits else "the archive has"
         raise BudgetError(
-            f"the archive has {size / 1e6:.1f} MB, target {target.name} allows {target.download_budget / 1e6:.1f} MB",
+            f"{what} {size / 1e6:.1f} MB, target {target.name} allows {target.download_budget / 1e6:.1f} MB",
             hint='a smaller recipe, or --set budget.download="50 MB"',
         )
 
@@ -108,7 +107,7 @@ def _pack_and_report(
     with written_beside(archive_of(destination)) as archive:
         packed = pack(bundle, archive, context=context)
         report = replace(measure(packed, verification, prices=prices, context=context), proofs=proofs)
-        _require_budget(target, packed)
+        _require_budget(target, report)
     report_file = report_file_of(destination)
     with written_beside(report_file) as temporary:
         temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")

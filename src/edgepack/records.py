@@ -252,6 +252,23 @@ class RuntimeArtifact:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where in a runner's folder the other parts lie, for a runner that cuts and renames them itself."""
+
+    model: tuple[str, ...]
+    """The model's pieces, in order."""
+    tokenizer: str
+    runtime: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Path → part of the bundle, for files that are not the runner's own; ``encoded``: a compressed copy of another file,
+    named as that one with ``.br`` or ``.gz`` after it."""
+    cold: tuple[str, ...] = ()
+    """What a device downloads at its first visit, where it downloads files and not the bundle."""
+    warm: tuple[str, ...] = ()
+    """What it asks for again at each later one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunnerArtifact:
     """A program that turns text into vectors, as a folder to be laid into the bundle."""
 
@@ -267,6 +284,8 @@ class RunnerArtifact:
     """The tokenizer as the program wants it, in the place of tokenizer.json."""
     holds_runtime: bool = False
     """Whether the runtime is linked into the program: the bundle then has no library."""
+    layout: Layout | None = None
+    """For a runner whose folder holds model, tokenizer and runtime already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +362,18 @@ class PartSize:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Visit:
+    """What one visit to a bundle that is served as files takes; all figures in bytes."""
+
+    name: str
+    """``cold``: nothing is in the visitor's cache; ``warm``: everything is."""
+    files: int
+    raw: int
+    gzip: int
+    brotli: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class DownloadCost:
     """What it costs to send the archive to a number of devices, by one price list."""
 
@@ -368,7 +399,14 @@ class Report:
     digest: str = ""
     """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
     proofs: tuple[LevelProof, ...] = ()
+    visits: tuple[Visit, ...] = ()
+    """For a bundle that is served as files: what a visit takes, a cold one first."""
 
     @property
     def raw_bytes(self) -> int:
         return sum(part.raw for part in self.parts)
+
+    @property
+    def download_bytes(self) -> int | None:
+        """What one device downloads: the archive, or a cold visit under brotli."""
+        return self.visits[0].brotli if self.visits else self.archive_bytes

@@ -22,6 +22,7 @@ COMMANDS = [
     "report",
     "runtime",
     "search",
+    "serve-web",
     "targets",
     "verify",
 ]

@@ -15,7 +15,7 @@ FLOORS = (
     ("store", "fetch", "network", "tools", "context", "console", "elf", "npm", "wheels"),
     ("models", "foundry", "runner", "targets"),
     ("recipes", "bundle", "report", "options", "plugins"),
-    ("pipeline", "api", "libraries", "listing", "verification"),
+    ("pipeline", "api", "libraries", "listing", "verification", "serve_web"),
     ("cli", "__main__"),
 )
 HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}

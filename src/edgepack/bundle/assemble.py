@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 from pathlib import Path
+from typing import cast
 
 from edgepack.bundle import golden
 from edgepack.bundle.floor import require_platform
@@ -46,7 +47,8 @@ def assemble(
     with disk_errors(folder):
         _lay_runner(runner, folder)
         _lay_model(model, runner, folder)
-        for library in () if runner.holds_runtime else (runtime.library, *runtime.companions):
+        held = runner.holds_runtime or runner.layout is not None
+        for library in () if held else (runtime.library, *runtime.companions):
             _copy(library, folder / "lib" / library.name)
         write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
         _settle_modes(folder)
@@ -71,15 +73,16 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
     from edgepack.models.reference import embed_with_onnxruntime
     from edgepack.models.tokenizer import minimal_json
 
-    _copy(model.file, folder / model_path(model))
-    if model.cpu_file:
-        _copy(model.cpu_file, folder / cpu_model_path(model.cpu_file))
-    for companion in model.companions:
-        _copy(companion, folder / "model" / companion.name)
-    if runner.tokenizer is None:
-        (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
-    else:
-        _copy(runner.tokenizer, folder / tokenizer_path(runner))
+    if runner.layout is None:
+        _copy(model.file, folder / model_path(model, runner))
+        if model.cpu_file:
+            _copy(model.cpu_file, folder / cpu_model_path(model.cpu_file))
+        for companion in model.companions:
+            _copy(companion, folder / "model" / companion.name)
+        if runner.tokenizer is None:
+            (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
+        else:
+            _copy(runner.tokenizer, folder / tokenizer_path(runner))
     vectors = embed_with_onnxruntime(model.cpu_file or model.file, model.source, golden.TEXTS)
     (folder / GOLDEN).write_bytes(golden.golden_json(vectors.tolist()))
 
@@ -120,8 +123,10 @@ def _settle_modes(folder: Path) -> None:
 
 
 def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> Part:
+    if runner.layout is not None and path in runner.layout.parts:
+        return cast(Part, runner.layout.parts[path])
     named: dict[str, Part] = {
-        model_path(model): "model",
+        model_path(model, runner): "model",
         tokenizer_path(runner): "tokenizer",
         GOLDEN: "golden",
     }

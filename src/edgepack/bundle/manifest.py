@@ -35,8 +35,10 @@ TOKENIZER = "model/tokenizer.json"
 LINK = "link"
 """The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
 
-Part = Literal["model", "tokenizer", "runtime", "runner", "licenses", "golden"]
-PARTS: tuple[Part, ...] = ("model", "tokenizer", "runtime", "runner", "licenses", "golden")
+Part = Literal["model", "tokenizer", "runtime", "runner", "licenses", "golden", "encoded"]
+PARTS: tuple[Part, ...] = ("model", "tokenizer", "runtime", "runner", "licenses", "golden", "encoded")
+ENCODED: Part = "encoded"
+"""Compressed copies for servers that do not compress: another file's name with ``.br`` or ``.gz`` after it."""
 
 _SECTIONS = {
     "name": str,
@@ -57,9 +59,16 @@ def bundle_name(source: ModelSource, target: Target) -> str:
     return f"{source.name.rpartition('/')[2]}-{target.name}"
 
 
-def model_path(model: PreparedModel) -> str:
-    """Where the model lies in a bundle."""
-    return f"model/model{model.file.suffix}"
+def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
+    """Where the model, or the first piece of it, lies in a bundle."""
+    return runner.layout.model[0] if runner.layout else f"model/model{model.file.suffix}"
+
+
+def runtime_path(runtime: RuntimeArtifact, runner: RunnerArtifact) -> str:
+    """Where the runtime lies in a bundle; where it is linked into the program, that is the file that holds it."""
+    if runner.layout is not None:
+        return runner.layout.runtime
+    return runner.program if runner.holds_runtime else f"lib/{runtime.library.name}"
 
 
 def cpu_model_path(file: Path) -> str:
@@ -69,6 +78,8 @@ def cpu_model_path(file: Path) -> str:
 
 def tokenizer_path(runner: RunnerArtifact) -> str:
     """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
+    if runner.layout is not None:
+        return runner.layout.tokenizer
     return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
 
 
@@ -88,8 +99,7 @@ def build_manifest(
         "target": _target_section(target),
         "model": _model_section(model, runner),
         "runtime": {
-            # Where the runtime is linked into the program, that is the file that holds it.
-            "library": runner.program if runner.holds_runtime else f"lib/{runtime.library.name}",
+            "library": runtime_path(runtime, runner),
             "version": runtime.version,
             "kind": runtime.kind,
             "toolchain": runtime.toolchain,
@@ -105,8 +115,16 @@ def build_manifest(
         },
         "golden": GOLDEN,
         "gate": _gate_section(target.model),
+        **_visits_section(runner),
         "files": sorted((dict(file) for file in files), key=lambda file: str(file["path"])),
     }
+
+
+def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
+    """What a device asks a server for, where it downloads files and not the bundle."""
+    if runner.layout is None or not runner.layout.cold:
+        return {}
+    return {"visits": {"cold": list(runner.layout.cold), "warm": list(runner.layout.warm)}}
 
 
 def _gate_section(options: ModelOptions) -> dict[str, Any]:
@@ -140,8 +158,9 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         "recipe": model.recipe,
         "precision": model.precision,
         "format": model.format,
-        "file": model_path(model),
+        "file": model_path(model, runner),
         **({"cpu_file": cpu_model_path(model.cpu_file)} if model.cpu_file else {}),
+        **({"pieces": list(runner.layout.model)} if runner.layout else {}),
         "tokenizer": tokenizer_path(runner),
         "inputs": list(model.inputs),
         "output": model.output,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, listings, models, runtimes, searching, toolchains
+from edgepack.cli import archives, bundles, listings, models, runtimes, searching, serving, toolchains
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 INTERRUPTED = 130
@@ -57,6 +57,7 @@ for command in (
     models.quantize,
     runtimes.runtime,
     searching.search,
+    serving.serve_web,
 ):
     cli.add_command(command)
 for command in (

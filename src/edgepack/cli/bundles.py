@@ -16,7 +16,7 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich
-from edgepack.records import GateLevel
+from edgepack.records import Bundle, GateLevel
 from edgepack.targets import GATES
 
 
@@ -81,9 +81,13 @@ def bundle(
         print_json({**text.as_json(outcome.report), **places})
     else:
         print_rich(text.render(outcome.report))
-        click.echo(
-            f"\n{outcome.bundle.directory}/{outcome.bundle.manifest['runner']['program']} is ready to run"
-        )
+        click.echo(f"\n{_next_step(outcome.bundle)}")
+
+
+def _next_step(bundle: Bundle) -> str:
+    if bundle.manifest.get("visits"):
+        return f"edgepack serve-web {bundle.directory} shows it in a browser"
+    return f"{bundle.directory}/{bundle.manifest['runner']['program']} is ready to run"
 
 
 @click.command()
@@ -207,15 +211,18 @@ def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_js
 
     host = load_plugins()
     target = host.target(target_name, overrides)
-    host.builder_spec(target)
+    spec = host.builder_spec(target)
     story = Story()
     with host_context(story=story) as context:
         with story.step("model"):
             source = ingest(model, context=context)
         with story.step("runtime"):
-            fetch_sources(context=context)
-            if target.platform.arch != platform.machine():
-                find_emulator(target.platform.arch, context=context)
+            if spec.fetch is not None:
+                spec.fetch(target, context)
+            else:
+                fetch_sources(context=context)
+                if target.platform.arch != platform.machine():
+                    find_emulator(target.platform.arch, context=context)
         if target.model.gate == "full":
             from edgepack.recipes.wordnet import fetch_wordnet
 

@@ -54,5 +54,7 @@ class BuilderSpec:
     """Checks ``target.options`` and returns the object that acts; heavy imports happen in here."""
     missing: Callable[[Target], Iterable[str]] = nothing_missing
     """Names of tools that a build would miss on this host; called by ``edgepack targets``, so it must be quick."""
+    fetch: Callable[[Target, BuildContext], None] | None = None
+    """Fetches what a build needs beside the model, for ``edgepack fetch``; without it, ONNX Runtime's sources are fetched."""
     api: int = API_VERSION
     """The plugin interface that the plugin was written for."""

@@ -13,6 +13,7 @@ from edgepack.report.text import (
     share,
     total_of,
     verification_line,
+    visit_rows,
 )
 
 
@@ -28,6 +29,7 @@ def render_html(report: Report) -> str:
         archive=escape(archive_line(report)),
         bars=_bars(report),
         sizes=_sizes(report),
+        visits=_visits(report),
         costs=_costs(report),
         notes="".join(f"<p>{escape(note)}</p>" for note in report.notes),
     )
@@ -52,6 +54,13 @@ def _sizes(report: Report) -> str:
 def _size_row(part: PartSize) -> tuple[str, ...]:
     encodings = (part.raw, part.gzip, part.brotli, part.zstd)
     return (part.name, str(part.files), *(megabytes(size) for size in encodings))
+
+
+def _visits(report: Report) -> str:
+    if not report.visits:
+        return ""
+    rows = _table(("visit", "files", "plain", "gzip", "brotli"), visit_rows(report))
+    return f'<h2>What a visit downloads, in MB</h2><div class="wide">{rows}</div>\n'
 
 
 def _costs(report: Report) -> str:
@@ -92,7 +101,7 @@ _PAGE = """<!doctype html>
 <p><strong>{archive}</strong></p>
 <div class="bars">{bars}</div>
 <div class="wide">{sizes}</div>
-<h2>Cost of one download a device</h2>
+{visits}<h2>Cost of one download a device</h2>
 <div class="wide">{costs}</div>
 <footer>{notes}</footer>
 </main>

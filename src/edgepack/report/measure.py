@@ -6,9 +6,9 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgepack.bundle.manifest import LINK, MANIFEST, PARTS, content_of, digest
+from edgepack.bundle.manifest import ENCODED, LINK, MANIFEST, PARTS, content_of, digest
 from edgepack.context import BuildContext
-from edgepack.records import Bundle, PartSize, Report, Verification
+from edgepack.records import Bundle, PartSize, Report, Verification, Visit
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.wire import (
     BROTLI_LARGE,
@@ -36,9 +36,13 @@ def measure(
     They are kept in the store by content, so that measuring again is quick. The archive, all in one, is smaller.
     """
     table = load_prices(prices)
-    parts = _parts(bundle, context)
+    sizes = _sizes(bundle, context)
+    parts = _parts(bundle, sizes)
+    visits = _visits(bundle, sizes)
     archive_bytes = bundle.archive.stat().st_size if bundle.archive else None
     sent = archive_bytes if archive_bytes is not None else sum(part.zstd for part in parts)
+    if visits:
+        sent = visits[0].brotli
     return Report(
         bundle=bundle.name,
         target=str(bundle.manifest["target"]["name"]),
@@ -48,22 +52,46 @@ def measure(
         verification=verification,
         notes=_notes(bundle, verification, has_archive=archive_bytes is not None),
         digest=digest(bundle),
+        visits=visits,
     )
 
 
-def _parts(bundle: Bundle, context: BuildContext | None) -> tuple[PartSize, ...]:
-    manifest = bundle.directory / MANIFEST
-    parts: dict[str, list[str]] = {part: [] for part in (*PARTS, "manifest")}
-    contents = {content_of(manifest)[1]: manifest}
-    parts["manifest"] = list(contents)
-    for file in bundle.manifest["files"]:
-        if file["mode"] != LINK:
-            parts[file["part"]].append(file["sha256"])
-            contents[file["sha256"]] = bundle.directory / file["path"]
-    sizes = _wire_sizes(contents, context)
-    return tuple(
-        _part_size(name, [sizes[sha256] for sha256 in files]) for name, files in parts.items() if files
-    )
+def _sizes(bundle: Bundle, context: BuildContext | None) -> dict[str, WireSize]:
+    """Path → wire sizes of every file that is one; compressed copies count as what they are copies of."""
+    contents = {
+        file["path"]: file["sha256"]
+        for file in bundle.manifest["files"]
+        if file["mode"] != LINK and file["part"] != ENCODED
+    }
+    contents[MANIFEST] = content_of(bundle.directory / MANIFEST)[1]
+    by_content = _wire_sizes({sha: bundle.directory / path for path, sha in contents.items()}, context)
+    return {path: by_content[sha256] for path, sha256 in contents.items()}
+
+
+def _parts(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[PartSize, ...]:
+    part_of = {file["path"]: file["part"] for file in bundle.manifest["files"]} | {MANIFEST: "manifest"}
+    found = {
+        name: [size for path, size in sizes.items() if part_of[path] == name] for name in (*PARTS, "manifest")
+    }
+    return tuple(_part_size(name, files) for name, files in found.items() if files)
+
+
+def _visits(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[Visit, ...]:
+    """What visits take, by the compressed copies that the bundle brings, or as compressed here."""
+    sent = {file["path"]: file["size"] for file in bundle.manifest["files"]}
+    visits = []
+    for name, paths in sorted(bundle.manifest.get("visits", {}).items()):
+        whole = total([sizes[path] for path in paths])
+        visits.append(
+            Visit(
+                name=name,
+                files=len(paths),
+                raw=whole.raw,
+                gzip=sum(sent.get(f"{path}.gz", sizes[path].gzip) for path in paths),
+                brotli=sum(sent.get(f"{path}.br", sizes[path].brotli) for path in paths),
+            )
+        )
+    return tuple(visits)
 
 
 def _wire_sizes(contents: Mapping[str, Path], context: BuildContext | None) -> dict[str, WireSize]:
@@ -83,10 +111,15 @@ def _part_size(name: str, sizes: list[WireSize]) -> PartSize:
 
 def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> tuple[str, ...]:
     sent = "the archive" if has_archive else "all files under zstd"
+    if bundle.manifest.get("visits"):
+        sent = "a first visit's files under brotli"
     brotli = f"brotli {BROTLI_LEVEL} ({BROTLI_LEVEL_LARGE} for files above {BROTLI_LARGE / 1e6:g} MB)"
     arch = bundle.manifest["target"].get("platform", {}).get("arch", platform.machine())
-    emulated = verification.texts > 0 and arch != platform.machine()
+    native = bundle.manifest["target"].get("platform", {}).get("os", "linux") == "linux"
+    emulated = verification.texts > 0 and native and arch != platform.machine()
+    copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
     return (
+        *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
         f"gzip -{GZIP_LEVEL}, {brotli} and zstd -{ZSTD_LEVEL} of each file by itself",
         f"costs: one download of {sent} a device, within one month; list prices of the traffic alone, to be checked",

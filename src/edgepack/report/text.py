@@ -20,7 +20,9 @@ def render(report: Report) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    lines: list[Text | Table] = [_size_table(report), Text(archive_line(report)), _cost_table(report)]
+    lines: list[Text | Table] = [_size_table(report), Text(archive_line(report))]
+    lines += [_visit_table(report)] if report.visits else []
+    lines.append(_cost_table(report))
     lines.append(Text(verification_line(report.verification), style=_STYLES[report.verification.status]))
     if report.proofs:
         lines.append(Text(proof_line(report.proofs)))
@@ -43,6 +45,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "verification": asdict(report.verification),
         "proofs": [asdict(proof) for proof in report.proofs],
         "notes": list(report.notes),
+        **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
     }
 
 
@@ -129,12 +132,32 @@ def _size_row(part: PartSize) -> tuple[str, ...]:
     return (part.name, str(part.files), *(megabytes(size) for size in encodings))
 
 
+def visit_rows(report: Report) -> list[tuple[str, ...]]:
+    """A row a visit: its name, files and megabytes by encoding."""
+    return [
+        (visit.name, str(visit.files), *(megabytes(size) for size in (visit.raw, visit.gzip, visit.brotli)))
+        for visit in report.visits
+    ]
+
+
+def _visit_table(report: Report) -> Table:
+    table = titled_table("what a visit downloads, in MB", "visit")
+    for column in ("files", "plain", "gzip", "brotli"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in visit_rows(report):
+        table.add_row(*row)
+    return table
+
+
 def _cost_table(report: Report) -> Table:
-    table = titled_table("cost of one download a device", "list price")
+    what = "cost of first visits" if report.visits else "cost of one download a device"
+    table = titled_table(what, "list price")
     table.add_column("of")
     counts = sorted({cost.devices for cost in report.costs})
     for count in counts:
-        table.add_column(f"{count:,} devices", justify="right", no_wrap=True)
+        table.add_column(
+            f"{count:,} {'visits' if report.visits else 'devices'}", justify="right", no_wrap=True
+        )
     for (provider, dated, currency), amounts in costs_by_provider(report.costs).items():
         table.add_row(provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
     return table

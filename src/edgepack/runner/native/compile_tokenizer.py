@@ -69,7 +69,7 @@ def _wordpiece(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, b
     if unknown is None:
         raise unsupported("vocabulary without", model["unk_token"])
     prefix = model["continuing_subword_prefix"].encode()
-    pieces = _pieces(document.get("pre_tokenizer"), tokenizer)
+    pieces = piece_tables(document.get("pre_tokenizer"), tokenizer)
     settings = u32([unknown, model["max_input_chars_per_word"], pad_id_of(tokenizer)])
     return {
         "model": b"wordpiec" + settings,
@@ -130,7 +130,8 @@ def _normalizer_of(steps: list[Mapping[str, Any]], tokenizer: Tokenizer) -> Norm
     return made
 
 
-def _pieces(pre_tokenizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
+def piece_tables(pre_tokenizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """What the pre-tokenizer does to each code point: section ``pieces``. Raises ``UnsupportedModelError``."""
     if pre_tokenizer is None:
         raise unsupported("way without a", "pre_tokenizer")
     for step in steps_of(pre_tokenizer, "pretokenizers"):

@@ -1,0 +1,144 @@
+"""The builder of web bundles, one method a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.api import (
+    BuildContext,
+    Bundle,
+    CannotRunHere,
+    MissingToolError,
+    ModelSource,
+    OptionTable,
+    PreparedModel,
+    RunnerArtifact,
+    RuntimeArtifact,
+    Target,
+    TargetBuilder,
+    TargetError,
+    find_node,
+    has_node,
+    parse_size,
+    prepare_model,
+    prove_web,
+    read_options,
+    reduce_web_runtime,
+    stock_web_runtime,
+    stub_web_runtime,
+    tokenizer_tables,
+)
+from edgepack_web.node import embed_in_node, require_same_tokens
+from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
+from edgepack_web.page import Folder, write_page
+
+OPTIONS: OptionTable = {
+    "runtime": ("reduced", "stub", "stock"),
+    "fallback": ("none", "stock"),
+    "sources": None,
+    "asset_cap": "25 MiB",
+}
+SESSION_CONFIG = {
+    "session.use_ort_model_bytes_directly": "1",
+    "session.use_ort_model_bytes_for_initializers": "1",
+}
+"""What session.mjs sets: functions that only this way enters must be seen when a runtime is pruned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebBuilder:
+    """Makes folders that any static host can serve."""
+
+    target: Target
+    context: BuildContext
+    runtime: str
+    fallback: str
+    asset_cap: int
+    sources: Path | None = None
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        return prepare_model(
+            source, options=self.target.model, platform=self.target.platform, context=self.context
+        )
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
+        if self.runtime == "reduced":
+            runtime = reduce_web_runtime(model.needs, sources=self.sources, context=self.context)
+        else:
+            runtime = stock_web_runtime(model.needs, context=self.context)
+        if self.runtime == "stub":
+            runtime = stub_web_runtime(model, runtime, config=SESSION_CONFIG, context=self.context)
+        self.context.note(f"{self.runtime}, {runtime.library.stat().st_size / 1e6:.2f} MB")
+        return prove_web(model, runtime, context=self.context) if has_node() else runtime
+
+    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+        tables = tokenizer_tables(model.source)
+        library = tokenizers_library(self.context) if tables.wordpiece is None else None
+        root = self.context.work_dir / "web"
+        root.mkdir()
+        folder = Folder(root=root, cap=self.asset_cap)
+        layout = write_page(
+            folder,
+            model=model,
+            runtimes=[(self.runtime, runtime), *self._fallbacks(model)],
+            tables=tables,
+            library=library,
+            context=self.context,
+        )
+        self._compare_tokens(root, model.source)
+        return RunnerArtifact(
+            directory=root,
+            program="embed.mjs",
+            kind="web",
+            versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
+            layout=layout,
+        )
+
+    def _fallbacks(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
+        """The whole runtime, for a page whose own turns out to lack something; nothing of it is fetched before that."""
+        if self.fallback == "none" or self.runtime == "stock":
+            return []
+        return [("stock", stock_web_runtime(model.needs, context=self.context))]
+
+    def _compare_tokens(self, root: Path, source: ModelSource) -> None:
+        if not has_node():
+            self.context.note("tokenizer not compared: no Node")
+            return
+        compared = require_same_tokens(root, source, context=self.context)
+        self.context.note(f"tokenizer the same on {compared} texts")
+
+    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        try:
+            find_node()
+        except MissingToolError as error:
+            raise CannotRunHere(f"{error.message}; {error.hint}") from error
+        return embed_in_node(bundle.directory, texts, context=self.context)
+
+
+def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
+    """Check the target's options and platform."""
+    if (target.platform.os, target.platform.arch) != ("web", "wasm32"):
+        raise TargetError(
+            f"target {target.name}: builder web makes bundles for web on wasm32, "
+            f"not {target.platform.os} {target.platform.arch}"
+        )
+    options = read_options(target, OPTIONS)
+    if target.model.format != "ort":
+        raise TargetError(
+            f"target {target.name}: a web bundle holds a model in ORT format, not {target.model.format}",
+            hint="--set model.format=ort",
+        )
+    try:
+        cap = parse_size(options["asset_cap"])
+    except ValueError as error:
+        raise TargetError(f"target {target.name}: asset_cap: {error}") from error
+    return WebBuilder(
+        target=target,
+        context=context,
+        runtime=options["runtime"],
+        fallback=options["fallback"],
+        sources=Path(options["sources"]) if options["sources"] else None,
+        asset_cap=cap,
+    )

@@ -1,0 +1,44 @@
+"""Headers for the common static hosts: what may be kept for ever, and what lets a page have threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+FOR_EVER = "public, max-age=31536000, immutable"
+ASK_AGAIN = "no-cache"
+ISOLATION = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+SHARED = {"Cross-Origin-Resource-Policy": "cross-origin", "Access-Control-Allow-Origin": "*"}
+
+
+def write_host_files(root: Path, stable: Sequence[str]) -> None:
+    """``_headers`` (Cloudflare Pages, Netlify) and ``nginx.conf``, a snippet for a server of one's own."""
+    (root / "_headers").write_text(headers_file(), encoding="utf-8", newline="\n")
+    (root / "nginx.conf").write_text(nginx_snippet(), encoding="utf-8", newline="\n")
+
+
+def headers_file() -> str:
+    """The form that Cloudflare Pages and Netlify read; both compress by themselves."""
+    shared = "".join(f"  {name}: {value}\n" for name, value in (SHARED | ISOLATION).items())
+    return f"/*\n{shared}  Cache-Control: {ASK_AGAIN}\n/assets/*\n  ! Cache-Control\n  Cache-Control: {FOR_EVER}\n"
+
+
+def nginx_snippet() -> str:
+    """For ``location`` in a server block; ``brotli_static`` needs the module ngx_brotli, without it gzip is sent."""
+    shared = "\n".join(
+        f'    add_header {name} "{value}" always;' for name, value in (SHARED | ISOLATION).items()
+    )
+    return f"""# include this in a server block; root is the folder that holds this one
+types {{ text/javascript mjs js; application/wasm wasm; application/octet-stream bin table; application/json json;
+        text/html html; text/css css; text/plain mts txt; }}
+gzip_static on;
+# brotli_static on;   # with the module ngx_brotli: a sixth less than gzip
+location / {{
+    add_header Cache-Control "{ASK_AGAIN}" always;
+{shared}
+}}
+location /assets/ {{
+    add_header Cache-Control "{FOR_EVER}" always;
+{shared}
+}}
+"""

@@ -1,0 +1,248 @@
+// Texts to token ids, id for id as Hugging Face's tokenizers makes them. BERT's WordPiece is done here with tables that were
+// read off the real tokenizer when the bundle was made (src/edgepack/runner/wordpiece_table.py writes them); everything
+// else goes through @huggingface/tokenizers. Either was compared with the real one before the bundle was written.
+
+const KEEP = 0, DROP = 1, DROP_BARRIER = 2, ISOLATE = 3, SPACE = 4, HANGUL = 5, FIRST_FORM = 8;
+const LETTER = 0, ALONE = 2;
+const LEFT = 1, RIGHT = 2, NORMALIZED = 4;
+const LIMIT = 0x110000;
+// White space as Unicode has it, which is not what JavaScript's \s is.
+const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
+const WHITE_END = new RegExp(`${WHITE}+$`);
+const WHITE_START = new RegExp(`^${WHITE}+`);
+
+/** Sections of a table file by name (src/edgepack/runner/native/container.py). */
+function sectionsOf(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const ascii = (at, count) => String.fromCharCode(...bytes.subarray(at, at + count));
+  if (bytes.length < 32 || ascii(0, 8) !== "EDGETOK1") throw new Error("the tokenizer's table is not one");
+  const sections = {};
+  for (let index = 0; index < view.getUint32(24, true); index++) {
+    const entry = 32 + 24 * index;
+    const at = view.getUint32(entry + 8, true);
+    // Copied, so that every section begins where its numbers may.
+    sections[ascii(entry, 8).replace(/\0+$/, "")] = bytes.slice(at, at + view.getUint32(entry + 16, true));
+  }
+  return sections;
+}
+
+const u32 = (bytes, at = 0) => new Uint32Array(bytes.buffer, at, (bytes.length - at) >> 2);
+
+/** A table by code point, in two stages of 128. */
+function byCodePoint(bytes, Numbers) {
+  const stages = LIMIT >> 7;
+  const stage = new Uint16Array(bytes.buffer, 8, stages);
+  const blocks = new Numbers(bytes.buffer, 8 + 2 * stages);
+  return (point) => blocks[(stage[point >> 7] << 7) | (point & 127)];
+}
+
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** The added tokens as one pattern, of two that begin alike the longer first. */
+function finder(tokens) {
+  if (!tokens.length) return undefined;
+  const contents = tokens.map((token) => token[0]).sort((a, b) => b.length - a.length);
+  return { pattern: new RegExp(contents.map(escaped).join("|"), "g"), by: new Map(tokens.map((token) => [token[0], token])) };
+}
+
+/** The text between added tokens to `plain`, their ids to `add`, in their order; ends when `full()`. */
+function split(text, found, add, plain, full) {
+  let start = 0;
+  if (found) {
+    found.pattern.lastIndex = 0;
+    for (let match; !full() && (match = found.pattern.exec(text)); ) {
+      const [, id, flags] = found.by.get(match[0]);
+      let from = match.index;
+      let to = from + match[0].length;
+      // The search goes on behind the match itself, as the library's does.
+      if (flags & LEFT) from = Math.max(from - (WHITE_END.exec(text.slice(start, from))?.[0].length ?? 0), start);
+      if (flags & RIGHT) to += WHITE_START.exec(text.slice(to))?.[0].length ?? 0;
+      if (start < from) plain(text.slice(start, from));
+      if (!full()) add(id);
+      start = to;
+    }
+  }
+  if (start < text.length && !full()) plain(text.slice(start));
+}
+
+export class WordPiece {
+  #vocabulary = new Map();
+  #words = new Map();
+  #buffer = [];
+  #marks = [];
+
+  /** @param {Uint8Array} table */
+  constructor(table) {
+    const sections = sectionsOf(table);
+    const text = (name) => new TextDecoder().decode(sections[name]);
+    [this.unknown, this.longest, this.pad] = u32(sections.model, 8);
+    this.prefix = text("prefix");
+    text("vocab").split("\n").forEach((token, id) => token && this.#vocabulary.set(token[0] === "\t" ? this.prefix + token.slice(1) : token, id));
+    this.form = sections.forms ? byCodePoint(sections.forms, Uint16Array) : () => KEEP;
+    this.kind = byCodePoint(sections.pieces, Uint8Array);
+    const forms = sections.formtext ? u32(sections.formtext) : [0, 0, 0];
+    this.offsets = forms.subarray?.(2, 3 + forms[0]);
+    this.points = forms.subarray?.(3 + forms[0]);
+    this.orders = new Map(Array.from(u32(sections.marks ?? new Uint8Array()), (mark) => [mark >>> 8, mark & 255]));
+    const added = JSON.parse(text("added"));
+    this.raw = finder(added.filter(([, , flags]) => !(flags & NORMALIZED)));
+    this.normalized = finder(added.filter(([, , flags]) => flags & NORMALIZED));
+    this.frame = frameOf(u32(sections.template));
+  }
+
+  /** @param {string} text @param {number} maxLength  special tokens included */
+  encode(text, maxLength) {
+    const ids = [];
+    const limit = Math.max(maxLength - this.frame.before.length - this.frame.after.length, 0);
+    const full = () => ids.length >= limit;
+    const add = (id) => ids.push(id);
+    if (limit)
+      split(wellFormed(text), this.raw, add, (plain) => this.#plain(plain, ids, limit, full), full);
+    return framed(ids.slice(0, limit), this.frame, this.pad);
+  }
+
+  #plain(text, ids, limit, full) {
+    if (!this.normalized) return this.#pieces(text, ids, limit, true);
+    const normal = [];
+    this.#normalize(text, (point) => (normal.push(point), false));
+    const whole = normal.reduce((made, point) => made + String.fromCodePoint(point), "");
+    return split(whole, this.normalized, (id) => ids.push(id), (plain) => this.#pieces(plain, ids, limit, false), full);
+  }
+
+  /** Words of a text, one after the other, until there are enough ids: the rest of a long text is never looked at. */
+  #pieces(text, ids, limit, normalize) {
+    const word = this.#buffer;
+    word.length = 0;
+    let letters = 0;
+    const end = () => {
+      if (letters) this.#word(letters > this.longest ? null : String.fromCodePoint(...word), ids);
+      word.length = letters = 0;
+      return ids.length >= limit;
+    };
+    const take = (point) => {
+      const kind = this.kind(point);
+      if (kind === LETTER) {
+        if (++letters <= this.longest) word.push(point);
+        return false;
+      }
+      if (end()) return true;
+      if (kind !== ALONE) return false;
+      this.#word(String.fromCodePoint(point), ids);
+      return ids.length >= limit;
+    };
+    if (normalize ? this.#normalize(text, take) : each(text, take)) return;
+    end();
+  }
+
+  /** Gives the normal form's code points to `take`, until it says that this is enough. */
+  #normalize(text, take) {
+    const marks = this.#marks;
+    marks.length = 0;
+    const settle = () => {
+      if (!marks.length) return false;
+      // Array.prototype.sort is stable, as canonical ordering is.
+      marks.sort((a, b) => a[1] - b[1]);
+      const enough = marks.some(([point]) => take(point));
+      marks.length = 0;
+      return enough;
+    };
+    const emit = (point) => {
+      const order = point < 0x300 ? undefined : this.orders.get(point);
+      if (order) {
+        marks.push([point, order]);
+        return false;
+      }
+      return settle() || take(point);
+    };
+    const change = (point) => {
+      const form = this.form(point);
+      if (form === KEEP) return emit(point);
+      if (form === DROP) return false;
+      if (form === DROP_BARRIER) return settle();
+      if (form === SPACE) return settle() || take(32);
+      if (form === ISOLATE) return settle() || take(32) || take(point) || take(32);
+      if (form === HANGUL) return syllable(point, emit);
+      const [from, to] = [this.offsets[form - FIRST_FORM], this.offsets[form - FIRST_FORM + 1]];
+      for (let at = from; at < to; at++) if (emit(this.points[at])) return true;
+      return false;
+    };
+    return each(text, change) || settle();
+  }
+
+  /** The longest pieces that a word begins with; `null` is a word that is too long. */
+  #word(word, ids) {
+    let known = word === null ? [this.unknown] : this.#words.get(word);
+    if (!known) {
+      known = this.#cut(word);
+      if (this.#words.size > 50_000) this.#words.clear();
+      this.#words.set(word, known);
+    }
+    for (const id of known) ids.push(id);
+  }
+
+  #cut(word) {
+    const found = [];
+    for (let start = 0; start < word.length; ) {
+      let end = word.length;
+      let id;
+      for (; end > start; end--) {
+        const piece = word.slice(start, end);
+        if ((id = this.#vocabulary.get(start ? this.prefix + piece : piece)) !== undefined) break;
+      }
+      if (id === undefined) return [this.unknown];
+      found.push(id);
+      start = end;
+    }
+    return found;
+  }
+}
+
+/** Any other tokenizer.json, through @huggingface/tokenizers. */
+export class Generic {
+  /** @param {any} library @param {{tokenizer: object, template: number[], pad: number}} table */
+  constructor(library, { tokenizer, template, pad }) {
+    this.library = new library.Tokenizer(tokenizer, {});
+    this.frame = frameOf(template);
+    this.pad = pad;
+  }
+
+  encode(text, maxLength) {
+    const limit = Math.max(maxLength - this.frame.before.length - this.frame.after.length, 0);
+    const { ids } = this.library.encode(wellFormed(text), { add_special_tokens: false });
+    return framed(Array.from(ids).slice(0, limit), this.frame, this.pad);
+  }
+}
+
+/** Special tokens before and after a text, each [id, type], and the text's type (src/edgepack/runner/native/template.py). */
+function frameOf([before, after, type, ...numbers]) {
+  const specials = Array.from({ length: before + after }, (_, index) => [numbers[2 * index], numbers[2 * index + 1]]);
+  return { before: specials.slice(0, before), after: specials.slice(before), type };
+}
+
+function framed(ids, { before, after, type }, pad) {
+  const pairs = [...before, ...ids.map((id) => [id, type]), ...after];
+  // A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
+  if (!pairs.length) pairs.push([pad, 0]);
+  return { ids: pairs.map(([id]) => id), types: pairs.map(([, kind]) => kind) };
+}
+
+/** U+FFFD for surrogates that have no partner. */
+function wellFormed(text) {
+  if (text.toWellFormed) return text.toWellFormed();
+  return text.replace(/[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]/g, (found) => (found.length === 2 ? found : "\ufffd"));
+}
+
+function each(text, take) {
+  for (let at = 0; at < text.length; ) {
+    const point = text.codePointAt(at);
+    at += point > 0xffff ? 2 : 1;
+    if (take(point)) return true;
+  }
+  return false;
+}
+
+function syllable(point, emit) {
+  const index = point - 0xac00;
+  if (emit(0x1100 + Math.floor(index / 588)) || emit(0x1161 + Math.floor((index % 588) / 28))) return true;
+  return index % 28 > 0 && emit(0x11a7 + (index % 28));
+}

@@ -1,0 +1,185 @@
+// The worker of a bundle: downloads the parts, starts the runtime, and turns texts into vectors, batch by batch.
+
+import { Assets, moduleAddress } from "./assets.mjs";
+import { Session, startRuntime } from "./session.mjs";
+import { Generic, WordPiece } from "./tokenizer.mjs";
+
+const BATCH = 8;
+const BATCH_TOKENS = 1024;
+const LAYER_NORM_EPSILON = 1e-5;
+
+/** Everything that answers for one bundle. */
+class Engine {
+  static async start({ base, bundle, runtime, keep, direct, threads }, { signal, onProgress }) {
+    const engine = new Engine();
+    engine.model = bundle.model;
+    const assets = new Assets(base, keep);
+    const files = {};
+    const into = (name) => (bytes) => (files[name] = bytes);
+    const wanted = [
+      { asset: runtime.wasm, into: into("wasm") },
+      { asset: bundle.tokenizer.table, into: into("table") },
+      ...bundle.model.parts.map((asset, index) => ({ asset, into: into(`part${index}`) })),
+    ];
+    const address = moduleAddress(assets, runtime.glue, { direct, signal });
+    address.catch(() => {});
+    await assets.fetchAll(wanted, { signal, onProgress });
+    const times = { downloaded: performance.now() };
+    const glue = await address;
+    const { default: factory } = await import(/* @vite-ignore */ /* webpackIgnore: true */ glue);
+    const module = await startRuntime(factory, files.wasm, { threads, glue });
+    times.runtime = performance.now();
+    const size = bundle.model.parts.reduce((sum, part) => sum + part.size, 0);
+    const at = Session.reserve(module, size);
+    bundle.model.parts.reduce((place, part, index) => {
+      module.HEAPU8.set(files[`part${index}`], place);
+      delete files[`part${index}`];
+      return place + part.size;
+    }, at);
+    engine.session = await Session.open(module, at, size);
+    times.session = performance.now();
+    engine.tokenizer = await openTokenizer(assets, bundle.tokenizer, files.table, { direct, signal });
+    times.tokenizer = performance.now();
+    await assets.prune(bundle.assets.concat("bundle.json")).catch(() => {});
+    return { engine, times };
+  }
+
+  /**
+   * Vectors in the texts' order. Texts of like length go through the model together, so that little is padded.
+   * @param {string[]} texts
+   */
+  async embed(texts, { dimension, stopped, onProgress }) {
+    const { maxLength, vocabulary } = this.model;
+    const encoded = texts.map((text) => this.tokenizer.encode(text, maxLength));
+    for (const { ids } of encoded) checkIds(ids, maxLength, vocabulary);
+    const order = encoded.map((_, index) => index).sort((a, b) => encoded[a].ids.length - encoded[b].ids.length);
+    const vectors = new Array(texts.length);
+    for (let start = 0; start < order.length; ) {
+      const batch = this.#batch(order, start, encoded);
+      await breathe();
+      if (stopped()) return undefined;
+      const { data, width } = await this.#run(batch.map((index) => encoded[index]));
+      batch.forEach((index, row) => (vectors[index] = this.#finish(data.slice(row * width, (row + 1) * width), dimension)));
+      start += batch.length;
+      onProgress?.({ done: start, total: texts.length });
+    }
+    return vectors;
+  }
+
+  #batch(order, start, encoded) {
+    let end = start + 1;
+    // A recipe whose vectors depend on their neighbours takes every text alone.
+    const most = this.model.batchDependent ? 1 : BATCH;
+    while (end < order.length && end - start < most && (end - start + 1) * encoded[order[end]].ids.length <= BATCH_TOKENS) end++;
+    return order.slice(start, end);
+  }
+
+  async #run(rows) {
+    const length = Math.max(...rows.map(({ ids }) => ids.length));
+    const fill = (value, padding) => {
+      const filled = new Int32Array(rows.length * length).fill(padding);
+      rows.forEach((row, index) => filled.set(value(row), index * length));
+      return filled;
+    };
+    const feeds = {
+      input_ids: fill(({ ids }) => ids, this.tokenizer.pad),
+      attention_mask: fill(({ ids }) => ids.map(() => 1), 0),
+      token_type_ids: fill(({ types }) => types, 0),
+    };
+    return this.session.run(feeds, rows.length, length);
+  }
+
+  /** Shorter vectors where the model was trained for them, brought back to length 1. */
+  #finish(vector, dimension) {
+    if (!dimension || dimension === vector.length) return vector;
+    const whole = this.model.matryoshka.layer_norm ? layerNorm(vector) : vector;
+    const cut = whole.slice(0, dimension);
+    const length = Math.hypot(...cut);
+    return length > 0 ? cut.map((value) => value / length) : cut;
+  }
+}
+
+async function openTokenizer(assets, { kind, code }, table, options) {
+  if (kind === "wordpiece") return new WordPiece(table);
+  const library = await import(/* @vite-ignore */ /* webpackIgnore: true */ await moduleAddress(assets, code, options));
+  return new Generic(library, JSON.parse(new TextDecoder().decode(table)));
+}
+
+/** What a kernel would end the runtime for is refused before it gets there. */
+function checkIds(ids, maxLength, vocabulary) {
+  if (ids.length > maxLength) throw new RangeError(`a text has ${ids.length} tokens, the model takes ${maxLength}`);
+  const wrong = ids.find((id) => !(id >= 0 && id < vocabulary));
+  if (wrong !== undefined) throw new RangeError(`the tokenizer gave the id ${wrong}, the model has ${vocabulary} tokens`);
+}
+
+function layerNorm(vector) {
+  const mean = vector.reduce((sum, value) => sum + value, 0) / vector.length;
+  const variance = vector.reduce((sum, value) => sum + (value - mean) ** 2, 0) / vector.length;
+  return vector.map((value) => (value - mean) / Math.sqrt(variance + LAYER_NORM_EPSILON));
+}
+
+/** Lets messages in: one may say that nobody waits for this any longer. A timer would wait for 4 ms in browsers. */
+const channel = typeof setImmediate === "function" ? undefined : new MessageChannel();
+function breathe() {
+  return new Promise((resolve) => {
+    if (!channel) return setImmediate(resolve);
+    channel.port1.onmessage = resolve;
+    channel.port2.postMessage(0);
+  });
+}
+
+// ---- messages
+
+const node = typeof process === "object" && process.versions?.node && typeof Deno === "undefined";
+const port = node ? (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:worker_threads")).parentPort : globalThis;
+const stops = new Map();
+let engine;
+let line = Promise.resolve();
+
+function describe(error) {
+  const trap = error instanceof WebAssembly.RuntimeError || /unreachable|abort/i.test(String(error?.message));
+  return { name: error?.name ?? "Error", message: String(error?.message ?? error), trap };
+}
+
+async function start(message, signal) {
+  const begun = performance.now();
+  const onProgress = (progress) => port.postMessage({ id: message.id, progress });
+  const { engine: made, times } = await Engine.start(message, { signal, onProgress });
+  engine = made;
+  const sent = (performance.getEntriesByType?.("resource") ?? []).reduce((sum, entry) => sum + (entry.transferSize ?? 0), 0);
+  return { times: Object.fromEntries(Object.entries(times).map(([name, time]) => [name, time - begun])), transferred: sent };
+}
+
+async function handle(message) {
+  const { id, task } = message;
+  const stop = new AbortController();
+  stops.set(id, stop);
+  try {
+    // One thing at a time: the runtime has one thread of control.
+    const mine = line.then(() => (stop.signal.aborted ? undefined : work(message, stop.signal)));
+    line = mine.catch(() => {});
+    const result = await mine;
+    port.postMessage({ id, result }, transferable(result));
+  } catch (error) {
+    port.postMessage({ id, error: describe(error), task });
+  } finally {
+    stops.delete(id);
+  }
+}
+
+function work(message, signal) {
+  if (message.task === "start") return start(message, signal);
+  const onProgress = (progress) => port.postMessage({ id: message.id, progress });
+  return engine.embed(message.texts, { dimension: message.dimension, stopped: () => signal.aborted, onProgress });
+}
+
+const transferable = (result) => (Array.isArray(result) ? result.map(({ buffer }) => buffer) : []);
+
+function onRequest(message) {
+  if (message.task === "stop") stops.get(message.id)?.abort(new DOMException("stopped", "AbortError"));
+  else handle(message);
+}
+
+if (node) port.on("message", onRequest);
+else globalThis.onmessage = ({ data }) => onRequest(data);
+port.postMessage({ ready: true });

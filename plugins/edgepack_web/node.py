@@ -1,0 +1,38 @@
+"""The bundle at work in Node: its vectors, and its tokenizer beside the real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgepack.api import BuildContext, ModelSource, ProofError, find_node, tokenizer_cases
+
+HERE = Path(__file__).with_name("node")
+STRANGE_TEXTS = 5000
+
+
+def embed_in_node(bundle: Path, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
+    """Vectors of the texts by the bundle's own module, float [len(texts), dimension]."""
+    answer = context.run([find_node(), HERE / "embed.mjs", bundle.absolute()], input=json.dumps(list(texts)))
+    vectors: list[list[float]] = json.loads(answer)
+    return vectors
+
+
+def require_same_tokens(root: Path, source: ModelSource, *, context: BuildContext) -> int:
+    """Compare the page's tokenizer with the real one on the verification texts and on strange ones of all scripts.
+
+    Returns how many texts were compared. Raises ``ProofError`` that shows the first text that differs.
+    """
+    cases = tokenizer_cases(source, STRANGE_TEXTS)
+    longest = min(source.max_length, 128)
+    question = json.dumps({"longest": longest, "texts": [text for text, _, _ in cases]})
+    answer = json.loads(context.run([find_node(), HERE / "tokenize.mjs", root.absolute()], input=question))
+    for (text, ids, types), found in zip(cases, answer, strict=True):
+        # The real tokenizer makes nothing of some texts where it adds no special tokens; the page then takes padding.
+        if ids and (ids, types) != (found["ids"], found["types"]):
+            raise ProofError(
+                f"the tokenizer in JavaScript differs for {text[:80]!r}: {found['ids'][:20]} instead of {ids[:20]}",
+                hint="this model's tokenizer cannot be had in a browser yet",
+            )
+    return len(cases)

@@ -1,0 +1,30 @@
+"""What comes from npm, pinned by npm's own digests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgepack.api import BuildContext, Target, npm_package, onnxruntime_web
+
+TOKENIZERS_VERSION = "0.2.0"
+TOKENIZERS_INTEGRITY = (
+    "sha512-LidMHe1FpcSYH4vcSjXooda34pC0M8m1gmDOv7SQi6Iv+ib1zX7J3sHBCC9/3FPCkn2k1b55FneVqMRxrr99pg=="
+)
+TOKENIZERS_FILES = ("dist/tokenizers.min.mjs", "LICENSE")
+
+
+def tokenizers_library(context: BuildContext) -> Path:
+    """The folder of @huggingface/tokenizers."""
+    return npm_package(
+        "@huggingface/tokenizers",
+        TOKENIZERS_VERSION,
+        integrity=TOKENIZERS_INTEGRITY,
+        keep=TOKENIZERS_FILES,
+        context=context,
+    )
+
+
+def fetch_packages(target: Target, context: BuildContext) -> None:
+    """Everything that a build may ask npm for."""
+    onnxruntime_web(context=context)
+    tokenizers_library(context)

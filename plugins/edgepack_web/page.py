@@ -1,0 +1,218 @@
+"""The folder that a host serves: assets named by their content, the files that name them, compressed copies."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgepack.api import (
+    BuildContext,
+    EdgepackError,
+    Layout,
+    PreparedModel,
+    RuntimeArtifact,
+    TargetError,
+    TokenizerTables,
+    usage_of,
+)
+from edgepack_web.encoded import BROTLI, GZIP, write_encoded
+from edgepack_web.hosts import write_host_files
+from edgepack_web.modules import joined, without_comments
+
+SCHEMA = 1
+PIECE = 4_000_000
+"""Bytes of the model a file: what a lost connection costs at most, and what caches and hosts take gladly."""
+JS = Path(__file__).with_name("js")
+STABLE = ("index.html", "embed.mjs", "embed.d.mts", "demo.mjs", "demo.css", "service-worker.js")
+SHELL = ("index.html", "demo.css", "demo.mjs", "embed.mjs", "bundle.json")
+"""What a page asks for by names that never change, and so asks for again at every visit."""
+
+
+@dataclass(kw_only=True)
+class Folder:
+    """The runner's folder while it is filled."""
+
+    root: Path
+    cap: int
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def asset(self, name: str, content: bytes, part: str) -> dict[str, Any]:
+        """A file named by its content, as bundle.json lists it. Raises ``TargetError`` for one that hosts refuse."""
+        stem, _, suffix = name.partition(".")
+        digest = hashlib.sha256(content)
+        path = f"assets/{stem}.{digest.hexdigest()[:16]}.{suffix}"
+        if len(content) > self.cap:
+            raise TargetError(
+                f"{path} has {len(content) / 2**20:.1f} MiB, hosts of this target take {self.cap / 2**20:.1f} MiB a file",
+                hint='a smaller runtime (--set runtime=reduced), or --set asset_cap="30 MiB" where the host takes more',
+            )
+        place = self.root / path
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+        self.parts[path] = part
+        integrity = "sha256-" + base64.b64encode(digest.digest()).decode()
+        return {"path": path, "size": len(content), "integrity": integrity}
+
+
+def write_page(
+    folder: Folder,
+    *,
+    model: PreparedModel,
+    runtimes: Sequence[tuple[str, RuntimeArtifact]],
+    tables: TokenizerTables,
+    library: Path | None,
+    context: BuildContext,
+) -> Layout:
+    """Fill the folder; where everything lies in it. ``library`` is @huggingface/tokenizers, for what is no WordPiece."""
+    pieces = [
+        folder.asset(f"model-{index + 1}.bin", content, "model")
+        for index, content in enumerate(_pieces(model.file))
+    ]
+    engines = [_engine(folder, name, runtime) for name, runtime in runtimes]
+    tokenizer = _tokenizer(folder, tables, library)
+    worker = folder.asset("worker.mjs", joined(JS / "worker.mjs").encode(), "runner")
+    _copy_stable(folder, model)
+    first = [*pieces, engines[0]["glue"], engines[0]["wasm"], tokenizer["table"], worker]
+    first += [tokenizer["code"]] if "code" in tokenizer else []
+    assets = sorted(folder.parts)
+    encoded = write_encoded(folder.root, assets, context=context)
+    _note_sizes(
+        [*pieces, *tokenizer.values(), worker, *(each[key] for each in engines for key in ("glue", "wasm"))],
+        folder.root,
+    )
+    bundle = {
+        "schema": SCHEMA,
+        "name": model.source.name.rpartition("/")[2],
+        "model": _model_section(model, tables, pieces),
+        "tokenizer": tokenizer,
+        "runtimes": engines,
+        "worker": worker,
+        "assets": assets,
+        "downloads": _downloads(first),
+    }
+    (folder.root / "bundle.json").write_text(_compact(bundle), encoding="utf-8", newline="\n")
+    _write_service_worker(folder.root, assets)
+    stable = [*STABLE, "bundle.json"]
+    encoded += write_encoded(folder.root, stable, context=context)
+    write_host_files(folder.root, stable)
+    folder.parts |= dict.fromkeys(encoded, "encoded")
+    return Layout(
+        model=tuple(piece["path"] for piece in pieces),
+        tokenizer=tokenizer["table"]["path"],
+        runtime=engines[0]["wasm"]["path"],
+        parts=folder.parts,
+        cold=tuple(sorted([*SHELL, *(asset["path"] for asset in first)])),
+        warm=tuple(sorted(SHELL)),
+    )
+
+
+def _pieces(file: Path) -> list[bytes]:
+    content = file.read_bytes()
+    return [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
+
+
+def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, Any]:
+    glue = runtime.companions[0].read_text(encoding="utf-8")
+    return {
+        "name": name,
+        "version": runtime.version,
+        # Only upstream's own build has them; a build with one thread is smaller.
+        "threads": "pthread" in glue,
+        "glue": folder.asset(f"ort-{name}.mjs", glue.encode(), "runtime"),
+        "wasm": folder.asset(f"ort-{name}.wasm", runtime.library.read_bytes(), "runtime"),
+    }
+
+
+def _tokenizer(folder: Folder, tables: TokenizerTables, library: Path | None) -> dict[str, Any]:
+    if library is None:
+        assert tables.wordpiece is not None, "a tokenizer without a table comes with the library"
+        return {"kind": "wordpiece", "table": folder.asset("tokenizer.table", tables.wordpiece, "tokenizer")}
+    document = {
+        "tokenizer": json.loads(tables.document),
+        "template": list(tables.template),
+        "pad": tables.pad_id,
+    }
+    code = (library / "dist/tokenizers.min.mjs").read_bytes()
+    return {
+        "kind": "huggingface",
+        "table": folder.asset("tokenizer.json", _compact(document).encode(), "tokenizer"),
+        "code": folder.asset("tokenizers.mjs", code, "tokenizer"),
+    }
+
+
+def _model_section(
+    model: PreparedModel, tables: TokenizerTables, pieces: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    source = model.source
+    prefixes, matryoshka = usage_of(source)
+    return {
+        "parts": list(pieces),
+        "dimension": source.dimension,
+        "maxLength": source.max_length,
+        "vocabulary": max(tables.size, int(source.config.get("vocab_size") or 0)),
+        "batchDependent": model.batch_dependent,
+        "prefixes": prefixes,
+        "matryoshka": matryoshka,
+    }
+
+
+def _copy_stable(folder: Folder, model: PreparedModel) -> None:
+    for name in STABLE:
+        if name == "index.html":
+            page = (JS / name).read_text(encoding="utf-8")
+            title = model.source.name.rpartition("/")[2]
+            (folder.root / name).write_text(page.replace("{{model}}", _escaped(title)), encoding="utf-8")
+        elif name == "embed.mjs":
+            text = without_comments((JS / name).read_text(encoding="utf-8"))
+            (folder.root / name).write_text(text, encoding="utf-8", newline="\n")
+        else:
+            shutil.copyfile(JS / name, folder.root / name)
+
+
+def _write_service_worker(root: Path, assets: Sequence[str]) -> None:
+    """The list of the page's own files, and a number that changes with any of them."""
+    place = root / "service-worker.js"
+    contents = b"".join((root / name).read_bytes() for name in SHELL)
+    version = hashlib.sha256(contents).hexdigest()[:16]
+    text = place.read_text(encoding="utf-8")
+    place.write_text(
+        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(list(SHELL))), encoding="utf-8"
+    )
+
+
+def _note_sizes(assets: Sequence[Any], root: Path) -> None:
+    """What the compressed copies weigh, for loaders that ask for them by name."""
+    for asset in assets:
+        if isinstance(asset, dict):
+            for key, suffix in (("brotli", BROTLI), ("gzip", GZIP)):
+                copy = root / (asset["path"] + suffix)
+                if copy.exists():
+                    asset[key] = copy.stat().st_size
+
+
+def _downloads(assets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {
+        key: sum(int(asset.get(key, asset["size"])) for asset in assets) for key in ("size", "gzip", "brotli")
+    }
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[<>&\"{}]", "", text)
+
+
+def require_names(root: Path, paths: Sequence[str]) -> None:
+    """Raise when a file that a page would ask for is not there: a fault of this plugin."""
+    absent = [path for path in paths if not (root / path).is_file()]
+    if absent:
+        raise EdgepackError(f"the web bundle lacks {', '.join(absent)}")

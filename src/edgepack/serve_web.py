@@ -1,0 +1,122 @@
+"""A web bundle on the loopback, as a good host would serve it: types, caching, compressed copies, isolation."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from edgepack.errors import BundleError, UsageError
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".mts": "text/plain; charset=utf-8",
+    ".json": "application/json",
+    ".wasm": "application/wasm",
+    ".bin": "application/octet-stream",
+    ".txt": "text/plain; charset=utf-8",
+}
+ENCODINGS = {"br": ".br", "gzip": ".gz"}
+"""What servers send, the smaller first."""
+HEADERS = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+    "Access-Control-Allow-Origin": "*",
+    "X-Content-Type-Options": "nosniff",
+}
+FOR_EVER = "public, max-age=31536000, immutable"
+ASK_AGAIN = "no-cache"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """GET and HEAD of the files below a folder; nothing else, and nothing outside of it."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def __init__(self, root: Path, *arguments: object) -> None:
+        self.root = root
+        super().__init__(*arguments)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """No line a request."""
+
+    def _answer(self, *, body: bool) -> None:
+        file = self._file()
+        if file is None:
+            self._headers(HTTPStatus.NOT_FOUND, {"Content-Length": "0"})
+            return
+        sent, encoding = self._chosen(file)
+        tag = f'"{sent.stat().st_mtime_ns:x}-{sent.stat().st_size:x}"'
+        asset = file.relative_to(self.root).parts[0] == "assets"
+        headers = {
+            "Content-Type": TYPES.get(file.suffix, "application/octet-stream"),
+            "Cache-Control": FOR_EVER if asset else ASK_AGAIN,
+            "ETag": tag,
+            "Vary": "Accept-Encoding",
+            **({"Content-Encoding": encoding} if encoding else {}),
+        }
+        if self.headers.get("If-None-Match") == tag:
+            self._headers(HTTPStatus.NOT_MODIFIED, headers)
+            return
+        self._headers(HTTPStatus.OK, headers | {"Content-Length": str(sent.stat().st_size)})
+        if body:
+            with sent.open("rb") as stream:
+                shutil.copyfileobj(stream, self.wfile)
+
+    def _headers(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (HEADERS | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _file(self) -> Path | None:
+        path = unquote(urlsplit(self.path).path).lstrip("/")
+        if "\0" in path:
+            return None
+        found = (self.root / (path or "index.html")).resolve()
+        return found if found.is_relative_to(self.root) and found.is_file() else None
+
+    def _chosen(self, file: Path) -> tuple[Path, str]:
+        """The smallest form of a file that the browser takes, and its encoding."""
+        accepted = {
+            part.partition(";")[0].strip() for part in self.headers.get("Accept-Encoding", "").split(",")
+        }
+        for encoding, suffix in ENCODINGS.items():
+            copy = file.with_name(file.name + suffix)
+            if encoding in accepted and copy.is_file():
+                return copy, encoding
+        return file, ""
+
+
+def open_server(bundle: Path, *, host: str, port: int) -> http.server.ThreadingHTTPServer:
+    """A server of the bundle's folder that listens; port 0 is any free one.
+
+    Raises ``BundleError`` for a folder that is no web bundle, ``UsageError`` for a port that is taken.
+    """
+    if not (bundle / "bundle.json").is_file():
+        raise BundleError(
+            f"{bundle} is not a web bundle: there is no bundle.json",
+            hint="edgepack bundle --target web-wasm makes one",
+        )
+    handler: Callable[..., Handler] = partial(Handler, bundle.resolve())
+    try:
+        return http.server.ThreadingHTTPServer((host, port), handler)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {error.strerror}", hint="--port 0 takes any free port"
+        ) from error

@@ -1,0 +1,65 @@
+"""The web builder checks a target before anything is built, and lays out what hosts take."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import brotli
+import pytest
+
+from edgepack.errors import TargetError
+from edgepack.plugins.context import HostContext
+from edgepack.records import Target
+from edgepack.targets import built_in_targets, read_target
+from edgepack_web.builder import create_builder
+from edgepack_web.encoded import write_encoded
+from edgepack_web.hosts import headers_file, nginx_snippet
+from edgepack_web.page import Folder
+
+
+def web(*overrides: str) -> Target:
+    file = next(file for file in built_in_targets() if file.name == "web-wasm.toml")
+    return read_target(file, origin="edgepack", overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("platform.arch=x86_64", "web on wasm32, not web x86_64"),
+        ("model.format=onnx", "holds a model in ORT format, not onnx"),
+        ("runtime=quantum", "option runtime is 'quantum'"),
+        ("asset_cap=many", "asset_cap: 'many' is not a size"),
+    ],
+)
+def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override: str, said: str) -> None:
+    with pytest.raises(TargetError, match=said):
+        create_builder(web(override), context)
+
+
+def test_a_file_over_the_host_s_cap_is_named(tmp_path: Path) -> None:
+    folder = Folder(root=tmp_path, cap=2**20)
+    with pytest.raises(
+        TargetError, match=r"assets/ort\.[0-9a-f]{16}\.wasm has 2\.0 MiB, hosts .* take 1\.0 MiB"
+    ):
+        folder.asset("ort.wasm", bytes(2**21), "runtime")
+    assert not list(tmp_path.rglob("*.wasm"))
+
+
+def test_compressed_copies_are_what_they_are_copies_of(context: HostContext, tmp_path: Path) -> None:
+    files = {"text.mjs": b"const a = 1;\n" * 500, "noise.bin": bytes(range(256)) * 4, "small.txt": b"abc"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    written = write_encoded(tmp_path, files, context=context)
+    assert "small.txt.br" not in written
+    assert gzip.decompress((tmp_path / "text.mjs.gz").read_bytes()) == files["text.mjs"]
+    assert brotli.decompress((tmp_path / "text.mjs.br").read_bytes()) == files["text.mjs"]
+    for name in written:
+        assert (tmp_path / name).stat().st_size < len(files[name.rpartition(".")[0]])
+
+
+def test_host_files_keep_assets_for_ever_and_pages_not() -> None:
+    for text in (headers_file(), nginx_snippet()):
+        assert "immutable" in text
+        assert "no-cache" in text
+        assert "require-corp" in text
