@@ -8,7 +8,7 @@ its neighbours in the batch; here every token has a scale of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,8 +16,11 @@ import numpy as np
 import onnx
 
 from edgepack.models.graph_editor import GraphEditor, edit
+from edgepack.recipes.activations import Doubles, second_moments
+from edgepack.recipes.calibration import calibration_feeds
+from edgepack.recipes.coarse import coarse_columns
 from edgepack.recipes.integers import LARGEST, WeightRange, quantized_columns
-from edgepack.recipes.layers import bias_place, is_chosen, is_product
+from edgepack.recipes.layers import bias_place, is_chosen, is_product, taken_by
 from edgepack.recipes.recipe import ALL, Material, Note, Patterns, Recipe
 from edgepack.recipes.tables import int8_table, is_table_lookup
 from edgepack.recipes.tokens import largest_of_row
@@ -42,6 +45,8 @@ VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""
 HIGHEST = 255
+FEW_ROWS = 1024
+"""Tables with fewer rows (positions, token types) weigh little and are added to every token."""
 LOWEST = {"BiasGelu": 0.1701, "Gelu": 0.1701, "FastGelu": 0.1701, "Relu": 0.0}
 """Operator → how far below zero what it makes can be."""
 
@@ -53,6 +58,9 @@ class Quantizer:
     editor: GraphEditor
     activations: Activations
     weight_range: WeightRange
+    steps: float = 0.0
+    moments: Mapping[str, Doubles] = field(default_factory=dict)
+    """Matrix → Xᵀ·X of what it takes."""
     corrections: dict[str, np.ndarray] = field(default_factory=dict)
     """Value → what is still to be added to it, float32 [outputs]; whoever takes the value adds it to its bias."""
 
@@ -65,6 +73,8 @@ def int8_dynamic(
     activations: Activations = "token",
     tables: bool = True,
     weight_range: Range = "paired",
+    steps: float = 0.0,
+    table_steps: float = 0.0,
     layers: Patterns = ALL,
 ) -> onnx.ModelProto:
     """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
@@ -72,11 +82,17 @@ def int8_dynamic(
     ``activations`` is ``token`` (one scale for each token: the same for any batch) or ``tensor`` (one for all: a little
     faster, and a text's vector depends on the batch). ``tables`` says whether embedding tables are quantized too.
     ``weight_range`` is explained at its type; ``auto`` is ``full`` where the target names an instruction set with VNNI
-    and ``reduced`` elsewhere. ``layers`` are patterns of the matrices' names.
+    and ``reduced`` elsewhere. With ``steps``, a column's standard deviation is that many integers, which are rounded with
+    calibration texts, and with ``table_steps`` a table's row's (tables of less than 1024 rows keep all of int8): fewer
+    distinct integers, for downloads that are compressed. ``layers`` are patterns of the matrices' names.
     """
     isa = material.isa if material else ()
     run = Quantizer(
-        editor=edit(model), activations=activations, weight_range=_weight_range(weight_range, isa)
+        editor=edit(model),
+        activations=activations,
+        weight_range=_weight_range(weight_range, isa),
+        steps=steps,
+        moments=_moments(model, material, layers) if steps else {},
     )
     for node in run.editor.take_nodes():
         if is_product(run.editor, node, layers):
@@ -84,10 +100,20 @@ def int8_dynamic(
         elif node.op_type == "Attention" and activations == "tensor" and is_chosen(node.input[1], layers):
             _quantize_attention(run, node)
         elif tables and is_table_lookup(run.editor, node):
-            int8_table(run.editor, node)
+            rows = len(run.editor.array(node.input[0]))
+            int8_table(run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0)
         else:
             run.editor.keep(_corrected(run, node))
     return run.editor.finish()
+
+
+def _moments(model: onnx.ModelProto, material: Material | None, layers: Patterns) -> Mapping[str, Doubles]:
+    """Xᵀ·X of what each matrix takes, over the calibration texts."""
+    takes = taken_by(edit(model), layers)
+    found = second_moments(
+        model, sorted(set(takes.values())), calibration_feeds(model, material or Material())
+    )
+    return {weight: found[value] for weight, value in takes.items()}
 
 
 def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:
@@ -176,7 +202,11 @@ def _quantize_attention(run: Quantizer, node: onnx.NodeProto) -> None:
 
 def _quantized_matrix(run: Quantizer, weight: str) -> tuple[str, str, str]:
     """A matrix [inputs, outputs] as int8, its scales [outputs] and its zero points, which are zero."""
-    values, scales = quantized_columns(run.editor.array(weight), run.weight_range)
+    floats = run.editor.array(weight)
+    if run.steps:
+        values, scales = coarse_columns(floats, run.steps, run.moments.get(weight))
+    else:
+        values, scales = quantized_columns(floats, run.weight_range)
     return (
         run.editor.weight(f"{weight}.int8", values),
         run.editor.weight(f"{weight}.scales", scales),

@@ -29,7 +29,7 @@ def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tup
     """A matrix [inputs, outputs] as int8, and the scales [outputs] that it is to be multiplied by."""
     scales = _scales(np.abs(values).max(axis=0), LARGEST // 2 if weight_range == "reduced" else LARGEST)
     if weight_range == "paired":
-        scales = np.maximum(scales, _scales(_largest_pair(np.abs(values)), LARGEST_PAIR))
+        scales = np.maximum(scales, _scales(largest_pair(np.abs(values)), LARGEST_PAIR))
     return _rounded(values / scales), scales
 
 
@@ -39,7 +39,7 @@ def quantized_rows(values: Floats) -> tuple[Bytes, Floats]:
     return _rounded(values / scales), scales
 
 
-def _largest_pair(sizes: Floats) -> Floats:
+def largest_pair(sizes: Floats) -> Floats:
     """The largest sum of two neighbouring rows (0 and 1, 2 and 3, …) in each column."""
     rows = len(sizes) + len(sizes) % 2
     even = np.zeros((rows, sizes.shape[1]), np.float32)

@@ -26,6 +26,7 @@ RECIPES: Mapping[str, str] = {
     "half-fused": "edgepack.recipes.half_fused",
     "float-levels": "edgepack.recipes.float_levels",
     "int8": "edgepack.recipes.int8",
+    "int8-download": "edgepack.recipes.int8_download",
     "int8-dynamic": "edgepack.recipes.int8_dynamic",
     "int8-static": "edgepack.recipes.int8_static",
     "int8-fast": "edgepack.recipes.int8_fast",

@@ -6,13 +6,18 @@ import onnx
 from onnx import TensorProto
 
 from edgepack.models.graph_editor import GraphEditor
+from edgepack.recipes.coarse import coarse_rows
 from edgepack.recipes.integers import quantized_rows
 
 
-def int8_table(editor: GraphEditor, node: onnx.NodeProto) -> None:
-    """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied."""
+def int8_table(editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0) -> None:
+    """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
+
+    ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them.
+    """
     table, ids, output = node.input[0], node.input[1], node.output[0]
-    values, scales = quantized_rows(editor.array(table))
+    rows_of = editor.array(table)
+    values, scales = coarse_rows(rows_of, steps) if steps else quantized_rows(rows_of)
     rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")

@@ -43,7 +43,8 @@ def wire_sizes(
 ) -> dict[str, WireSize]:
     """The sizes of files, named by the SHA-256 of their content; each content is compressed once per store.
 
-    ``advance`` is told the bytes of each file that is done.
+    A compressed copy beside a file (``.br``, ``.gz``) is what a server sends, and is not made again. ``advance`` is told
+    the bytes of each file that is done.
     """
     largest_first = sorted(files.items(), key=lambda file: (-file[1].stat().st_size, file[0]))
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as encoders, ThreadPoolExecutor(4) as pool:
@@ -68,27 +69,46 @@ def total(sizes: Iterable[WireSize]) -> WireSize:
 
 
 def _cached(sha256: str, path: Path, store: Store, encoders: Executor) -> WireSize:
+    copies = {name: copied(path, suffix) for name, suffix in (("brotli", ".br"), ("gzip", ".gz"))}
     level = brotli_level(path.stat().st_size)
     inputs = {
         "sha256": sha256,
-        "gzip": str(GZIP_LEVEL),
-        "brotli": f"{level}/{BROTLI_WINDOW}",
+        "gzip": f"copy of {copies['gzip']}" if copies["gzip"] else str(GZIP_LEVEL),
+        "brotli": f"copy of {copies['brotli']}" if copies["brotli"] else f"{level}/{BROTLI_WINDOW}",
         "zstd": str(ZSTD_LEVEL),
     }
 
     def make(folder: Path) -> None:
-        (folder / "sizes.json").write_text(json.dumps(asdict(compress(path.read_bytes(), encoders))))
+        known = {name: size for name, size in copies.items() if size is not None}
+        sizes = compress(path.read_bytes(), encoders, **known)
+        (folder / "sizes.json").write_text(json.dumps(asdict(sizes)))
 
     entry = store.cached("wire-sizes", inputs, make)
     return WireSize(**json.loads((entry / "sizes.json").read_text()))
 
 
-def compress(content: bytes, encoders: Executor) -> WireSize:
-    """The sizes of some content in each encoding; the encoders run beside each other and let go of Python's lock."""
+def copied(path: Path, suffix: str) -> int | None:
+    """The size of a compressed copy beside a file."""
+    copy = path.with_name(path.name + suffix)
+    return copy.stat().st_size if copy.is_file() else None
+
+
+def compress(
+    content: bytes, encoders: Executor, *, brotli: int | None = None, gzip: int | None = None
+) -> WireSize:
+    """The sizes of some content in each encoding; the encoders run beside each other and let go of Python's lock.
+
+    ``brotli`` and ``gzip`` are sizes that are known already.
+    """
     raw = len(content)
-    jobs = [encoders.submit(encode, content) for encode in (_zstd, _brotli, _gzip)]
-    zstd, brotli, gzip = (min(raw, job.result()) for job in jobs)
-    return WireSize(raw=raw, gzip=gzip, brotli=brotli, zstd=zstd)
+    jobs = {"zstd": encoders.submit(_zstd, content)}
+    if brotli is None:
+        jobs["brotli"] = encoders.submit(_brotli, content)
+    if gzip is None:
+        jobs["gzip"] = encoders.submit(_gzip, content)
+    found = {"brotli": brotli, "gzip": gzip} | {name: job.result() for name, job in jobs.items()}
+    sizes = {name: min(raw, size) for name, size in found.items() if size is not None}
+    return WireSize(raw=raw, gzip=sizes["gzip"], brotli=sizes["brotli"], zstd=sizes["zstd"])
 
 
 def _gzip(content: bytes) -> int:
