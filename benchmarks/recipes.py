@@ -123,7 +123,8 @@ def main() -> None:
                 setattr(each, name, value)
         if arguments.only != "time":
             for each in contestants:
-                _judge(each, source, arguments, context)
+                if each.bytes is None:
+                    _judge(each, source, arguments, context)
                 _keep(contestants, kept, arguments)
         if arguments.only != "quality":
             library = _without_avx512(Path(folder)) if arguments.avx2 else _stock_library()

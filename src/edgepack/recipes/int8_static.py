@@ -140,8 +140,8 @@ def _multiply_integers(run: Quantizer, node: onnx.NodeProto) -> None:
             step,
             editor.weight(f"{weight}.scales", scales),
             zero,
-            editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8)),
-            *(() if place is None else (takers[0].input[place],)),
+            # No zero points for the weights: zeros would be multiplied and added for every output.
+            *(() if place is None else ("", takers[0].input[place])),
         ],
         [output],
         name=node.name,
