@@ -23,6 +23,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--gpu-wheels", action="store_true", help="also fetch and try NVIDIA's wheels, hundreds of megabytes"
     )
+    parser.addoption(
+        "--web",
+        action="store_true",
+        help="also compile and prove runtimes for browsers: 243 MB of compilers, minutes",
+    )
     parser.addoption("--fuzz", default="10000", help="how many strange texts a tokenizer is tried on")
 
 

@@ -12,10 +12,11 @@ from edgepack.foundry import overlay, plan
 from edgepack.foundry.cxxruntime import cxx_runtime_units
 from edgepack.foundry.elf import Symbols
 from edgepack.foundry.objects import Job, compile_objects, identity_of
-from edgepack.foundry.plan import BUILD, OVERLAY, TREE, ZIG, Unit
+from edgepack.foundry.plan import BUILD, EMSCRIPTEN, OVERLAY, TREE, ZIG, Unit
 from edgepack.foundry.sources import VERSION
-from edgepack.foundry.toolchain import Toolchain, compiler
+from edgepack.foundry.toolchain import Toolchain, compiler, emscripten_folder
 from edgepack.foundry.tree import SourceTree, source_tree
+from edgepack.foundry.web.units import web_units
 from edgepack.store import key_of
 
 SCHEMA = "2"
@@ -92,6 +93,8 @@ def open_archive(
             if toolchain.family == "zig":
                 exceptions = variables.get("onnxruntime_DISABLE_EXCEPTIONS") != "ON"
                 units |= {unit.name: unit for unit in cxx_runtime_units(toolchain, exceptions=exceptions)}
+            if toolchain.family == "emscripten":
+                units |= {unit.name: unit for unit in web_units(settings["units"]["cxx_runtime"])}
             plan.write_units(units, planned)
     return KernelArchive(
         folder=folder,
@@ -183,6 +186,8 @@ def _expand(archive: KernelArchive, text: str) -> str:
         return text
     zig = archive.toolchain.library_folder
     places = {TREE: archive.tree.folder, BUILD: archive.build, OVERLAY: archive.overlay, ZIG: zig}
+    if emscripten := emscripten_folder(archive.toolchain):
+        places[EMSCRIPTEN] = emscripten
     for placeholder, folder in places.items():
         text = text.replace(placeholder, str(folder))
     return text
@@ -195,8 +200,8 @@ def _prefix_maps(archive: KernelArchive, generated: Path | None) -> list[str]:
     places[str(archive.overlay)] = ""
     if archive.toolchain.family in ("zig", "emscripten"):
         places[str(archive.toolchain.library_folder)] = "zig"
-    if archive.toolchain.sysroot:
-        places[str(archive.toolchain.sysroot)] = "emscripten"
+    if emscripten := emscripten_folder(archive.toolchain):
+        places[str(emscripten)] = "emscripten"
     if generated:
         places[str(generated)] = ""
     return [f"-ffile-prefix-map={folder}={name}" for folder, name in places.items()]

@@ -20,8 +20,8 @@ _FACETS = r"collate|messages|money_get|money_put|moneypunct|time_get|time_put|co
 _INSTALLED = re.compile(rf"^[ \t]*install\(&make<(?:std::)?(?:{_FACETS})\b.*\n", re.M)
 _NEEDED = re.compile(
     # A facet's id, as std::use_facet refers to it, or an instance for wide characters.
-    r"^_ZNSt3__1(?:\d+(?:collate|messages|money_get|money_put|moneypunct|time_get|time_put)I|7codecvtID[isu]).*2idE$"
-    r"|^_ZN?K?St3__1\d+basic_\w+Iw|^_ZNK?St3__1\d+\w+IwN?|^_ZNK?St3__112basic_stringIw"
+    r"^_ZNSt3__[12](?:\d+(?:collate|messages|money_get|money_put|moneypunct|time_get|time_put)I|7codecvtID[isu]).*2idE$"
+    r"|^_ZN?K?St3__[12]\d+basic_\w+Iw|^_ZNK?St3__[12]\d+\w+IwN?|^_ZNK?St3__[12]12basic_stringIw"
 )
 
 

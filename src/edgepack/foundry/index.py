@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 
 from edgepack.foundry.closure import Index
@@ -20,18 +20,34 @@ _DIGEST = 10
 
 
 def load_index(version: str, kind: str, arch: str) -> Index:
-    """The index that comes with edgepack, the nearest that there is; an empty one for a release without any."""
-    folder = resources.files("edgepack.foundry") / "data"
-    for nearest in (f"{kind}-{arch}", kind, "minimal"):
-        name = f"symbols-{version}-{nearest}.json.zst"
-        if (folder / name).is_file():
-            import zstandard
+    """The index that comes with edgepack, the nearest that there is; an empty one for a release without any.
 
-            data = zstandard.ZstdDecompressor().decompress(
-                (folder / name).read_bytes(), max_output_size=1 << 26
-            )
-            return _read(json.loads(data))
-    return Index(definers=lambda symbol: (), edges={})
+    That for WebAssembly knows what text-embedding models ask for; what it does not know, the one for x86-64 may.
+    """
+    own = _shipped(version, f"{kind}-{arch}")
+    if own is not None and arch != "wasm32":
+        return own
+    other = _shipped(version, kind) or _shipped(version, "minimal") or Index(definers=lambda _: (), edges={})
+    return other if own is None else either(own, other)
+
+
+def either(first: Index, second: Index) -> Index:
+    """What the first does not know, the second is asked."""
+
+    def definers(symbol: str) -> Sequence[str]:
+        return first.definers(symbol) or second.definers(symbol)
+
+    return Index(definers=definers, edges={**second.edges, **first.edges})
+
+
+def _shipped(version: str, name: str) -> Index | None:
+    file = resources.files("edgepack.foundry") / "data" / f"symbols-{version}-{name}.json.zst"
+    if not file.is_file():
+        return None
+    import zstandard
+
+    data = zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=1 << 26)
+    return _read(json.loads(data))
 
 
 def dump_index(known: Mapping[str, Symbols], *, exports: Collection[str] = ()) -> bytes:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgepack.foundry.archive import KernelArchive
+from edgepack.foundry.toolchain import emscripten_folder
 
 _HEADERS = ("date", "eigen", "gsl", "json", "mp11", "onnx", "safeint")
 """Compiled in through their headers, whatever is linked."""
@@ -31,6 +32,11 @@ def write_licenses(archive: KernelArchive, units: Collection[str], folder: Path)
         text = archive.toolchain.library_folder / "libcxx/LICENSE.TXT"
         target = folder / f"libc++-{_LLVM}.txt"
         shutil.copyfile(text, target)
+        written.append(target)
+    if emscripten := emscripten_folder(archive.toolchain):
+        # Its C and C++ libraries, musl's and LLVM's, and the JavaScript around the module.
+        target = folder / f"emscripten-{archive.toolchain.version.split(',')[0]}.txt"
+        shutil.copyfile(emscripten.parent / "doc/emscripten/copyright", target)
         written.append(target)
     return tuple(written)
 

@@ -26,7 +26,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TREE, BUILD, ZIG, OVERLAY = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@"
+TREE, BUILD, ZIG, OVERLAY, EMSCRIPTEN = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@", "@EMSCRIPTEN@"
 """What stands for the folders in a plan, so that it is the same wherever they are."""
 CMAKE_MINIMUM = (3, 28)
 CONFIGURED = ".configured"

@@ -48,6 +48,11 @@ class Toolchain:
         return self.program.parent / "lib"
 
 
+def emscripten_folder(toolchain: Toolchain) -> Path | None:
+    """Where Emscripten is, above its sysroot."""
+    return toolchain.sysroot.parents[1] if toolchain.sysroot else None
+
+
 def choose(platform: Platform, *, glibc: str | None = None, context: BuildContext) -> Toolchain:
     """The toolchain for a platform: zig, or what ``EDGEPACK_TOOLCHAIN`` says. Raises ``MissingToolError``.
 

@@ -11,7 +11,7 @@ from edgepack.foundry.elf import archive_symbols
 from edgepack.foundry.web.api import EXPORTS
 from edgepack.foundry.web.emscripten import Emscripten
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Changes when the same objects are linked otherwise."""
 WASM, GLUE, MAP = "ort.wasm", "ort.mjs", "link.map"
 RUNTIME_METHODS = (

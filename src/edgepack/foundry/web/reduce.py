@@ -17,6 +17,7 @@ from edgepack.foundry.overlay import asks_for_messages
 from edgepack.foundry.reduce import SERVANTS, find_closure, provided
 from edgepack.foundry.sources import VERSION
 from edgepack.foundry.web.api import API, EXPORTS, direct_api
+from edgepack.foundry.web.cxxruntime import with_lean_streams
 from edgepack.foundry.web.emscripten import Emscripten, emscripten
 from edgepack.foundry.web.link import GLUE, SCHEMA, SETTINGS, WASM, link_web, offered_symbols
 from edgepack.records import Operators, RuntimeArtifact, RuntimeKind
@@ -82,7 +83,7 @@ def _build(
 def _reduced(
     archive: KernelArchive, needs: Operators, libraries: HostLibraries, context: BuildContext
 ) -> tuple[Reduction, Closure]:
-    """What is linked, all of it compiled; without reading and writing protobuf when nothing asks for that."""
+    """What is linked, all of it compiled: with less of libc++ and of protobuf, unless something asks for the rest."""
     reduction = _with_api(archive, generate(archive, needs))
     lean = without_messages(archive, reduction)
     closure = find_closure(archive, lean, EXPORTS, libraries, context)
@@ -92,9 +93,9 @@ def _reduced(
         if not name.startswith(SERVANTS)
         for symbol in found.needs
     }
-    if not asks_for_messages(asked):
-        return lean, closure
-    return reduction, find_closure(archive, reduction, EXPORTS, libraries, context)
+    reduction = with_lean_streams(archive, reduction, asked)
+    chosen = reduction if asks_for_messages(asked) else without_messages(archive, reduction)
+    return chosen, find_closure(archive, chosen, EXPORTS, libraries, context)
 
 
 def _with_api(archive: KernelArchive, reduction: Reduction) -> Reduction:

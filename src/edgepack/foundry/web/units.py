@@ -1,0 +1,27 @@
+"""What of Emscripten's own sources is compiled as part of the kernel archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from edgepack.foundry.plan import EMSCRIPTEN, Unit
+
+_FLAGS = (
+    "-std=c++20",
+    "-Oz",
+    "-DNDEBUG",
+    "-DLIBCXX_BUILDING_LIBCXXABI=1",
+    "-D_LIBCPP_BUILDING_LIBRARY",
+    "-D_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS",
+    "-fno-exceptions",
+    "-ffunction-sections",
+    "-fdata-sections",
+    f"-I{EMSCRIPTEN}/system/lib/libcxx/src",
+)
+
+
+def web_units(files: Iterable[str]) -> Iterator[Unit]:
+    """These files of libc++ as units of the archive."""
+    for file in files:
+        name = f"libcxx/src/{file}"
+        yield Unit(name=name, source=f"{EMSCRIPTEN}/system/lib/{name}", language="CXX", flags=_FLAGS)
