@@ -35,7 +35,9 @@ from edgepack_tensorrt.runtime import Libraries, rtx_libraries
 
 CAPABILITIES = ("8.6", "8.9", "12.0", "12.1")
 """What TensorRT-RTX builds engines for and its provider runs on: Ampere, Ada and Blackwell of GeForce, RTX and DGX Spark."""
-RECIPES = ("half", "fp32")
+RECIPES = ("half", "unfused")
+PASSES = frozenset({"prune-vocabulary", "merge-projections", "half"})
+"""What leaves operators that TensorRT's parser knows."""
 OPTIONS: OptionTable = {
     "capabilities": list(CAPABILITIES),
     "batch_size": 8,
@@ -119,10 +121,13 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"not {target.platform.os} {target.platform.arch}",
             hint="NVIDIA's wheels for other machines hold other libraries, which are not pinned",
         )
-    if target.model.recipe not in RECIPES or target.model.format != "onnx":
+    recipe = target.model.recipe
+    fits = recipe in RECIPES if isinstance(recipe, str) else {step.name for step in recipe} <= PASSES
+    if not fits or target.model.format != "onnx":
+        words = recipe if isinstance(recipe, str) else ", ".join(step.name for step in recipe)
         raise TargetError(
-            f"target {target.name}: TensorRT takes an unfused ONNX model, recipe half or fp32 in format onnx, "
-            f"not {target.model.recipe} in {target.model.format}",
+            f"target {target.name}: TensorRT takes an unfused ONNX model, recipe half or unfused in format onnx, "
+            f"not {words} in {target.model.format}",
             hint="--recipe half and --set model.format=onnx; quantized models are for the processor",
         )
     options = read_options(target, OPTIONS)

@@ -144,6 +144,7 @@ def bundle(made: Bundle, tmp_path: Path) -> Bundle:
         ('capabilities=["9.0"]', "no engines for compute capability 9.0", "linux-x64-cuda"),
         ("capabilities=[]", "capabilities is empty", "8.6"),
         ("model.recipe=int8", "not int8", "--recipe half"),
+        ('model.recipe=[{pass="fuse"}, {pass="half"}]', "not fuse, half in onnx", "--recipe half"),
         ("model.format=ort", "in ort", "--set model.format=onnx"),
         ("platform.arch=aarch64", "not linux aarch64", "not pinned"),
         ("batch_size=64", "batch_size 64 and max_batch 32", "1 <= batch_size"),

@@ -10,7 +10,14 @@ import numpy as np
 import onnx
 
 from edgepack.models.graph_editor import GraphEditor, edit
-from edgepack.recipes.recipe import Note
+from edgepack.recipes.recipe import Note, Recipe
+from edgepack.records import Pass
+
+RECIPE = Recipe(
+    name="unfused",
+    summary="full precision, operators as exported, for TensorRT: four bytes a weight",
+    passes=(Pass(name="merge-projections"),),
+)
 
 
 def merge_projections(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:

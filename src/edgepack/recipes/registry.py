@@ -24,6 +24,7 @@ RECIPES: Mapping[str, str] = {
     "fp16": "edgepack.recipes.fp16",
     "half": "edgepack.recipes.half",
     "half-fused": "edgepack.recipes.half_fused",
+    "unfused": "edgepack.recipes.merge_projections",
     "float-levels": "edgepack.recipes.float_levels",
     "int8": "edgepack.recipes.int8",
     "int8-download": "edgepack.recipes.int8_download",
