@@ -15,14 +15,12 @@ from edgepack.api import (
     ModelSource,
     OptionTable,
     PreparedModel,
-    ProofError,
     RunnerArtifact,
     RunnerLayout,
     RuntimeArtifact,
     Target,
     TargetBuilder,
     TargetError,
-    ToolError,
     embed_with_program,
     freeze_runner,
     prepare_model,
@@ -100,17 +98,11 @@ class TensorrtBuilder:
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         try:
             return embed_with_program(bundle, texts, context=self.context)
-        except CannotRunHere:
-            self._require_fallback(bundle)
-            raise
-
-    def _require_fallback(self, bundle: Bundle) -> None:
-        """What can be tried without a GPU is: every file, and the golden vectors by the model's form for the processor."""
-        try:
-            self.context.run(["env", "-i", bundle.program, "--self-test", "--allow-cpu"])
-        except ToolError as error:
-            raise ProofError(f"the bundle's form for the processor does not run: {error.message}") from error
-        self.context.note("not on a GPU; --allow-cpu gives the golden vectors")
+        except CannotRunHere as cannot:
+            instead = embed_with_program(bundle, texts, options=["--allow-cpu"], context=self.context)
+            raise CannotRunHere(
+                f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
+            ) from cannot
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
