@@ -107,6 +107,14 @@ def test_the_engine_holds_every_weight_as_it_is(bundle: Bundle) -> None:
     assert (bundle.directory / "model/model.onnx").stat().st_size < 1000
 
 
+def test_the_engine_says_how_long_it_is_and_whose(bundle: Bundle) -> None:
+    """What TensorRT looks at before it loads an engine, or refuses it as malformed or of another version."""
+    head = (bundle.directory / "model/model.engine").read_bytes()[:32]
+    assert head[:4] == b"vtrt"
+    assert int.from_bytes(head[16:24], "little") == (bundle.directory / "model/model.engine").stat().st_size
+    assert tuple(head[24:28]) == (1, 7, 1, 116)
+
+
 def test_the_same_engine_again(builder: TensorrtBuilder, bundle: Bundle, minilm: ModelSource) -> None:
     before = (bundle.directory / "model/model.engine").read_bytes()
     for entry in (builder.context.store.root / "tensorrt-engine").iterdir():
