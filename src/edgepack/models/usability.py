@@ -12,6 +12,7 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.models.fuse import fuse, fused_operators
 from edgepack.models.providers import ProviderFit, fits_of
+from edgepack.models.quantized import quantized_by
 from edgepack.models.reference import exported_model
 from edgepack.records import FileDigest, ModelSource, Pooling
 
@@ -22,7 +23,6 @@ SCHEMA = 2
 LONG_TEXTS = 1024
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 EMBEDDINGS, MATRICES, OTHERS = "embeddings", "matrices", "norms and biases"
-QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "MatMulInteger", "DynamicQuantizeLinear", "QLinearMatMul")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ def _has_attention(fused: onnx.ModelProto) -> bool:
 
 def _recommend(model: onnx.ModelProto, parts: Sequence[Part]) -> tuple[str, str]:
     """A recipe, and why."""
-    if found := next((node.op_type for node in model.graph.node if node.op_type in QUANTIZED), None):
+    if found := quantized_by(model):
         return "fp32", f"it is quantized already ({found}) and is taken as it is"
     sizes = {part.name: part.parameters for part in parts}
     quantized = sizes[EMBEDDINGS] + sizes[MATRICES]

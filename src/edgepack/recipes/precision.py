@@ -16,18 +16,6 @@ PRECISIONS = {
     TensorProto.INT4: "int4",
     TensorProto.UINT4: "int4",
 }
-QUANTIZED = (
-    "QuantizeLinear",
-    "DequantizeLinear",
-    "DynamicQuantizeLinear",
-    "MatMulInteger",
-    "MatMulIntegerToFloat",
-    "QLinearMatMul",
-    "DynamicQuantizeMatMul",
-    "QAttention",
-    "MatMulNBits",
-    "GatherBlockQuantized",
-)
 ONE_SCALE_A_TENSOR = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM")
 
 
@@ -38,11 +26,6 @@ def precision_of(model: onnx.ModelProto) -> str:
         if tensor.data_type in PRECISIONS:
             counts[PRECISIONS[tensor.data_type]] += _elements(tensor)
     return counts.most_common(1)[0][0] if counts else "fp32"
-
-
-def is_quantized(model: onnx.ModelProto) -> bool:
-    """Whether a graph computes with integers: quantized while it was trained, or afterwards by another tool."""
-    return any(node.op_type in QUANTIZED for node in model.graph.node)
 
 
 def is_batch_dependent(model: onnx.ModelProto) -> bool:

@@ -14,10 +14,11 @@ import onnx
 from edgepack.models.fuse import fused_operators
 from edgepack.models.graph_writer import OUTPUT
 from edgepack.models.ort_format import convert_to_ort
+from edgepack.models.quantized import quantized_by
 from edgepack.models.reference import exported_model
 from edgepack.models.source_key import source_key
 from edgepack.recipes.calibration import read_texts
-from edgepack.recipes.precision import is_batch_dependent, is_quantized, precision_of
+from edgepack.recipes.precision import is_batch_dependent, precision_of
 from edgepack.recipes.recipe import Material
 from edgepack.recipes.registry import apply, passes_of
 from edgepack.records import (
@@ -94,7 +95,7 @@ def _make(
 ) -> None:
     model = onnx.load(str(exported_model(source, context=context)))
     notes: list[str] = []
-    if is_quantized(model):
+    if quantized_by(model):
         # Scales that were learnt in training are better than any that could be found here.
         notes.append("quantized already, taken as it is")
         passes = ()

@@ -280,7 +280,7 @@ def test_a_model_that_was_quantized_in_training_is_taken_as_it_is(
 
 
 @pytest.mark.parametrize(
-    "recipe", ["fp16", "float-levels", "int8-static", "int8-fast", "int8-weights", "int4"]
+    "recipe", ["fp16", "float-levels", "int8-static", "int8-fast", "int8-fastest", "int8-weights", "int4"]
 )
 def test_every_recipe_from_end_to_end(source: ModelSource, context: HostContext, recipe: str) -> None:
     model = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
