@@ -11,7 +11,7 @@ from edgepack.foundry.elf import archive_symbols
 from edgepack.foundry.web.api import EXPORTS
 from edgepack.foundry.web.emscripten import Emscripten
 
-SCHEMA = "2"
+SCHEMA = "4"
 """Changes when the same objects are linked otherwise."""
 WASM, GLUE, MAP = "ort.wasm", "ort.mjs", "link.map"
 RUNTIME_METHODS = (
@@ -74,7 +74,8 @@ def link_web(
         f"@{response}",
         "-o",
         work / GLUE,
-        "-Oz",
+        # For binaryen, which with -Oz makes kernels 6 % slower and the file 1 % smaller under brotli.
+        "-O2",
         "--no-entry",
         "-fno-rtti",
     ]
