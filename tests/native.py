@@ -8,18 +8,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgepack.runner.native.sources import loading_sources, source_files
-
-TOKENIZER = (
-    "table.cc",
-    "normalizer.cc",
-    "tokenizer.cc",
-    "wordpiece.cc",
-    "bpe.cc",
-    "unigram.cc",
-    "graphemes.cc",
-    "tokens_main.cc",
+from edgepack.runner.native.sources import (
+    TOKENIZER,
+    loading_sources,
+    source_files,
+    tokens_library_sources,
 )
+
 FLAGS = ("-std=c++17", "-Wall", "-fno-exceptions", "-fno-rtti")
 
 
@@ -64,4 +59,11 @@ def compile_program(program: Path) -> Path:
 
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
     """The tokenizer by itself: ``PROGRAM TABLE MAX_LENGTH``, binary texts in, ids out."""
-    return compile_together(source_files(), program, *(flags or ("-O1",)), named=TOKENIZER)
+    return compile_together(
+        source_files(), program, *(flags or ("-O1",)), named=(*TOKENIZER, "tokens_main.cc")
+    )
+
+
+def compile_tokens_library(library: Path) -> Path:
+    """The tokenizer as the library that the program in Python loads."""
+    return compile_together(tokens_library_sources(), library, "-O1", "-shared", "-fPIC")

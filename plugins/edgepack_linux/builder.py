@@ -92,7 +92,12 @@ class LinuxBuilder:
                 library=self.library,
                 context=self.context,
             )
-        return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
+        return freeze_runner(
+            model=model,
+            platform=self.target.platform,
+            layout=self.runner_layout,
+            context=self.context,
+        )
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         if sys.platform != "linux":

@@ -229,16 +229,20 @@ def prove(
 
 
 def freeze_runner(
-    *, context: BuildContext, platform: Platform | None = None, layout: RunnerLayout = "onedir"
+    *,
+    model: PreparedModel | None = None,
+    context: BuildContext,
+    platform: Platform | None = None,
+    layout: RunnerLayout = "onedir",
 ) -> RunnerArtifact:
     """The ``embed`` program for this machine's kind, frozen with PyInstaller; it reads the bundle's manifest.
 
-    With ``platform``, raises ``FloorError`` when the program needs a newer glibc than its devices have. ``onedir`` is the
+    With ``model`` and ``platform``, its tokenizer is compiled if it can be, and tokenizers is left out. With ``platform``, raises ``FloorError`` when the program needs a newer glibc than its devices have. ``onedir`` is the
     program and a folder ``_internal``; ``onefile`` unpacks itself into a temporary folder at every start.
     """
     from edgepack.runner.freeze import freeze_runner
 
-    return freeze_runner(context=context, platform=platform, layout=layout)
+    return freeze_runner(model=model, context=context, platform=platform, layout=layout)
 
 
 def link_native_runner(

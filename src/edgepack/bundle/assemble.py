@@ -130,5 +130,7 @@ def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> Part:
         tokenizer_path(runner): "tokenizer",
         GOLDEN: "golden",
     }
+    if path not in named and (runner.directory / path).exists():
+        return "runner"
     folders: dict[str, Part] = {"lib": "runtime", "model": "model", LICENSES: "licenses"}
     return named.get(path) or folders.get(path.partition("/")[0]) or "runner"

@@ -10,38 +10,53 @@ import platform as host
 import shutil
 import sys
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.elf import floor_of, version_key
-from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError
-from edgepack.records import Platform, RunnerArtifact, RunnerLayout
+from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
+from edgepack.records import Platform, PreparedModel, RunnerArtifact, RunnerLayout
 from edgepack.runner.cxx_runtime import installed_compiler
 from edgepack.runner.licenses import write_licenses
 from edgepack.runner.pyinstaller import PROGRAM, freeze, freeze_into_one
 from edgepack.runner.python_library import python_library
 from edgepack.runner.smoke import try_program
 from edgepack.runner.trims import TRIMS
+from edgepack.store import sha256_of
 from edgepack.tools import find
 
 log = logging.getLogger(__name__)
 
 KIND = "pyinstaller"
+TOKENS_FILE = "lib/libtokens.so"
+"""In the program's folder, where the frozen program looks for it."""
 SCHEMA = "1"
 
 
 def freeze_runner(
-    *, context: BuildContext, platform: Platform | None = None, layout: RunnerLayout = "onedir"
+    *,
+    model: PreparedModel | None = None,
+    context: BuildContext,
+    platform: Platform | None = None,
+    layout: RunnerLayout = "onedir",
 ) -> RunnerArtifact:
     """The program ``embed``, which reads the bundle's manifest and so serves every model.
 
-    Frozen once for a Python and these sources, then taken from the store. Raises ``MissingToolError`` for a Python
+    For a ``model`` whose tokenizer can be compiled it holds that and a small library, and not tokenizers, which would take
+    a third of the program's memory. Frozen once for a Python and these sources, then taken from the store. Raises ``MissingToolError`` for a Python
     without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when the program cannot be
     frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
-    inputs_of_layout = inputs() if layout == "onedir" else {**inputs(), "layout": layout}
+    tokens = compact_tokens(model, platform, context) if model and platform else None
+    library = tokens.library if tokens else None
+    decided = {**inputs(), **({} if layout == "onedir" else {"layout": layout})}
+    if library:
+        decided["tokens"] = sha256_of(library)
     made = context.store.cached(
-        "runner", inputs_of_layout, lambda folder: make(folder, layout=layout, context=context)
+        "runner",
+        decided,
+        lambda folder: make(folder, layout=layout, library=library, context=context),
     )
     versions = json.loads((made / "versions.json").read_text())
     context.note(
@@ -55,7 +70,29 @@ def freeze_runner(
         kind=KIND,
         versions=versions,
         licenses=tuple(sorted((made / "licenses").iterdir())),
+        tokenizer=tokens.table if tokens else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactTokens:
+    """A compiled tokenizer, and the library that reads such."""
+
+    table: Path
+    library: Path
+
+
+def compact_tokens(model: PreparedModel, platform: Platform, context: BuildContext) -> CompactTokens | None:
+    """None where the tokenizer has a part that cannot be compiled."""
+    from edgepack.models.tokenizer import minimal_json
+    from edgepack.runner.native.build import compiled_tokenizer, link_tokens_library
+
+    try:
+        table = compiled_tokenizer(minimal_json(model.source), context=context)
+    except UnsupportedModelError as error:
+        log.debug("tokenizers is frozen: %s", error.message)
+        return None
+    return CompactTokens(table=table, library=link_tokens_library(model, platform=platform, context=context))
 
 
 def require_floor(floor: str, platform: Platform) -> None:
@@ -85,33 +122,40 @@ def inputs() -> dict[str, str]:
     }
 
 
-def make(folder: Path, *, layout: RunnerLayout, context: BuildContext) -> None:
+def make(folder: Path, *, layout: RunnerLayout, library: Path | None = None, context: BuildContext) -> None:
     """Fill a store entry: ``program/``, ``licenses/`` and ``versions.json``."""
     for tool in ("ldd", "objdump", "patchelf", "strip"):
         find(tool)
     work = context.work_dir / "runner"
     work.mkdir(parents=True, exist_ok=True)
-    library = python_library(work / "python", context=context)
+    python = python_library(work / "python", context=context)
     program = work / "program"
-    trim = freeze_leanest(program, library=library, context=context)
+    trim = freeze_leanest(program, library=python, tokens_library=library, context=context)
     versions = versions_of(program, trim)
     write_licenses(program, folder / "licenses", context=context)
     if layout == "onefile":
         used = next(known for known in TRIMS if known.name == trim)
-        freeze_into_one(program, trim=used, python_library=library, context=context)
-        try_program(program, work=work, context=context)
+        compact = library is not None
+        freeze_into_one(program, trim=used, python_library=python, compact=compact, context=context)
+        try_program(program, work=work, tokens_library=library, context=context)
+    if library is not None:
+        (program / TOKENS_FILE).parent.mkdir()
+        shutil.copyfile(library, program / TOKENS_FILE)
     (folder / "versions.json").write_text(json.dumps(versions, indent=1))
     # The store may lie on another file system than temporary folders do.
     shutil.copytree(program, folder / "program", symlinks=True)
 
 
-def freeze_leanest(program: Path, *, library: Path, context: BuildContext) -> str:
+def freeze_leanest(
+    program: Path, *, library: Path, tokens_library: Path | None = None, context: BuildContext
+) -> str:
     """Freeze with as little as works, and say which trim that was."""
     failure: EdgepackError | None = None
     for trim in TRIMS:
         try:
-            freeze(program, trim=trim, python_library=library, context=context)
-            try_program(program, work=program.parent, context=context)
+            compact = tokens_library is not None
+            freeze(program, trim=trim, python_library=library, compact=compact, context=context)
+            try_program(program, work=program.parent, tokens_library=tokens_library, context=context)
         except (ToolError, ProofError) as error:
             context.note(f"trim {trim.name!r} does not work here")
             log.debug("trim %s: %s", trim.name, error.message)

@@ -19,9 +19,10 @@ def write_licenses(program: Path, destination: Path, *, context: BuildContext) -
     texts = {
         "python": python_license() or stored("python"),
         "pyinstaller": distribution_license("pyinstaller"),
-        "tokenizers": distribution_license("tokenizers") or stored("tokenizers"),
         "h11": distribution_license("h11"),
     }
+    if any(path.name.startswith("tokenizers") for path in elf_files(program)):
+        texts["tokenizers"] = distribution_license("tokenizers") or stored("tokenizers")
     for name in shared_libraries(program):
         component = name.split(".so")[0]
         texts[component] = package_license(name, context=context) or stored(component)

@@ -57,12 +57,14 @@ class Trim:
     """Whether PyInstaller's own start-up hooks go; they import much for modules that the program does not have."""
 
 
-def freeze(destination: Path, *, trim: Trim, python_library: Path, context: BuildContext) -> None:
-    """Fill ``destination`` with ``embed`` and ``_internal/``. Raises ``ToolError`` or ``MissingToolError``."""
+def freeze(
+    destination: Path, *, trim: Trim, python_library: Path, compact: bool = False, context: BuildContext
+) -> None:
+    """Fill ``destination`` with ``embed`` and ``_internal/``; ``compact``: without tokenizers. Raises ``ToolError`` or ``MissingToolError``."""
     work = destination.with_name(destination.name + "-work")
     shutil.rmtree(work, ignore_errors=True)
-    lay_out_sources(work / "sources")
-    run_pyinstaller(work, trim=trim, python_library=python_library, context=context)
+    lay_out_sources(work / "sources", compact=compact)
+    run_pyinstaller(work, trim=trim, python_library=python_library, compact=compact, context=context)
     made = work / "dist" / PROGRAM
     if trim.encodings is not None:
         repack_base_library(made / INTERNAL / "base_library.zip", encodings=trim.encodings)
@@ -76,13 +78,20 @@ def freeze(destination: Path, *, trim: Trim, python_library: Path, context: Buil
     shutil.rmtree(work)
 
 
-def freeze_into_one(program: Path, *, trim: Trim, python_library: Path, context: BuildContext) -> None:
+def freeze_into_one(
+    program: Path, *, trim: Trim, python_library: Path, compact: bool = False, context: BuildContext
+) -> None:
     """Turn a frozen folder into one that holds ``embed`` alone, which unpacks the rest into a temporary folder."""
     work = program.with_name(program.name + "-work")
     shutil.rmtree(work, ignore_errors=True)
-    lay_out_sources(work / "sources")
+    lay_out_sources(work / "sources", compact=compact)
     run_pyinstaller(
-        work, trim=trim, python_library=python_library, contents=program / INTERNAL, context=context
+        work,
+        trim=trim,
+        python_library=python_library,
+        contents=program / INTERNAL,
+        compact=compact,
+        context=context,
     )
     made = work / "dist"
     join_program(made, context=context)
@@ -93,32 +102,39 @@ def freeze_into_one(program: Path, *, trim: Trim, python_library: Path, context:
     shutil.rmtree(work)
 
 
-def lay_out_sources(folder: Path) -> None:
+def lay_out_sources(folder: Path, *, compact: bool) -> None:
     """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
 
     The Python half of tokenizers would bring in trainers, typing and huggingface_hub.
     """
     import tokenizers
 
-    compiled = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
-    for name in (PACKAGE, "tokenizers"):
-        (folder / name).mkdir(parents=True)
+    (folder / PACKAGE).mkdir(parents=True)
     for source in sorted(SOURCES.glob("*.py")):
         shutil.copyfile(source, folder / PACKAGE / source.name)
-    shutil.copyfile(compiled, folder / "tokenizers" / compiled.name)
-    (folder / "tokenizers/__init__.py").write_text("from .tokenizers import Tokenizer\n")
+    if not compact:
+        compiled = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
+        (folder / "tokenizers").mkdir()
+        shutil.copyfile(compiled, folder / "tokenizers" / compiled.name)
+        (folder / "tokenizers/__init__.py").write_text("from .tokenizers import Tokenizer\n")
     (folder / f"{PROGRAM}.py").write_text(f"from {PACKAGE}.__main__ import start\n\nstart()\n")
 
 
 def run_pyinstaller(
-    work: Path, *, trim: Trim, python_library: Path, contents: Path | None = None, context: BuildContext
+    work: Path,
+    *,
+    trim: Trim,
+    python_library: Path,
+    contents: Path | None = None,
+    compact: bool = False,
+    context: BuildContext,
 ) -> None:
     settings = {
         "script": str(work / "sources" / f"{PROGRAM}.py"),
         "path": str(work / "sources"),
         "name": PROGRAM,
         "internal": INTERNAL,
-        "excludes": trim.excludes,
+        "excludes": [*trim.excludes, *(["tokenizers"] if compact else [])],
         "drop_hooks": trim.drop_hooks,
         "contents": contents and str(contents),
     }

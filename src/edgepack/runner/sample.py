@@ -37,6 +37,16 @@ def write_sample(folder: Path, *, batch_dependent: bool = False) -> None:
     write_manifest(folder, library=f"lib/{library.name}", batch_dependent=batch_dependent)
 
 
+def write_compact_tokenizer(folder: Path, tokens_library: Path) -> None:
+    """Put a compiled tokenizer, and the library that reads it, in the place of tokenizer.json."""
+    from edgepack.runner.native.compile_tokenizer import compile_tokenizer
+
+    document = folder / "model/tokenizer.json"
+    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text(encoding="utf-8")))
+    document.unlink()
+    shutil.copyfile(tokens_library, folder / "lib/libtokens.so")
+
+
 def write_golden(folder: Path, vectors: Mapping[str, list[float]], *, tolerance: float = 0.999) -> None:
     """golden.json from texts and their vectors; one of zeros stands in when there is none yet."""
     known = dict(vectors) or {"a cat": [0.0] * DIMENSION}

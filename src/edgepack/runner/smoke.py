@@ -11,18 +11,33 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ProofError, ToolError
-from edgepack.runner.sample import DIMENSION, WORDS, write_golden, write_manifest, write_sample
+from edgepack.runner.sample import (
+    DIMENSION,
+    WORDS,
+    write_compact_tokenizer,
+    write_golden,
+    write_manifest,
+    write_sample,
+)
 
 TEXTS = ("a cat sat on the mat", "the kitten", "")
 
 
-def try_program(program: Path, *, work: Path, context: BuildContext) -> None:
-    """Raises ``ProofError`` when the program in the folder ``program`` does not do what it says."""
+def try_program(
+    program: Path, *, work: Path, tokens_library: Path | None = None, context: BuildContext
+) -> None:
+    """Raises ``ProofError`` when the program in the folder ``program`` does not do what it says.
+
+    With ``tokens_library`` the bundle that it is tried on has a compiled tokenizer.
+    """
     bundle = work / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)
     shutil.copytree(program, bundle, symlinks=True)
     write_sample(bundle)
     library = next((bundle / "lib").iterdir()).relative_to(bundle).as_posix()
+    if tokens_library is not None:
+        write_compact_tokenizer(bundle, tokens_library)
+        write_manifest(bundle, library=library)
 
     def run(*arguments: str, input: str = "") -> str:
         return context.run(["env", "-i", bundle / "embed", *arguments], input=input)

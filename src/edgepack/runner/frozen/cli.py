@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WINDOW_BATCHES = 32
 """Batches that are read ahead, so that texts of like length meet in one."""
+TOKENS_WINDOW = 1000
 INTERNAL = "_internal"
 NO_TEXT_HINT = 'give one: embed "a sentence", or lines on standard input'
 
@@ -65,6 +66,8 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
         from . import about
 
         return about.run(options, bundle)
+    if options.tokens:
+        return print_tokens(options, bundle)
     return embed(options, bundle) if options.similarity is None else similarity(options, bundle)
 
 
@@ -83,6 +86,19 @@ def load(bundle: Bundle, options: Namespace) -> Embedder:
         allow_cpu=options.allow_cpu,
         alone=options.similarity is not None or len(options.texts) == 1,
     )
+
+
+def print_tokens(options: Namespace, bundle: Bundle) -> int:
+    """A list of token ids a line, for who wants to compare tokenizers."""
+    from .tokens import open_tokens
+
+    tokens = open_tokens(bundle, max_length=options.max_length or bundle.max_length, threads=1)
+    with Output(options.output) as output:
+        for records in windows(options, TOKENS_WINDOW):
+            for ids, _ in tokens.encode([record.text for record in records]):
+                output.stream.write(f"[{','.join(map(str, ids))}]\n".encode())
+            output.stream.flush()
+    return 0
 
 
 def similarity(options: Namespace, bundle: Bundle) -> int:

@@ -14,7 +14,7 @@ from .open import CPU, Engine
 from .ort import OrtError
 from .processor import require_processor
 from .shorten import Shortening
-from .tokens import Tokens
+from .tokens import open_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Embedder:
                 TRY_SELF_TEST,
             )
         # After the model, whose loading needs most: what it gives back is enough for the tokenizer.
-        self.tokens = Tokens(bundle.tokenizer, max_length=length, threads=threads)
+        self.tokens = open_tokens(bundle, max_length=length, threads=threads)
 
     def embed(self, texts: Sequence[str]) -> list[array[float]]:
         """Vectors, float32 [dimension] each, in the order of the texts."""

@@ -92,6 +92,7 @@ def parser(program: str) -> ArgumentParser:
     other.add_argument("--version", action="store_true", help="print the versions")
     made.add_argument("--json", action="store_true", help="print --info, --self-test and --bench as JSON")
     made.add_argument("--debug", action="store_true", help=SUPPRESS)
+    made.add_argument("--tokens", action="store_true", help=SUPPRESS)
     return made
 
 

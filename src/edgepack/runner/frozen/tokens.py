@@ -1,4 +1,4 @@
-"""Texts to token ids, with Hugging Face's tokenizers."""
+"""Texts to token ids, with Hugging Face's tokenizers or the bundle's own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,37 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer
 
+    from .bundle import Bundle
+    from .compact import CompactTokens
     from .cut import Cutter
 
 PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
+
+
+def open_tokens(bundle: Bundle, *, max_length: int, threads: int) -> Tokens | CompactTokens:
+    """The bundle's tokenizer. Raises ``BundleError``, or ``UsageError`` for a length that leaves no room."""
+    if bundle.tokenizer.endswith(".bin"):
+        from .compact import CompactTokens
+
+        return CompactTokens(bundle.tokenizer, directory=bundle.directory, max_length=max_length)
+    return Tokens(bundle.tokenizer, max_length=max_length, threads=threads)
+
+
+def framed(
+    ids: list[int], special: tuple[list[int], list[int]], *, size: int, max_length: int
+) -> tuple[list[int], list[int]]:
+    """Token ids of a vocabulary of ``size`` with the special ones around them, if they lack these, and their types.
+
+    Raises ``UsageError`` for ids that are none, and for too many.
+    """
+    if not ids or not 0 <= min(ids) <= max(ids) < size:
+        raise UsageError(f"token ids must be from 0 to {size - 1}, one at least")
+    before, after = special
+    if ids[: len(before)] != before or ids[len(ids) - len(after) :] != after:
+        ids = [*before, *ids, *after]
+    if len(ids) > max_length:
+        raise UsageError(f"{len(ids)} tokens with the special ones, {max_length} at most")
+    return ids, [0] * len(ids)
 
 
 class Tokens:
@@ -61,14 +89,7 @@ class Tokens:
     def with_special(self, ids: list[int]) -> tuple[list[int], list[int]]:
         """The same for token ids without, or with, the special tokens. Raises ``UsageError`` for what are none."""
         size = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        if not ids or not 0 <= min(ids) <= max(ids) < size:
-            raise UsageError(f"token ids must be from 0 to {size - 1}, one at least")
-        before, after = self.special()
-        if ids[: len(before)] != before or ids[len(ids) - len(after) :] != after:
-            ids = [*before, *ids, *after]
-        if len(ids) > self.max_length:
-            raise UsageError(f"{len(ids)} tokens with the special ones, {self.max_length} at most")
-        return ids, [0] * len(ids)
+        return framed(ids, self.special(), size=size, max_length=self.max_length)
 
     def special(self) -> tuple[list[int], list[int]]:
         """Ids that go before and after those of a text."""

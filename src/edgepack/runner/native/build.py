@@ -13,11 +13,19 @@ from edgepack.foundry.program import ProgramSources, build_program
 from edgepack.models.tokenizer import minimal_json
 from edgepack.records import Platform, PreparedModel, RunnerArtifact, RuntimeKind
 from edgepack.runner.native.compile_tokenizer import compile_tokenizer
-from edgepack.runner.native.sources import EXPORTS, library_sources, program_sources, source_files
+from edgepack.runner.native.sources import (
+    EXPORTS,
+    TOKENIZER_EXPORTS,
+    library_sources,
+    program_sources,
+    source_files,
+    tokens_library_sources,
+)
 
 KIND = "native"
 PROGRAM = "embed"
 LIBRARY = "libembed.so"
+TOKENS_LIBRARY = "libtokens.so"
 TOKENIZER = "tokenizer.bin"
 SCHEMA = "1"
 
@@ -83,6 +91,15 @@ def lay_interfaces(folder: Path) -> None:
     for place, source in interfaces.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def link_tokens_library(
+    model: PreparedModel, *, platform: Platform, glibc: str | None = None, context: BuildContext
+) -> Path:
+    """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``."""
+    sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
+    made = build_program(sources, model.needs, platform=platform, glibc=glibc, context=context)
+    return made / TOKENS_LIBRARY
 
 
 def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:

@@ -55,7 +55,8 @@ def compile_tokenizer(text: str) -> bytes:
         raise unsupported("model", kind)
     sections |= added_sections(document, tokenizer)
     template = template_of(document.get("post_processor"), tokenizer)
-    return pack_sections({"template": template, **sections})
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    return pack_sections({"template": template, "size": u32([size]), **sections})
 
 
 def _kind(model: Mapping[str, Any]) -> str:

@@ -5,8 +5,19 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-TOOL = ("tokens_main.cc",)
-"""The tokenizer as a program of its own, which only tests use."""
+TOOL = ("tokens_main.cc", "tokens_library.cc")
+"""The tokenizer by itself: a program, which only tests use, and a library for the program in Python."""
+TOKENIZER = (
+    "bpe.cc",
+    "graphemes.cc",
+    "normalizer.cc",
+    "table.cc",
+    "tokenizer.cc",
+    "unigram.cc",
+    "wordpiece.cc",
+)
+TOKENIZER_EXPORTS = ("tokens_encode", "tokens_facts", "tokens_open")
+"""What tokens_library.cc offers."""
 LOADED = ("ort_loaded.cc",)
 """For a runtime in a shared library of its own."""
 LINKED = ("ort_linked.cc",)
@@ -46,6 +57,12 @@ def program_sources() -> dict[str, str]:
 def library_sources(*, linked: bool = True) -> dict[str, str]:
     """libembed, with the runtime linked in, or loading the library that the manifest names."""
     return source_files(without=(*TOOL, *OF_THE_PROGRAM, *(LOADED if linked else LINKED)))
+
+
+def tokens_library_sources() -> dict[str, str]:
+    """The tokenizer as a library."""
+    wanted = (*TOKENIZER, "tokens_library.cc")
+    return {name: text for name, text in source_files().items() if name in wanted or name.endswith(".h")}
 
 
 def loading_sources() -> dict[str, str]:

@@ -74,6 +74,7 @@ Error Tokenizer::open(const std::string &path) {
     if (model.size >= 20 && memcmp(model.data, "unigram", 8) == 0) model_ = open_unigram(table_);
     if (!model_ || frame.size < 12) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
     template_ = frame.as<uint32_t>();
+    if (Bytes size = table_.section("size")) size_ = size.as<uint32_t>()[0];
     before_ = template_[0];
     after_ = template_[1];
     type_ = template_[2];

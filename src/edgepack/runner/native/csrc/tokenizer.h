@@ -41,6 +41,9 @@ public:
     // `text` is valid UTF-8. At least one token, at most `max_length`, special ones included. Thread-safe.
     void encode(std::string_view text, size_t max_length, Encoding &encoding) const;
     uint32_t pad_id() const { return pad_id_; }
+    size_t before() const { return before_; }
+    // How many ids there are.
+    uint32_t size() const { return size_; }
 
 private:
     void encode_raw(std::string_view text, Ids &ids) const;
@@ -51,7 +54,7 @@ private:
     std::unique_ptr<TextModel> model_;
     Trie added_, added_normalized_;
     const uint32_t *added_ids_ = nullptr, *template_ = nullptr;
-    uint32_t before_ = 0, after_ = 0, type_ = 0, pad_id_ = 0;
+    uint32_t before_ = 0, after_ = 0, type_ = 0, pad_id_ = 0, size_ = 0;
 };
 
 std::unique_ptr<TextModel> open_wordpiece(const Table &table);
