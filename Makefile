@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle test lint clean
+.PHONY: bundle test lint clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -20,6 +20,13 @@ test: $(VENV)/.installed-dev
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	$(BIN)/edgepack fetch --target web-wasm
 	$(BIN)/pytest -r s
+
+# What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).
+gpu-kit: $(VENV)/.installed
+	$(BIN)/python benchmarks/gpu_kit.py
+
+test-gpu:
+	$(PYTHON) benchmarks/gpu_check.py dist/gpu-kit
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

@@ -34,7 +34,7 @@ from edgepack.records import (
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
 
-PREPARE_SCHEMA = "3"
+PREPARE_SCHEMA = "4"
 """Changes whenever the same source and recipe would give another file than before."""
 
 FACTS = "facts.json"
