@@ -21,6 +21,14 @@ def missing(target: Target) -> Iterable[str]:
         yield "pip"
 
 
+def fetch(target: Target, context: BuildContext) -> None:
+    """The wheels that a build takes its libraries from."""
+    from edgepack_tensorrt.builder import create_builder, fetch_wheels
+
+    create_builder(target, context)
+    fetch_wheels(target, context)
+
+
 @hookimpl
 def edgepack_builders() -> Iterable[BuilderSpec]:
     return [
@@ -29,5 +37,6 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, frozen runner",
             create=create,
             missing=missing,
+            fetch=fetch,
         )
     ]

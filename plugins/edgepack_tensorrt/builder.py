@@ -29,7 +29,7 @@ from edgepack.api import (
 from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
 from edgepack_tensorrt.rtx import rtx_runtime, with_engine
-from edgepack_tensorrt.runtime import Libraries, rtx_libraries
+from edgepack_tensorrt.runtime import Libraries, bindings_folder, rtx_libraries
 
 CAPABILITIES = ("8.6", "8.9", "12.0", "12.1")
 """What TensorRT-RTX builds engines for and its provider runs on: Ampere, Ada and Blackwell of GeForce, RTX and DGX Spark."""
@@ -103,6 +103,16 @@ class TensorrtBuilder:
             raise CannotRunHere(
                 f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
             ) from cannot
+
+
+def fetch_wheels(target: Target, context: BuildContext) -> None:
+    """Put everything that a build of the target fetches into the store."""
+    home = read_options(target, OPTIONS)["tensorrt_home"]
+    if home is None:
+        rtx_libraries(context)
+        bindings_folder(context)
+    else:
+        classic_libraries(read_home(target, Path(home)), context=context)
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:

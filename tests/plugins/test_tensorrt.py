@@ -38,7 +38,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import Bundle, ModelSource, RunnerArtifact, Target
 from edgepack.store import Store
 from edgepack.targets import built_in_targets, read_target
-from edgepack_tensorrt import classic, pins, runtime
+from edgepack_tensorrt import classic, fetch, pins, runtime
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
 from edgepack_tensorrt.closure import closure_of
 from edgepack_tensorrt.engine import build_engine
@@ -167,6 +167,28 @@ def test_a_python_that_tensorrt_has_no_module_for() -> None:
         pins.bindings((3, 9))
     assert "cp311" in (caught.value.hint or "")
     assert pins.bindings((3, 12)).python == "cp312"
+
+
+def test_fetching_asks_for_every_wheel(
+    context: HostContext, wheels: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def files(wheel: Any, **options: Any) -> Path:
+        asked.append(wheel.name)
+        return wheels[wheel.name]
+
+    monkeypatch.setattr(runtime, "wheel_files", files)
+    monkeypatch.setattr(classic, "wheel_files", files)
+    fetch(target_with(), context)
+    assert set(asked) == {
+        "onnxruntime",
+        "onnxruntime-ep-nv-tensorrt-rtx-cu13",
+        "tensorrt-rtx-cu13-bindings",
+    }
+    asked.clear()
+    fetch(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
+    assert asked == ["onnxruntime-gpu"]
 
 
 # The bundle.
