@@ -81,7 +81,7 @@ export class Assets {
     }
     const bytes = await this.#fetchSound(asset, url, signal, tell);
     try {
-      await cache?.put(url, new Response(bytes, { headers: { "content-type": "application/octet-stream" } }));
+      await cache?.put(url, new Response(bytes, { headers: { "content-type": typeOf(asset.path) } }));
     } catch {
       // No room: the page works, the next visit downloads again.
     }
@@ -129,6 +129,9 @@ async function receive(asset, url, signal, count, { packed, again }) {
   }
   return read(response, asset.size, form?.name, count);
 }
+
+/** A service worker answers with what is in the cache, and a module must have its type there, too. */
+const typeOf = (path) => (path.endsWith(".mjs") ? "text/javascript" : path.endsWith(".wasm") ? "application/wasm" : "application/octet-stream");
 
 /** Cache Storage where there is any: not in Node, not on plain http, not where a browser forbids it. */
 async function openCache(name) {
