@@ -18,7 +18,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
-	$(BIN)/edgepack fetch --target web-wasm
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock
 	$(BIN)/pytest -r s
 
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).

@@ -22,7 +22,7 @@ def missing(target: Target) -> Iterable[str]:
 
 
 def fetch(target: Target, context: BuildContext) -> None:
-    """What a build of this target needs of npm."""
+    """What a build of this target needs from elsewhere."""
     from edgepack_web.packages import fetch_packages
 
     fetch_packages(target, context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgepack.api import BuildContext, Target, npm_package, onnxruntime_web
+from edgepack.api import BuildContext, Target, fetch_web_toolchain, npm_package, onnxruntime_web
 
 TOKENIZERS_VERSION = "0.2.0"
 TOKENIZERS_INTEGRITY = (
@@ -25,6 +25,8 @@ def tokenizers_library(context: BuildContext) -> Path:
 
 
 def fetch_packages(target: Target, context: BuildContext) -> None:
-    """Everything that a build may ask npm for."""
+    """Everything that a build may ask npm for, and what a reduced runtime is compiled from and with."""
+    if target.options.get("runtime", "reduced") == "reduced":
+        fetch_web_toolchain(context=context)
     onnxruntime_web(context=context)
     tokenizers_library(context)

@@ -98,6 +98,7 @@ __all__ = [
     "Wheel",
     "check_isa",
     "embed_with_program",
+    "fetch_web_toolchain",
     "find",
     "find_node",
     "freeze_runner",
@@ -172,6 +173,18 @@ def reduce_web_runtime(
     from edgepack.foundry.web.reduce import reduce_web_runtime
 
     return reduce_web_runtime(needs, kind=kind, sources=sources, context=context)
+
+
+def fetch_web_toolchain(*, context: BuildContext) -> None:
+    """Fetch what ``reduce_web_runtime`` compiles with and from: Emscripten, and ONNX Runtime's sources.
+
+    Raises ``MissingToolError`` where Emscripten cannot be had.
+    """
+    from edgepack.foundry.sources import fetch_sources
+    from edgepack.foundry.web.emscripten import emscripten
+
+    emscripten(context=context)
+    fetch_sources(context=context)
 
 
 def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArtifact:

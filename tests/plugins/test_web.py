@@ -12,6 +12,7 @@ from edgepack.errors import TargetError
 from edgepack.plugins.context import HostContext
 from edgepack.records import Target
 from edgepack.targets import built_in_targets, read_target
+from edgepack_web import packages
 from edgepack_web.builder import create_builder
 from edgepack_web.encoded import write_encoded
 from edgepack_web.hosts import headers_file, nginx_snippet
@@ -35,6 +36,17 @@ def web(*overrides: str) -> Target:
 def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override: str, said: str) -> None:
     with pytest.raises(TargetError, match=said):
         create_builder(web(override), context)
+
+
+@pytest.mark.parametrize(("overrides", "compiled"), [((), True), (("runtime=stock",), False)])
+def test_the_compiler_is_fetched_for_a_runtime_that_is_compiled(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], compiled: bool
+) -> None:
+    fetched = []
+    for name in ("fetch_web_toolchain", "onnxruntime_web", "npm_package"):
+        monkeypatch.setattr(packages, name, lambda *_, _name=name, **__: fetched.append(_name))
+    packages.fetch_packages(web(*overrides), context)
+    assert fetched == ["fetch_web_toolchain"] * compiled + ["onnxruntime_web", "npm_package"]
 
 
 def test_a_file_over_the_host_s_cap_is_named(tmp_path: Path) -> None:
