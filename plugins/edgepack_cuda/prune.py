@@ -57,7 +57,7 @@ class Pruned:
 
     def in_words(self) -> str:
         return (
-            f"device code for {', '.join(self.architectures)} of {self.units} of {self.units_before} translation units, "
+            f"device code for {', '.join(self.architectures)}: {self.units} of {self.units_before} translation units, "
             f"{self.code_bytes / 1e6:.1f} of {self.code_bytes_before / 1e6:.1f} MB ({self.way})"
         )
 

@@ -56,7 +56,7 @@ def test_prune_writes_a_new_library(whole: Path, tmp_path: Path) -> None:
     output = tmp_path / "small.so"
     done = edgepack("cuda", "prune", str(whole), "--arch", "86", "-o", str(output))
     assert done.returncode == 0, done.stderr
-    assert "device code for 86 of 3 of 4 translation units" in done.stdout
+    assert "device code for 86: 3 of 4 translation units" in done.stdout
     again = json.loads(edgepack("cuda", "inspect", str(output), "--json").stdout)
     assert {part["architecture"] for part in again["parts"] if part["kind"] == "cubin"} == {"8.6"}
     assert again["bytes"] == output.stat().st_size < whole.stat().st_size
@@ -70,7 +70,7 @@ def test_prune_for_another_version_says_which_lists_there_are(whole: Path, tmp_p
     done = edgepack("cuda", "prune", str(whole), "--arch", "86", "--ort", "1.30.0", "-o", str(output))
     assert done.returncode == 0, done.stderr
     assert "no lists for ONNX Runtime 1.30.0, but for 1.31.1: all units stay" in done.stderr
-    assert "of 3 of 4 translation units" in done.stdout
+    assert ": 3 of 4 translation units" in done.stdout
 
 
 def test_prune_of_another_build_prunes_architectures_only(whole: Path, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_prune_of_another_build_prunes_architectures_only(whole: Path, tmp_path:
     done = edgepack("cuda", "prune", str(whole), "--arch", "86", "--ort", "1.31.1", "-o", str(output))
     assert done.returncode == 0, done.stderr
     assert "is not the build that the lists for 1.31.1 are of" in done.stderr
-    assert "of 3 of 4 translation units" in done.stdout
+    assert ": 3 of 4 translation units" in done.stdout
 
 
 def test_nvidias_own_libraries_are_left_alone_unless_asked(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_native_without_a_gpu(whole: Path, tmp_path: Path, monkeypatch: pytest.M
     tool.write_text("#!/bin/sh\necho 8.6\necho 8.6\n")
     done = edgepack(*command)
     assert done.returncode == 0, done.stderr
-    assert "device code for 86 " in done.stdout
+    assert "device code for 86: " in done.stdout
 
 
 def test_an_unknown_command_is_still_told(whole: Path) -> None:
