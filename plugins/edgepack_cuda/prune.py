@@ -111,7 +111,8 @@ def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[s
     for architecture in architectures:
         if not architecture.rstrip("a").isdigit():
             raise TargetError(
-                f'{architecture!r} is no architecture, expected e.g. "86" for compute capability 8.6'
+                f"{architecture!r} is no architecture",
+                hint="a compute capability without its dot, e.g. 86 for 8.6",
             )
         if not any(chosen(fatbin, [architecture]) for fatbin in fatbins):
             raise TargetError(

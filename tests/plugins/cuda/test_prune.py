@@ -161,8 +161,9 @@ def test_an_architecture_without_code(whole: Path) -> None:
         prune(whole.read_bytes(), whole.name, architectures=["120"])
     assert info.value.hint is not None
     assert "8.0, 8.6, 9.0a" in info.value.hint
-    with pytest.raises(TargetError, match="'sm_86' is no architecture"):
+    with pytest.raises(TargetError, match="'sm_86' is no architecture") as caught:
         prune(whole.read_bytes(), whole.name, architectures=["sm_86"])
+    assert caught.value.hint is not None and "86 for 8.6" in caught.value.hint
 
 
 def test_a_library_without_device_code(tmp_path: Path) -> None:
