@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 
 import click
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl, is_installed
+from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl
+from edgepack_cuda.nvidia import missing
 
 
 def create(target: Target, context: BuildContext) -> TargetBuilder:
@@ -16,11 +16,12 @@ def create(target: Target, context: BuildContext) -> TargetBuilder:
     return create_builder(target, context)
 
 
-def missing(target: Target) -> Iterable[str]:
-    """Tools that fetching the libraries and freezing the runner need."""
-    yield from (tool for tool in ("objcopy", "patchelf") if not is_installed(tool))
-    if importlib.util.find_spec("pip") is None:
-        yield "pip"
+def fetch(target: Target, context: BuildContext) -> None:
+    """The wheels that a build takes its libraries from."""
+    from edgepack_cuda.builder import create_builder, fetch_wheels
+
+    create_builder(target, context)
+    fetch_wheels(target, context)
 
 
 @hookimpl
@@ -31,6 +32,7 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             summary="a folder for NVIDIA GPUs: pruned CUDA provider, fused float16 model, frozen runner",
             create=create,
             missing=missing,
+            fetch=fetch,
         )
     ]
 

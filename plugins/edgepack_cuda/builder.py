@@ -9,7 +9,6 @@ from typing import get_args
 from edgepack.api import (
     BuildContext,
     Bundle,
-    CannotRunHere,
     ExecutionProvider,
     ModelSource,
     OptionTable,
@@ -20,15 +19,15 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    embed_with_program,
+    embed_on_gpu,
     freeze_runner,
     prepare_model,
     read_options,
 )
 from edgepack_cuda.native import resolve
-from edgepack_cuda.pins import CUDA, ONNXRUNTIME_GPU
+from edgepack_cuda.nvidia import CUDA, DRIVER, ONNXRUNTIME_GPU, require_linux
 from edgepack_cuda.prune import Way
-from edgepack_cuda.runtime import DRIVER, Choice, libraries_for
+from edgepack_cuda.runtime import Choice, fetch, libraries_for
 
 NAME = "CUDAExecutionProvider"
 OPTIONS: OptionTable = {
@@ -114,23 +113,17 @@ class CudaBuilder:
         return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        try:
-            return embed_with_program(bundle, texts, context=self.context)
-        except CannotRunHere as cannot:
-            instead = embed_with_program(bundle, texts, options=["--allow-cpu"], context=self.context)
-            raise CannotRunHere(
-                f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
-            ) from cannot
+        return embed_on_gpu(bundle, texts, context=self.context)
+
+
+def fetch_wheels(target: Target, context: BuildContext) -> None:
+    """Put everything that a build of the target fetches into the store."""
+    fetch(read_options(target, OPTIONS)["layout"], context=context)
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
-    if (target.platform.os, target.platform.arch) != ("linux", "x86_64"):
-        raise TargetError(
-            f"target {target.name}: builder cuda makes bundles for linux on x86_64, "
-            f"not {target.platform.os} {target.platform.arch}",
-            hint="there is no wheel of ONNX Runtime's CUDA provider for other machines",
-        )
+    require_linux(target, hint="there is no wheel of ONNX Runtime's CUDA provider for other machines")
     if target.model.format != "onnx":
         raise TargetError(
             f"target {target.name}: the CUDA runtime is of another version than the converter to {target.model.format}",

@@ -1,18 +1,8 @@
-"""The wheels that a bundle's libraries come from, by their content; they do not depend on the Python that a wheel is for."""
+"""The wheels of CUDA's own libraries, for bundles that hold them, by their content."""
 
 from __future__ import annotations
 
 from edgepack.api import Wheel
-
-ONNXRUNTIME_GPU = Wheel(
-    name="onnxruntime-gpu",
-    version="1.31.1",
-    sha256="e26c475fe361b2015f45b4b824bd13f0bb20204e59b62814e6f0acd5f3d491a6",
-    size=255_560_985,
-    python="cp311",
-    platform="manylinux_2_28_x86_64",
-)
-"""CUDA 13; without cuDNN, cuFFT and NVRTC as long as no operator asks for them (since 1.28 to 1.31)."""
 
 CUBLAS = Wheel(
     name="nvidia-cublas",
@@ -28,5 +18,3 @@ CUDART = Wheel(
     size=2_504_024,
     platform="manylinux2014_x86_64",
 )
-CUDA = "13.0"
-"""What the driver must know: later 13.x run on it too (CUDA's minor version compatibility)."""

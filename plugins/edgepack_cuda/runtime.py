@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.api import BuildContext, BundleError, SystemLibrary, Wheel, find, system_libraries, wheel_files
-from edgepack_cuda.closure import DRIVER, HOST, Wants, wants_of
+from edgepack.api import (
+    BuildContext,
+    BundleError,
+    Closure,
+    RuntimeFolder,
+    SystemLibrary,
+    Wheel,
+    closure_of,
+    onnxruntime_files,
+    opened_libraries,
+    system_libraries,
+    wheel_file,
+    wheel_files,
+)
 from edgepack_cuda.image import read_image
 from edgepack_cuda.lists import lists_for
-from edgepack_cuda.pins import CUBLAS, CUDART, ONNXRUNTIME_GPU
+from edgepack_cuda.nvidia import DRIVER, HOST, ONNXRUNTIME_GPU, SHARED, cuda_terms
+from edgepack_cuda.pins import CUBLAS, CUDART
 from edgepack_cuda.prune import Way, device_code, dotted, prune
 from edgepack_cuda.select import select_units
 
-SCHEMA = "1"
+SCHEMA = "2"
 PROVIDER = "libonnxruntime_providers_cuda.so"
-SHARED = "libonnxruntime_providers_shared.so"
-KEEP = (
-    "*/capi/libonnxruntime.so*",
-    f"*/capi/{PROVIDER}",
-    f"*/capi/{SHARED}",
-    "onnxruntime/LICENSE",
-    "onnxruntime/ThirdPartyNotices.txt",
-)
 LOAD_ORDER = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
-TERMS = (
-    "{name} (NVIDIA CUDA Toolkit), from the wheel {wheel}{how}.\n"
-    "It is redistributable under the NVIDIA Software License Agreement and CUDA Supplement, Attachment A:\n"
-    "https://docs.nvidia.com/cuda/eula/\n"
-)
+VERSIONED = (*LOAD_ORDER, "libcurand.so.10")
+"""CUDA's libraries, all of whose symbols have versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +86,11 @@ def libraries_for(choice: Choice, *, context: BuildContext) -> Libraries:
     }
     made = context.store.cached("cuda-runtime", inputs, make)
     facts = json.loads((made / "facts.json").read_text(encoding="utf-8"))
-    files = sorted((made / "lib").iterdir())
-    main = next(path for path in files if path.name.startswith("libonnxruntime.so"))
+    laid = RuntimeFolder(made)
     return Libraries(
-        onnxruntime=main,
-        companions=tuple(path for path in files if path != main),
-        licenses=tuple(sorted((made / "licenses").iterdir())),
+        onnxruntime=laid.onnxruntime,
+        companions=laid.companions,
+        licenses=laid.licenses,
         device=tuple(facts["device"]),
         capabilities=tuple(facts["capabilities"]),
         listed=facts["listed"],
@@ -103,45 +103,51 @@ def _wheels(layout: str) -> tuple[Wheel, ...]:
     return (ONNXRUNTIME_GPU,) if layout == "thin" else (ONNXRUNTIME_GPU, CUBLAS, CUDART)
 
 
+def fetch(layout: str, *, context: BuildContext) -> None:
+    """Put the wheels of a layout into the store."""
+    for wheel in _wheels(layout):
+        _unpacked(wheel, context)
+
+
+def _unpacked(wheel: Wheel, context: BuildContext) -> Path:
+    keep = onnxruntime_files(PROVIDER, SHARED) if wheel == ONNXRUNTIME_GPU else ("*.so*",)
+    return wheel_files(wheel, keep=keep, context=context)
+
+
+def closure_of_provider(provider: Path) -> Closure:
+    """What the provider needs of the device or a layout, and what it only names."""
+    return closure_of([provider], among=(), elsewhere=(*HOST, *DRIVER, *LOAD_ORDER), versioned=VERSIONED)
+
+
 def _make(folder: Path, choice: Choice, host: Sequence[SystemLibrary], context: BuildContext) -> None:
-    lib, licenses = folder / "lib", folder / "licenses"
-    lib.mkdir()
-    licenses.mkdir()
-    wheel = wheel_files(ONNXRUNTIME_GPU, keep=KEEP, context=context)
-    for name in ("libonnxruntime.so*", SHARED):
-        file = one(wheel, name)
-        shutil.copyfile(file, lib / file.name)
-    texts = b"\n\n".join(one(wheel, name).read_bytes() for name in ("LICENSE", "ThirdPartyNotices.txt"))
-    (licenses / "onnxruntime.txt").write_bytes(texts)
-    wants = wants_of(one(wheel, PROVIDER))
-    facts = _lay_provider(one(wheel, PROVIDER), lib, wants, choice, context)
-    for library in host:
-        shutil.copyfile(library.file, lib / library.name)
-        (licenses / f"{library.name.split('.so')[0]}.txt").write_text(library.license, encoding="utf-8")
+    made = RuntimeFolder(folder)
+    wheel = _unpacked(ONNXRUNTIME_GPU, context)
+    made.add_onnxruntime(wheel, SHARED)
+    provider = wheel_file(wheel, PROVIDER)
+    closure = closure_of_provider(provider)
+    facts = _lay_provider(provider, made, closure.unused.get(PROVIDER, ()), choice, context)
+    made.add_system(host)
+    wanted = [name for name in LOAD_ORDER if name in closure.elsewhere]
     if choice.layout != "thin":
-        facts["changes"] += _lay_cuda(lib, licenses, wants, choice, context)
-    facts["device"] = [name for name in LOAD_ORDER if name in wants.cuda]
-    if set(wants.cuda) - set(LOAD_ORDER):
-        raise BundleError(
-            f"{PROVIDER} needs {', '.join(sorted(set(wants.cuda) - set(LOAD_ORDER)))}, which is not known"
-        )
+        facts["changes"] += _lay_cuda(made, wanted, choice, context)
+    facts["device"] = wanted
     (folder / "facts.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 def _lay_provider(
-    whole: Path, lib: Path, wants: Wants, choice: Choice, context: BuildContext
+    whole: Path, made: RuntimeFolder, unused: Sequence[str], choice: Choice, context: BuildContext
 ) -> dict[str, list[str]]:
     """The provider: what it does not use unnamed, its own folder searched, and pruned."""
     notes: list[str] = []
-    file = lib / PROVIDER
-    shutil.copyfile(whole, file)
-    dropped = [word for name in wants.unused for word in ("--remove-needed", name)]
-    context.run([find("patchelf"), *dropped, "--set-rpath", "$ORIGIN", file])
+    file = made.add(whole)
+    made.beside_each_other(PROVIDER, drop=unused, context=context)
     content = file.read_bytes()
     units = None
     if choice.operators is not None:
         units = select_units(content, PROVIDER, ONNXRUNTIME_GPU.version, choice.operators, note=notes.append)
-    made = prune(
+    if units is None and (opened := opened_libraries(whole)):
+        notes.append(f"operators may ask for what {PROVIDER} opens by itself: {', '.join(opened)}")
+    pruned = prune(
         content,
         PROVIDER,
         architectures=choice.architectures,
@@ -149,32 +155,31 @@ def _lay_provider(
         way=choice.way,
         blobs=units is None,
     )
-    file.write_bytes(made.content)
-    changes = [f"{PROVIDER}: {made.in_words()}; run path $ORIGIN"]
-    changes += [f"{PROVIDER}: no longer names {name}, of which it imports nothing" for name in wants.unused]
+    file.write_bytes(pruned.content)
+    changes = [f"{PROVIDER}: {pruned.in_words()}; run path $ORIGIN"]
+    changes += [f"{PROVIDER}: no longer names {name}, of which it imports nothing" for name in unused]
     return {
-        "capabilities": [dotted(each) for each in made.architectures],
+        "capabilities": [dotted(each) for each in pruned.architectures],
         "listed": [] if units is None else ["yes"],
         "changes": changes,
         "notes": notes,
     }
 
 
-def _lay_cuda(lib: Path, licenses: Path, wants: Wants, choice: Choice, context: BuildContext) -> list[str]:
+def _lay_cuda(made: RuntimeFolder, names: Sequence[str], choice: Choice, context: BuildContext) -> list[str]:
     """CUDA's runtime and cuBLAS, as they are or, with ``lite``, pruned to the architectures; what was changed."""
     changes = []
-    folders = {wheel: wheel_files(wheel, keep=("*.so*",), context=context) for wheel in (CUBLAS, CUDART)}
-    for name in wants.cuda:
+    folders = {wheel: _unpacked(wheel, context) for wheel in (CUBLAS, CUDART)}
+    for name in names:
         wheel = next(wheel for wheel, folder in folders.items() if any(folder.rglob(name)))
-        content = one(folders[wheel], name).read_bytes()
-        how = ", unmodified"
+        file, how = made.add(wheel_file(folders[wheel], name)), "unmodified"
+        content = file.read_bytes()
         if choice.layout == "lite" and _has_device_code(content, name):
-            made = prune(content, name, architectures=choice.architectures, way=choice.way)
-            content, how = made.content, f", changed: {made.in_words()}"
-            changes.append(f"{name}: {made.in_words()}, at the builder's own wish (prune_vendor)")
-        (lib / name).write_bytes(content)
-        terms = TERMS.format(name=name, wheel=wheel.requirement, how=how)
-        (licenses / f"{name.split('.so')[0]}.txt").write_text(terms, encoding="utf-8")
+            pruned = prune(content, name, architectures=choice.architectures, way=choice.way)
+            file.write_bytes(pruned.content)
+            how = f"changed: {pruned.in_words()}"
+            changes.append(f"{name}: {pruned.in_words()}, at the builder's own wish (prune_vendor)")
+        made.add_license(name.partition(".so")[0], cuda_terms(name, wheel, how=how))
     return changes
 
 
@@ -186,14 +191,4 @@ def _has_device_code(content: bytes, name: str) -> bool:
     return True
 
 
-def one(folder: Path, pattern: str) -> Path:
-    """The file of a wheel that a pattern names. Raises ``BundleError`` where there is none."""
-    found = sorted(folder.rglob(pattern))
-    if not found:
-        raise BundleError(
-            f"the wheel holds no {pattern}", hint="it is of another version than the one that is pinned"
-        )
-    return found[0]
-
-
-__all__ = ["DRIVER", "Choice", "Libraries", "libraries_for", "one"]
+__all__ = ["PROVIDER", "SHARED", "Choice", "Libraries", "closure_of_provider", "fetch", "libraries_for"]

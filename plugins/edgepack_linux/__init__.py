@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl, is_installed
+from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl, missing_tools
 
 
 def create(target: Target, context: BuildContext) -> TargetBuilder:
@@ -16,9 +15,7 @@ def create(target: Target, context: BuildContext) -> TargetBuilder:
 
 def missing(target: Target) -> Iterable[str]:
     """Tools that compiling a runtime and freezing the runner need."""
-    yield from (tool for tool in ("cmake", "ninja", "objcopy") if not is_installed(tool))
-    packages = {"ziglang": "zig", "capstone": "capstone"}
-    yield from (tool for package, tool in packages.items() if importlib.util.find_spec(package) is None)
+    return missing_tools("cmake", "ninja", "objcopy", packages={"ziglang": "zig", "capstone": "capstone"})
 
 
 @hookimpl

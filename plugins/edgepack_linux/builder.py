@@ -31,6 +31,7 @@ from edgepack.api import (
     prove,
     read_options,
     reduce_runtime,
+    require_platform,
 )
 
 ARCHITECTURES = ("x86_64", "aarch64")
@@ -107,11 +108,7 @@ class LinuxBuilder:
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
-    if target.platform.os != "linux" or target.platform.arch not in ARCHITECTURES:
-        raise TargetError(
-            f"target {target.name}: builder linux makes bundles for linux on {' and '.join(ARCHITECTURES)}, "
-            f"not {target.platform.os} {target.platform.arch}"
-        )
+    require_platform(target, os="linux", architectures=ARCHITECTURES)
     check_isa(target.platform.isa, target.platform.arch)
     options = read_options(target, OPTIONS)
     if target.model.format == "onnx" and options["runtime"] != "full":

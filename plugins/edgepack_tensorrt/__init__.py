@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl, is_installed
+from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl
+from edgepack_cuda.nvidia import missing
 
 
 def create(target: Target, context: BuildContext) -> TargetBuilder:
     from edgepack_tensorrt.builder import create_builder
 
     return create_builder(target, context)
-
-
-def missing(target: Target) -> Iterable[str]:
-    """Tools that fetching the libraries and freezing the runner need."""
-    yield from (tool for tool in ("objcopy", "patchelf") if not is_installed(tool))
-    if importlib.util.find_spec("pip") is None:
-        yield "pip"
 
 
 def fetch(target: Target, context: BuildContext) -> None:

@@ -11,25 +11,26 @@ from pathlib import Path
 from edgepack.api import (
     BuildContext,
     Bundle,
-    CannotRunHere,
     ModelSource,
     OptionTable,
     PreparedModel,
     RunnerArtifact,
     RunnerLayout,
     RuntimeArtifact,
+    RuntimeFolder,
     Target,
     TargetBuilder,
     TargetError,
-    embed_with_program,
+    embed_on_gpu,
     freeze_runner,
     prepare_model,
     read_options,
 )
+from edgepack_cuda.nvidia import require_linux
 from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
 from edgepack_tensorrt.rtx import rtx_runtime, with_engine
-from edgepack_tensorrt.runtime import Libraries, bindings_folder, rtx_libraries
+from edgepack_tensorrt.runtime import bindings_folder, rtx_libraries
 
 CAPABILITIES = ("8.6", "8.9", "12.0", "12.1")
 """What TensorRT-RTX builds engines for and its provider runs on: Ampere, Ada and Blackwell of GeForce, RTX and DGX Spark."""
@@ -58,7 +59,7 @@ class TensorrtBuilder:
     runner_layout: RunnerLayout
 
     @cached_property
-    def libraries(self) -> Libraries:
+    def libraries(self) -> RuntimeFolder:
         if self.home is not None:
             return classic_libraries(self.home, context=self.context)
         return rtx_libraries(self.context)
@@ -96,13 +97,7 @@ class TensorrtBuilder:
         return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        try:
-            return embed_with_program(bundle, texts, context=self.context)
-        except CannotRunHere as cannot:
-            instead = embed_with_program(bundle, texts, options=["--allow-cpu"], context=self.context)
-            raise CannotRunHere(
-                f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
-            ) from cannot
+        return embed_on_gpu(bundle, texts, context=self.context)
 
 
 def fetch_wheels(target: Target, context: BuildContext) -> None:
@@ -117,12 +112,9 @@ def fetch_wheels(target: Target, context: BuildContext) -> None:
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
-    if (target.platform.os, target.platform.arch) != ("linux", "x86_64"):
-        raise TargetError(
-            f"target {target.name}: builder tensorrt makes bundles for linux on x86_64, "
-            f"not {target.platform.os} {target.platform.arch}",
-            hint="NVIDIA's wheels for other machines hold other libraries, which are not pinned",
-        )
+    require_linux(
+        target, hint="NVIDIA's wheels for other machines hold other libraries, which are not pinned"
+    )
     recipe = target.model.recipe
     fits = recipe in RECIPES if isinstance(recipe, str) else {step.name for step in recipe} <= PASSES
     if not fits or target.model.format != "onnx":

@@ -7,7 +7,6 @@ timing cache lie in the user's cache folder, and ``embed --warmup`` fills them b
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,28 +15,27 @@ from edgepack.api import (
     ExecutionProvider,
     PreparedModel,
     RuntimeArtifact,
+    RuntimeFolder,
     Target,
     TargetError,
-    find,
     needed_libraries,
+    onnxruntime_files,
     soname,
     system_libraries,
     wheel_files,
 )
-from edgepack_tensorrt.closure import DRIVER_LIBRARIES
-from edgepack_tensorrt.pins import ONNXRUNTIME_GPU
+from edgepack_cuda.nvidia import CUDA, HOST, ONNXRUNTIME_GPU, SHARED
 from edgepack_tensorrt.profile import Profile
-from edgepack_tensorrt.runtime import HOST_LIBRARIES, Libraries
+from edgepack_tensorrt.runtime import DRIVER_LIBRARIES
 
 NAME = "TensorrtExecutionProvider"
 MAJOR = "10"
 """Of TensorRT: what the pinned wheel's provider was compiled against."""
-CUDA = "13.0"
 WANTED = (f"libnvinfer.so.{MAJOR}", f"libnvonnxparser.so.{MAJOR}")
 OPTIONAL = (f"libnvinfer_plugin.so.{MAJOR}", "libnvinfer_builder_resource*.so.*")
 """The plugins are loaded where they are there; the builder's resources are what engines are built from."""
 DEVICE = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9")
-PROVIDERS = ("libonnxruntime_providers_shared.so", "libonnxruntime_providers_tensorrt.so")
+PROVIDER = "libonnxruntime_providers_tensorrt.so"
 HINT = (
     "name the folder that TensorRT's own archive unpacks to, e.g. --set tensorrt_home=/opt/TensorRT-10.13.3.9"
 )
@@ -102,52 +100,23 @@ def _named_once(files: list[Path]) -> list[Path]:
     return [path for name, path in sorted(by_name.items()) if re.search(r"\.so\.\d", name)]
 
 
-def classic_libraries(home: Home, *, context: BuildContext) -> Libraries:
+def classic_libraries(home: Home, *, context: BuildContext) -> RuntimeFolder:
     """ONNX Runtime's GPU build, its TensorRT provider, and the user's TensorRT, in one folder."""
-    host = system_libraries(HOST_LIBRARIES[:2], context=context)
-    wheel = wheel_files(
-        ONNXRUNTIME_GPU,
-        keep=(
-            "*/capi/libonnxruntime.so*",
-            *(f"*/capi/{name}" for name in PROVIDERS),
-            "onnxruntime/LICENSE",
-            "*.txt",
-        ),
-        context=context,
-    )
-    folder = context.work_dir / "tensorrt-libraries"
-    (folder / "lib").mkdir(parents=True, exist_ok=True)
-    (folder / "licenses").mkdir(exist_ok=True)
-    main = next(iter(wheel.rglob("libonnxruntime.so.*")))
-    for path in (main, *(next(iter(wheel.rglob(name))) for name in PROVIDERS)):
-        shutil.copyfile(path, folder / "lib" / path.name)
+    made = RuntimeFolder(context.work_dir / "tensorrt-libraries")
+    wheel = wheel_files(ONNXRUNTIME_GPU, keep=onnxruntime_files(PROVIDER, SHARED), context=context)
+    made.add_onnxruntime(wheel, PROVIDER, SHARED)
+    made.beside_each_other(PROVIDER, context=context)
     for path in home.libraries:
-        shutil.copyfile(path, folder / "lib" / (soname(path) or path.name))
-    for library in host:
-        shutil.copyfile(library.file, folder / "lib" / library.name)
-        component = library.name.split(".so")[0]
-        (folder / "licenses" / f"{component}.txt").write_text(library.license, encoding="utf-8")
-    context.run([find("patchelf"), "--set-rpath", "$ORIGIN", folder / "lib" / PROVIDERS[1]])
-    _write_terms(wheel, home, folder / "licenses")
-    return Libraries(
-        folder=folder / "lib",
-        onnxruntime=folder / "lib" / main.name,
-        companions=tuple(sorted(path for path in (folder / "lib").iterdir() if path.name != main.name)),
-        licenses=tuple(sorted((folder / "licenses").iterdir())),
-        driver=DRIVER_LIBRARIES,
-    )
-
-
-def _write_terms(wheel: Path, home: Home, folder: Path) -> None:
-    texts = [next(iter(wheel.rglob(name))).read_bytes() for name in ("LICENSE", "ThirdPartyNotices.txt")]
-    (folder / "onnxruntime.txt").write_bytes(b"\n\n".join(texts))
+        made.add(path, name=soname(path) or "")
+    made.add_system(system_libraries(HOST, context=context))
     said = f"TensorRT {home.version}, from the user's own installation, under the licence that it was installed with.\n"
     said += "https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/sla.html\n"
-    (folder / f"tensorrt-{home.version}.txt").write_text(said, encoding="utf-8")
+    made.add_license(f"tensorrt-{home.version}", said)
+    return made
 
 
 def classic_runtime(
-    model: PreparedModel, *, profile: Profile, home: Home, libraries: Libraries
+    model: PreparedModel, *, profile: Profile, home: Home, libraries: RuntimeFolder
 ) -> RuntimeArtifact:
     """ONNX Runtime with its TensorRT provider, which keeps engines and timings in the user's cache."""
     cache = f"{{cache}}/tensorrt-{home.version}"
@@ -179,11 +148,11 @@ def classic_runtime(
             batch_size=profile.usual_texts,
             largest_batch=profile.most_texts,
         ),
-        changes=(f"{PROVIDERS[1]}: run path $ORIGIN",),
+        changes=(f"{PROVIDER}: run path $ORIGIN",),
     )
 
 
-def _elsewhere(libraries: Libraries) -> tuple[str, ...]:
+def _elsewhere(libraries: RuntimeFolder) -> tuple[str, ...]:
     """What TensorRT's own libraries name of the device's, beyond what its provider does."""
     inside = {path.name for path in (libraries.onnxruntime, *libraries.companions)}
     named = {name for path in libraries.companions for name in needed_libraries(path)}

@@ -31,16 +31,6 @@ ONNXRUNTIME = Wheel(
 )
 """The oldest release line that the provider takes (its own minimum is 1.24), and 7 MB smaller than 1.31."""
 
-ONNXRUNTIME_GPU = Wheel(
-    name="onnxruntime-gpu",
-    version="1.31.1",
-    sha256="e26c475fe361b2015f45b4b824bd13f0bb20204e59b62814e6f0acd5f3d491a6",
-    size=255_560_985,
-    python="cp311",
-    platform=MANYLINUX,
-)
-"""For classic TensorRT: its provider comes with no other wheel."""
-
 TENSORRT_RTX = "1.7.1"
 BINDINGS_VERSION = "1.7.1.116"
 _BINDINGS = {

@@ -7,20 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgepack.api import (
-    BuildContext,
-    ExecutionProvider,
-    PreparedModel,
-    RuntimeArtifact,
-)
+from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact, RuntimeFolder
+from edgepack_cuda.nvidia import CUDA
 from edgepack_tensorrt.context_model import write_context_model
 from edgepack_tensorrt.engine import ENGINE, build_engine
 from edgepack_tensorrt.pins import BINDINGS_VERSION, ONNXRUNTIME, PROVIDER, TENSORRT_RTX
 from edgepack_tensorrt.profile import Profile
-from edgepack_tensorrt.runtime import LIBRARY, NAME, Libraries, bindings_folder
+from edgepack_tensorrt.runtime import DRIVER_LIBRARIES, LIBRARY, NAME, bindings_folder
 from edgepack_tensorrt.shared_weights import share_weights
 
-CUDA = "13.0"
 REMEDY = (
     "TensorRT-RTX is for GeForce and RTX GPUs of compute capability 8.6, 8.9 and 12.0 on; "
     "for another one take a bundle of target linux-x64-cuda"
@@ -42,7 +37,7 @@ def with_engine(
     *,
     profile: Profile,
     capabilities: Sequence[str],
-    libraries: Libraries,
+    libraries: RuntimeFolder,
     context: BuildContext,
 ) -> PreparedModel:
     """The model as an engine, and beside it as ONNX for the processor, which takes its weights from the engine's file."""
@@ -50,7 +45,7 @@ def with_engine(
         prepared.file,
         profile=profile,
         capabilities=capabilities,
-        libraries=libraries.folder,
+        libraries=libraries.lib,
         bindings=bindings_folder(context),
         context=context,
     )
@@ -87,7 +82,7 @@ def rtx_runtime(
     *,
     profile: Profile,
     capabilities: Sequence[str],
-    libraries: Libraries,
+    libraries: RuntimeFolder,
 ) -> RuntimeArtifact:
     """ONNX Runtime and the provider; ``provides`` is what the model needs: the stock library holds every kernel."""
     engine = next(path for path in model.companions if path.name == ENGINE)
@@ -112,7 +107,7 @@ def rtx_runtime(
             capabilities=tuple(capabilities),
             remedy=REMEDY,
             cuda=CUDA,
-            system=libraries.driver,
+            system=DRIVER_LIBRARIES,
             batch_size=profile.usual_texts,
             largest_batch=profile.most_texts,
         ),

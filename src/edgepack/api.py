@@ -2,7 +2,8 @@
 
 The records and errors; ``BuilderSpec`` and ``TargetBuilder`` to write a builder; ``BuildContext``, which a builder is
 given; ``hookimpl`` to register; and, as functions, what builders share: preparing a model, making a reduced runtime,
-freezing the runner. Importing this module is light: the functions import what they need when they are called.
+freezing the runner. A builder whose runtime comes in wheels finds here what it takes: ``wheel_files`` by their content,
+``closure_of`` for the libraries that have to go along, ``RuntimeFolder`` for them and their licences. Importing this module is light: the functions import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgepack.closure import Closure, closure_of
 from edgepack.context import BuildContext, Progress
-from edgepack.elf import SYSTEM_LIBRARIES, needed_libraries, soname
+from edgepack.elf import SYSTEM_LIBRARIES, needed_libraries, opened_libraries, soname, unused_libraries
 from edgepack.errors import (
     BundleError,
     CannotRunHere,
@@ -28,7 +30,7 @@ from edgepack.errors import (
 )
 from edgepack.foundry.isa import check_isa
 from edgepack.npm import NODE_HINT, find_node, has_node, npm_package
-from edgepack.options import OptionTable, read_options
+from edgepack.options import OptionTable, read_options, require_platform
 from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
 from edgepack.records import (
@@ -50,11 +52,12 @@ from edgepack.records import (
     RuntimeKind,
     Target,
 )
+from edgepack.runner.runtime_folder import RuntimeFolder, onnxruntime_files
 from edgepack.runner.system_libraries import SystemLibrary
 from edgepack.runner.tables import TokenizerTables
 from edgepack.targets import parse_size
-from edgepack.tools import find, is_installed
-from edgepack.wheels import Wheel, wheel_files
+from edgepack.tools import find, is_installed, missing_tools
+from edgepack.wheels import Wheel, wheel_file, wheel_files
 
 __all__ = [
     "API_VERSION",
@@ -65,6 +68,7 @@ __all__ = [
     "Bundle",
     "BundleError",
     "CannotRunHere",
+    "Closure",
     "EdgepackError",
     "ExecutionProvider",
     "FloorError",
@@ -87,6 +91,7 @@ __all__ = [
     "RunnerArtifact",
     "RunnerLayout",
     "RuntimeArtifact",
+    "RuntimeFolder",
     "RuntimeKind",
     "SystemLibrary",
     "Target",
@@ -97,6 +102,8 @@ __all__ = [
     "UnsupportedModelError",
     "Wheel",
     "check_isa",
+    "closure_of",
+    "embed_on_gpu",
     "embed_with_program",
     "fetch_web_toolchain",
     "find",
@@ -106,9 +113,12 @@ __all__ = [
     "hookimpl",
     "is_installed",
     "link_native_runner",
+    "missing_tools",
     "needed_libraries",
     "npm_package",
+    "onnxruntime_files",
     "onnxruntime_web",
+    "opened_libraries",
     "parse_size",
     "prepare_model",
     "prove",
@@ -116,13 +126,16 @@ __all__ = [
     "read_options",
     "reduce_runtime",
     "reduce_web_runtime",
+    "require_platform",
     "soname",
     "stock_web_runtime",
     "stub_web_runtime",
     "system_libraries",
     "tokenizer_cases",
     "tokenizer_tables",
+    "unused_libraries",
     "usage_of",
+    "wheel_file",
     "wheel_files",
 ]
 
@@ -294,6 +307,17 @@ def embed_with_program(
     from edgepack.runner.embed_program import embed_with_program
 
     return embed_with_program(bundle, texts, options=options, context=context)
+
+
+def embed_on_gpu(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> Sequence[Sequence[float]]:
+    """As ``embed_with_program``, for a bundle that needs a GPU of its device.
+
+    Where this host has none, raises ``CannotRunHere`` with the vectors that the bundle makes on the processor, which are
+    measured and verify nothing.
+    """
+    from edgepack.runner.embed_program import embed_on_gpu
+
+    return embed_on_gpu(bundle, texts, context=context)
 
 
 def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[SystemLibrary, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ SYSTEM_LIBRARIES = frozenset(
 UNSOUND_HINT = (
     "if it is a shared library or a program for Linux, it is damaged or was cut short: copy it again"
 )
+
+LIBRARY_NAME = re.compile(rb"(?<=\0)lib[A-Za-z][\w+-]*\.so(?:\.\d+)*(?=\0)")
 
 MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 """``e_machine`` of little-endian ELF files."""
@@ -126,6 +128,41 @@ def soname(path: Path) -> str | None:
             return next((str(vars(tag)["soname"]) for tag in dynamic.iter_tags("DT_SONAME")), None)
     except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
         raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+
+
+def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
+    """Of the libraries in ``among`` that a file names, those that it imports no symbol of; in file order.
+
+    Which library a symbol is of is what its version says, so all symbols of the libraries in ``among`` must have one: a
+    library that versions none of them would look unused. Raises ``BundleError``.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+
+    named = [name for name in needed_libraries(path) if name in among]
+    try:
+        with path.open("rb") as stream:
+            file = ELFFile(stream)
+            indices = file.get_section_by_name(".gnu.version")
+            needs = file.get_section_by_name(".gnu.version_r")
+            if not (isinstance(indices, GNUVerSymSection) and isinstance(needs, GNUVerNeedSection)):
+                return tuple(named)
+            imported = {symbol["ndx"] for symbol in indices.iter_symbols()}
+            used = {
+                str(library.name)
+                for library, versions in needs.iter_versions()
+                if any(version["vna_other"] in imported for version in versions)
+            }
+    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
+    return tuple(name for name in named if name not in used)
+
+
+def opened_libraries(path: Path) -> tuple[str, ...]:
+    """What a file may open by itself (``dlopen``): names of libraries among its bytes that it does not need; sorted."""
+    found = {name.decode() for name in LIBRARY_NAME.findall(path.read_bytes())}
+    return tuple(sorted(found - {*needed_libraries(path), *SYSTEM_LIBRARIES, soname(path)}))
 
 
 def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:

@@ -1,8 +1,8 @@
-"""A builder's own ``[options]``: checked against what it knows, with a suggestion for what it does not."""
+"""What a builder takes: its own ``[options]``, with a suggestion for what it does not know, and its platforms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgepack.errors import TargetError
@@ -35,6 +35,21 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
         _check(target, name, value, known[name])
     defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
     return {**defaults, **target.options}
+
+
+def require_platform(
+    target: Target, *, os: str, architectures: Sequence[str], hint: str | None = None
+) -> None:
+    """Raise ``TargetError`` unless a builder's target is for an operating system and one of some processors.
+
+    ``architectures`` are as ``platform.machine()`` says them, e.g. ``("x86_64", "aarch64")``.
+    """
+    if target.platform.os != os or target.platform.arch not in architectures:
+        raise TargetError(
+            f"target {target.name}: builder {target.builder} makes bundles for {os} on {' and '.join(architectures)}, "
+            f"not {target.platform.os} {target.platform.arch}",
+            hint=hint,
+        )
 
 
 def _check(target: Target, name: str, value: object, known: object) -> None:

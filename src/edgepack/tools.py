@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
@@ -86,6 +87,15 @@ def find(name: str) -> Path:
 def is_installed(name: str) -> bool:
     """Whether ``find`` would find it."""
     return _which(name) is not None
+
+
+def missing_tools(*programs: str, packages: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Names of what is not there: of programs, and of Python packages (module → what people call it).
+
+    What a builder's ``missing`` answers. Nothing is imported or run.
+    """
+    yield from (name for name in programs if not is_installed(name))
+    yield from (name for module, name in (packages or {}).items() if importlib.util.find_spec(module) is None)
 
 
 def _which(name: str) -> str | None:

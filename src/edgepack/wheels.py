@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
+from edgepack.errors import BundleError, DownloadError, HashMismatchError, MissingToolError, ToolError
 from edgepack.fetch import require_online
 from edgepack.network import UNREACHABLE_HINT
 from edgepack.store import require_space, sha256_of
@@ -57,6 +57,16 @@ def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildCon
 
     inputs = {"wheel": wheel.requirement, "sha256": wheel.sha256, "keep": " ".join(keep)}
     return context.store.cached("wheels", inputs, make)
+
+
+def wheel_file(folder: Path, pattern: str) -> Path:
+    """The first file below a wheel's folder that a pattern names. Raises ``BundleError`` where there is none."""
+    found = sorted(path for path in folder.rglob(pattern) if path.is_file())
+    if not found:
+        raise BundleError(
+            f"the wheel holds no {pattern}", hint="it is of another version than the one that is pinned"
+        )
+    return found[0]
 
 
 def pip_download(

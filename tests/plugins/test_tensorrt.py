@@ -22,6 +22,7 @@ from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.manifest import digest as digest_of
 from edgepack.bundle.manifest import open_bundle
+from edgepack.closure import closure_of
 from edgepack.console import Story
 from edgepack.elf import needed_libraries, read_needs
 from edgepack.errors import (
@@ -40,7 +41,6 @@ from edgepack.store import Store
 from edgepack.targets import built_in_targets, read_target
 from edgepack_tensorrt import classic, fetch, pins, runtime
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
-from edgepack_tensorrt.closure import closure_of
 from edgepack_tensorrt.engine import build_engine
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.shared_weights import share_weights
@@ -420,8 +420,8 @@ def test_a_library_that_no_wheel_brings(tmp_path: Path) -> None:
     with pytest.raises(
         BundleError, match=r"liba\.so needs libnew\.so\.2, which none of the pinned wheels brings"
     ):
-        closure_of([library], among=[], host=())
-    assert set(closure_of([library], among=[other], host=()).files) == {"liba.so", "libnew.so.2"}
+        closure_of([library], among=[])
+    assert set(closure_of([library], among=[other]).files) == {"liba.so", "libnew.so.2"}
 
 
 # Classic TensorRT.

@@ -53,6 +53,13 @@ def test_a_missing_tool_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) 
         tools.find("objcopy")
 
 
+def test_what_a_builder_would_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    packages = {"pytest": "pytest", "no_such_module": "nonesuch"}
+    assert list(tools.missing_tools("no-such-program", packages=packages)) == ["no-such-program", "nonesuch"]
+    assert list(tools.missing_tools(packages={"pytest": "pytest"})) == []
+
+
 def test_a_tool_that_hangs_is_ended() -> None:
     with pytest.raises(ToolError, match=r"did not finish within 0\.2 s"):
         tools.run(python("import time; time.sleep(60)"), timeout=0.2)

@@ -58,6 +58,21 @@ def embed_with_program(
     return vectors
 
 
+def embed_on_gpu(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
+    """As ``embed_with_program``, for a bundle whose provider needs a GPU of its device.
+
+    On a host without that GPU, raises ``CannotRunHere`` with the vectors that the bundle makes on the processor: they
+    show a wrong model or tokenizer, and verify nothing.
+    """
+    try:
+        return embed_with_program(bundle, texts, context=context)
+    except CannotRunHere as cannot:
+        instead = embed_with_program(bundle, texts, options=["--allow-cpu"], context=context)
+        raise CannotRunHere(
+            f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
+        ) from cannot
+
+
 def tokens_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[int]]:
     """The ids that a native program's own tokenizer makes of each text. Raises what ``embed_with_program`` raises."""
     try:

@@ -14,7 +14,7 @@ import pytest
 from tests.fake_cuda import compile_driver, compile_library
 from tests.plugins.cuda.libraries import library
 
-from edgepack.api import BundleError, Target, TargetError
+from edgepack.api import BundleError, Target, TargetError, Wheel, opened_libraries
 from edgepack.console import Story
 from edgepack.elf import needed_libraries, read_needs
 from edgepack.plugins.context import HostContext, host_context
@@ -22,8 +22,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack.store import Store
 from edgepack_cuda import runtime
 from edgepack_cuda.builder import create_builder
-from edgepack_cuda.closure import wants_of
-from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, libraries_for
+from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, closure_of_provider, libraries_for
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 CHOICE = Choice(architectures=("86",), operators=("Add", "MatMul"))
@@ -79,11 +78,11 @@ def context(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def test_what_is_wanted_is_read_from_the_file(wheel: Path) -> None:
-    wants = wants_of(wheel / "onnxruntime" / "capi" / PROVIDER)
-    assert set(wants.cuda) == {"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13"}
-    assert wants.unused == ("libcurand.so.10",)
-    assert wants.lazy == ("libcudnn.so.9",)
-    assert wants.driver == ("libcuda.so.1",)
+    provider = wheel / "onnxruntime" / "capi" / PROVIDER
+    closure = closure_of_provider(provider)
+    assert closure.elsewhere == ("libcublas.so.13", "libcublasLt.so.13", "libcuda.so.1", "libcudart.so.13")
+    assert closure.unused == {PROVIDER: ("libcurand.so.10",)}
+    assert opened_libraries(provider) == ("libcudnn.so.9",)
 
 
 def test_the_closure_of_a_thin_bundle(context: HostContext) -> None:
@@ -193,3 +192,21 @@ def test_options_that_make_no_sense(context: HostContext, override: str, message
 def test_compute_capabilities_with_and_without_their_dot(context: HostContext) -> None:
     made = create_builder(target('cuda_arch=["8.6", "90"]'), context)
     assert made.architectures == ("86", "90")  # type: ignore[attr-defined]
+
+
+def test_fetching_asks_for_the_wheels_of_the_layout(
+    context: HostContext, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def files(which: Wheel, **_: object) -> Path:
+        asked.append(which.name)
+        return wheel
+
+    monkeypatch.setattr(runtime, "wheel_files", files)
+    spec = load_plugins().builders["cuda"]
+    assert spec.fetch is not None
+    spec.fetch(target(), context)
+    assert asked == ["onnxruntime-gpu"]
+    spec.fetch(target("layout=full"), context)
+    assert asked[1:] == ["onnxruntime-gpu", "nvidia-cublas", "nvidia-cuda-runtime"]

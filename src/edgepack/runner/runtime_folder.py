@@ -1,0 +1,88 @@
+"""A stock ONNX Runtime for a bundle: its libraries and what goes along with them, and their licences, in one folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.runner.system_libraries import SystemLibrary
+from edgepack.tools import find
+from edgepack.wheels import wheel_file
+
+MAIN = "libonnxruntime.so*"
+
+
+@dataclass(frozen=True)
+class RuntimeFolder:
+    """``lib/`` and ``licenses/`` in a folder, filled by a builder and then what its ``RuntimeArtifact`` is made of."""
+
+    folder: Path
+
+    @property
+    def lib(self) -> Path:
+        return self.folder / "lib"
+
+    @property
+    def onnxruntime(self) -> Path:
+        """ONNX Runtime itself."""
+        return wheel_file(self.lib, MAIN)
+
+    @property
+    def companions(self) -> tuple[Path, ...]:
+        """All libraries but that, sorted."""
+        main = self.onnxruntime
+        return tuple(path for path in sorted(self.lib.iterdir()) if path != main)
+
+    @property
+    def licenses(self) -> tuple[Path, ...]:
+        """Texts, each named after its component; sorted."""
+        return tuple(sorted((self.folder / "licenses").iterdir()))
+
+    def add(self, library: Path, *, name: str = "") -> Path:
+        """A copy of a library, under the name that others ask for it."""
+        self.lib.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copyfile(library, self.lib / (name or library.name)))
+
+    def add_license(self, component: str, *texts: Path | str) -> None:
+        """What a component is under: files and words, with an empty line between them."""
+        parts = [text.encode() if isinstance(text, str) else text.read_bytes() for text in texts]
+        folder = self.folder / "licenses"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{component}.txt").write_bytes(b"\n\n".join(part.rstrip() for part in parts) + b"\n")
+
+    def add_onnxruntime(self, wheel: Path, *libraries: str) -> None:
+        """ONNX Runtime out of one of its wheels, unpacked, with some of the libraries beside it."""
+        for pattern in (MAIN, *libraries):
+            self.add(wheel_file(wheel, pattern))
+        self.add_license(
+            "onnxruntime", wheel_file(wheel, "LICENSE"), wheel_file(wheel, "ThirdPartyNotices.txt")
+        )
+
+    def add_system(self, libraries: Iterable[SystemLibrary]) -> None:
+        """Libraries of the building machine, with their licences."""
+        for library in libraries:
+            self.add(library.file, name=library.name)
+            self.add_license(component_of(library.name), library.license)
+
+    def beside_each_other(self, name: str, *, drop: Iterable[str] = (), context: BuildContext) -> None:
+        """Let a library find its neighbours (``$ORIGIN`` as run path), and no longer name those in ``drop``."""
+        unnamed = [word for each in drop for word in ("--remove-needed", each)]
+        context.run([find("patchelf"), *unnamed, "--set-rpath", "$ORIGIN", self.lib / name])
+
+
+def onnxruntime_files(*libraries: str) -> tuple[str, ...]:
+    """What ``add_onnxruntime`` wants of a wheel of ONNX Runtime, as ``wheel_files`` takes it."""
+    names = (MAIN, *libraries)
+    return (
+        *(f"*/capi/{name}" for name in names),
+        "onnxruntime/LICENSE",
+        "onnxruntime/ThirdPartyNotices.txt",
+    )
+
+
+def component_of(library: str) -> str:
+    """What a library's licence is filed under, e.g. ``libz`` for ``libz.so.1``."""
+    return library.partition(".so")[0]
