@@ -3,10 +3,11 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 
-export async function openBrowser(program) {
-  const profile = mkdtempSync(`${tmpdir()}/edgepack-chromium-`);
-  const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"];
-  const child = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+/** `profile`: a folder that stays, instead of one that goes with the browser. */
+export async function openBrowser(program, { profile: kept, flags = [] } = {}) {
+  const profile = kept ?? mkdtempSync(`${tmpdir()}/edgepack-chromium-`);
+  const always = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
+  const child = spawn(program, [...always, ...flags, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
   const [to, from] = [child.stdio[3], child.stdio[4]];
   const waiting = new Map();
   let next = 1;
@@ -30,6 +31,7 @@ export async function openBrowser(program) {
       to.write(`${JSON.stringify({ id: next++, method, params, sessionId })}\0`);
     });
   return {
+    send,
     /** A page at an address; `run(function, ...arguments)` runs in it and gives what it resolves to. */
     async page(url) {
       const { targetId } = await send("Target.createTarget", { url });
@@ -59,7 +61,7 @@ export async function openBrowser(program) {
       await Promise.race([send("Browser.close").catch(() => {}), new Promise((resolve) => setTimeout(resolve, 3000))]);
       child.kill();
       await new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once("exit", resolve) : resolve()));
-      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+      if (!kept) rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }
