@@ -83,6 +83,7 @@ def prune_command(
         units=units,
         way="compact" if way == "compact" else "punch",
         blobs=units is None,
+        nearest=not is_vendors(library.name),
     )
     temporary = output.with_name(output.name + ".part")
     try:
@@ -94,13 +95,18 @@ def prune_command(
     click.echo(f"{output}: {len(made.content) / 1e6:.2f} of {len(content) / 1e6:.2f} MB; {made.in_words()}")
 
 
+def is_vendors(name: str) -> bool:
+    """Whether a library is NVIDIA's own, by its name."""
+    return name.startswith(VENDOR)
+
+
 def _note(message: str) -> None:
     click.echo(message, err=True)
 
 
 def require_permission(name: str, allowed: bool) -> None:
     """NVIDIA's licence bars changing its libraries for others: raise ``TargetError`` unless it is asked for."""
-    if name.startswith(VENDOR) and not allowed:
+    if is_vendors(name) and not allowed:
         raise TargetError(
             f"{name} is NVIDIA's own library, whose licence does not let changed copies be passed on",
             hint="--prune-vendor prunes it all the same, for machines of your own",

@@ -24,6 +24,28 @@ KINDS: dict[int, Literal["ptx", "cubin"]] = {1: "ptx", 2: "cubin"}
 COMPRESSED, ZSTD, SPECIFIC = 0x2000, 0x8000, 0x100000
 """Flags: packed as older CUDAs do, packed with zstd, for one architecture alone (``sm_90a``)."""
 ALIGNMENT = 8
+NOBODYS = 110
+"""Compute capability 11.0, of computers on modules (Jetson Thor) whose processor is an Arm: none that these libraries meet."""
+
+
+def _no_code() -> bytes:
+    """An entry for ``NOBODYS``: a cubin of no kernel, with nothing but the table of its sections' names."""
+    names = b"\0.shstrtab".ljust(16, b"\0")
+    head = struct.pack(
+        *("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01\x41\x08", 2, 190, 1, 0, 0, 64 + len(names)),
+        *(NOBODYS << 8 | 2, 64, 56, 0, 64, 2, 1),
+    )
+    table = bytes(64) + struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
+    cubin = head + names + table
+    return ENTRY.pack(2, 0x101, ENTRY.size, len(cubin), 0, 8, 1, NOBODYS, 0x11, 0) + cubin
+
+
+NO_CODE = _no_code()
+"""What is left in a unit of which nothing is kept.
+
+So that the driver finds there what it finds in half of the units of a released library: code for other GPUs only (292 of
+ONNX Runtime 1.31.1's 609 units are for 9.0 alone). No compiler makes a fat binary without any entry.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +129,9 @@ def read_fatbins(section: bytes) -> tuple[Fatbin, ...]:
 
 def _codes(section: bytes, at: int, end: int) -> Iterator[Code]:
     while at < end:
+        if section.startswith(NO_CODE, at):
+            at += len(NO_CODE)
+            continue
         kind, _, head, size, packed, _, _, architecture, flags, unpacked = _unpack(ENTRY, section, at)
         if kind not in KINDS or head < ENTRY.size or at + head + size > end:
             raise BundleError(f"an entry at {at:#x} of {SECTION} is of no kind that is known, or cut short")
@@ -132,7 +157,7 @@ def _unpack(form: struct.Struct, section: bytes, at: int) -> tuple[int, ...]:
 
 
 def only(fatbins: tuple[Fatbin, ...], keep: Callable[[Fatbin, Code], bool]) -> tuple[Fatbin, ...]:
-    """The same fat binaries with only the code that is to be kept; one of which nothing is kept stays, empty."""
+    """The same fat binaries with only the code that is to be kept; one of which nothing is kept stays, without code."""
     return tuple(
         replace(fatbin, codes=tuple(code for code in fatbin.codes if keep(fatbin, code)))
         for fatbin in fatbins
@@ -140,6 +165,11 @@ def only(fatbins: tuple[Fatbin, ...], keep: Callable[[Fatbin, Code], bool]) -> t
 
 
 def packed(section: bytes, fatbin: Fatbin) -> bytes:
-    """A fat binary of just its ``codes``: what the CUDA runtime reads, whatever came after it before."""
+    """A fat binary of just its ``codes``: what the CUDA runtime reads, whatever came after it before.
+
+    Never larger than it was: one that was too small for ``NO_CODE`` is left without any entry.
+    """
     content = b"".join(section[code.offset : code.offset + code.size] for code in fatbin.codes)
+    if not content and HEADER.size + len(NO_CODE) <= fatbin.size:
+        content = NO_CODE
     return HEADER.pack(MAGIC, 1, HEADER.size, len(content)) + content

@@ -7,7 +7,7 @@ are found by address, never by offset: what was taken out of a file has an addre
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from edgepack.api import BundleError
@@ -19,6 +19,7 @@ SHDR = struct.Struct("<IIQQQQIIQQ")
 RELA = struct.Struct("<QQq")
 PT_LOAD, PT_PHDR = 1, 6
 SHT_RELA, SHT_NOBITS, SHT_RELR = 4, 8, 19
+SHF_ALLOC = 2
 R_X86_64_RELATIVE = 8
 READ_ONLY = 4
 ZEROS = bytes(PAGE)
@@ -255,27 +256,34 @@ def _place(end: int, piece: Segment) -> int:
     return end + (piece.address - end) % align
 
 
-def _moved(piece: Segment, place: object, moved: dict[tuple[int, int], int]) -> Segment:
+def _moved(piece: Segment, place: Callable[[int], int | None], moved: dict[tuple[int, int], int]) -> Segment:
     if piece.kind == PT_LOAD:
         return replace(piece, offset=moved[piece.offset, piece.in_file])
-    assert callable(place)
     found = place(piece.offset)
     return replace(piece, offset=piece.offset if found is None else found)
 
 
-def _moved_sections(image: Image, place: object, end: int) -> tuple[list[Section], bytearray]:
-    """The section headers with their new offsets, and the content of sections that no segment holds."""
-    assert callable(place)
+def _moved_sections(
+    image: Image, place: Callable[[int], int | None], end: int
+) -> tuple[list[Section], bytearray]:
+    """The section headers with their new offsets, and the content of sections that no segment holds.
+
+    A section of which something came out has no bytes in one piece: it says that it has none in the file, so that tools
+    that go by sections (NVIDIA's refuse a file whose sections reach beyond its end) pass over it.
+    """
     tail, sections = bytearray(), []
     for section in image.sections:
-        new = place(section.offset) if section.flags & 2 else None
-        if new is None and section.kind not in (0, SHT_NOBITS) and not section.flags & 2:
+        if section.kind in (0, SHT_NOBITS):
+            sections.append(replace(section, offset=place(section.offset) or section.offset))
+        elif section.flags & SHF_ALLOC:
+            first, last = place(section.offset), place(section.offset + max(section.size, 1) - 1)
+            whole = first is not None and last is not None and last - first == max(section.size, 1) - 1
+            kind = section.kind if whole else SHT_NOBITS
+            sections.append(replace(section, offset=first or 0, kind=kind))
+        else:
             tail += bytes(-(end + len(tail)) % 8)
-            new = end + len(tail)
+            sections.append(replace(section, offset=end + len(tail)))
             tail += image.content[section.offset : section.offset + section.size]
-        if new is None and section.kind not in (0, SHT_NOBITS):
-            new = 0  # it begins in zeros that the file no longer has
-        sections.append(section if new is None else replace(section, offset=new))
     return sections, tail
 
 

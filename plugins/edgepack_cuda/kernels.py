@@ -26,12 +26,12 @@ def kernels_of(section: bytes, fatbin: Fatbin) -> tuple[str, ...]:
     counts: Counter[str] = Counter()
     for code in fatbin.codes:
         if code.kind == "cubin":
-            counts.update(name for name in map(plain_name, _functions(code, section)) if name)
+            counts.update(name for name in map(plain_name, functions_of(code, section)) if name)
             break  # the others hold the same for other architectures
     return tuple(name for name, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _functions(code: Code, section: bytes) -> Iterator[str]:
+def functions_of(code: Code, section: bytes) -> Iterator[str]:
     """Mangled names of a cubin's functions."""
     cubin = code.content(section)
     if cubin[:4] != b"\x7fELF":

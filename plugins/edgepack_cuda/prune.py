@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgepack.api import BundleError, TargetError
@@ -73,15 +73,18 @@ def runs_on(code: str, architecture: str) -> bool:
     return have // 10 == want // 10 and have <= want
 
 
-def chosen(fatbin: Fatbin, architectures: Collection[str]) -> tuple[Code, ...]:
+def chosen(fatbin: Fatbin, architectures: Collection[str], *, nearest: bool = True) -> tuple[Code, ...]:
     """The code of a unit that the CUDA runtime would take on devices of these architectures.
 
-    For each the nearest cubin that runs there; where none does, the newest PTX that can be compiled for it.
+    For each the nearest cubin that runs there (with ``nearest`` false, all that do); where none does, the newest PTX that
+    can be compiled for it.
     """
     kept: set[Code] = set()
     for architecture in architectures:
         want = architecture_key(architecture)[0]
         fitting = [c for c in fatbin.codes if c.kind == "cubin" and runs_on(c.architecture, architecture)]
+        if not nearest:
+            kept.update(fitting)
         if not fitting:
             fitting = [
                 c for c in fatbin.codes if c.kind == "ptx" and architecture_key(c.architecture)[0] <= want
@@ -117,7 +120,8 @@ def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[s
         if not any(chosen(fatbin, [architecture]) for fatbin in fatbins):
             raise TargetError(
                 f"{name} has no code that runs on compute capability {dotted(architecture)}",
-                hint=f"it has code for {', '.join(map(dotted, present))}; take another ONNX Runtime for other GPUs",
+                hint=f"it has code for {', '.join(map(dotted, present))}, which runs on devices of the same major version "
+                "and the same or a higher minor one (9.0a on 9.0 alone); take another ONNX Runtime for other GPUs",
             )
 
 
@@ -135,11 +139,14 @@ def prune(
     units: Collection[int] | None = None,
     way: Way = "punch",
     blobs: bool = True,
+    nearest: bool = True,
 ) -> Pruned:
     """A library with the code for ``architectures`` of the translation units ``units`` (indices; ``None``: all).
 
     ``blobs`` says whether cubins that lie among the constants are kept where they run on the architectures; without
-    it all of them go. Raises ``TargetError`` for an architecture that there is no code for, and ``BundleError`` for a
+    it all of them go. ``nearest`` keeps only the code that the CUDA runtime chooses; a library that chooses itself, as
+    cuBLAS does, needs that for lower capabilities of the same major version, too
+    (https://docs.nvidia.com/cuda/cublas/index.html#nvprune). Raises ``TargetError`` for an architecture that there is no code for, and ``BundleError`` for a
     library that is not understood, or when what was made is not what it should be.
     """
     image = read_image(content, name)
@@ -149,10 +156,12 @@ def prune(
         (fatbin.index, kept.offset)
         for fatbin in fatbins
         if units is None or fatbin.index in units
-        for kept in chosen(fatbin, architectures)
+        for kept in chosen(fatbin, architectures, nearest=nearest)
     }
     kept = only(fatbins, lambda fatbin, each: (fatbin.index, each.offset) in wanted)
     places = _rewrite(image, section, code, kept, way)
+    if way == "compact":
+        image = _shortened(image, section, code, kept, places)
     dropped = _drop_blobs(image, architectures if blobs else ())
     small = punch(image)
     _prove(small, image, section, code, kept, places, name)
@@ -186,6 +195,15 @@ def _rewrite(image: Image, section: Section, code: bytes, kept: Sequence[Fatbin]
     if way == "compact":
         _relocate(image, section, places)
     return places
+
+
+def _shortened(
+    image: Image, section: Section, code: bytes, kept: Sequence[Fatbin], places: dict[int, int]
+) -> Image:
+    """The section ends where the last fat binary does, so that NVIDIA's own tools list what is there."""
+    size = max(places[fatbin.offset] + len(packed(code, fatbin)) for fatbin in kept)
+    short = replace(section, size=size + -size % ALIGNMENT)
+    return replace(image, sections=tuple(short if each == section else each for each in image.sections))
 
 
 def _write(image: Image, address: int, content: bytes | bytearray) -> None:

@@ -175,7 +175,7 @@ def _lay_cuda(made: RuntimeFolder, names: Sequence[str], choice: Choice, context
         file, how = made.add(wheel_file(folders[wheel], name)), "unmodified"
         content = file.read_bytes()
         if choice.layout == "lite" and _has_device_code(content, name):
-            pruned = prune(content, name, architectures=choice.architectures, way=choice.way)
+            pruned = prune(content, name, architectures=choice.architectures, way=choice.way, nearest=False)
             file.write_bytes(pruned.content)
             how = f"changed: {pruned.in_words()}"
             changes.append(f"{name}: {pruned.in_words()}, at the builder's own wish (prune_vendor)")

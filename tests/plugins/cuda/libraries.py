@@ -100,9 +100,26 @@ UNITS = (
 )
 
 SOURCE = """
+#define WEAK __attribute__((weak))
+extern WEAK void **__cudaRegisterFatBinary(void *wrapper);
+extern WEAK void __cudaRegisterFatBinaryEnd(void **handle);
+extern WEAK void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
+                                        void *tid, void *bid, void *block, void *grid, int *size);
 struct wrapper {{ int magic, version; const void *data; void *file; }};
 __attribute__((section(".nvFatBinSegment"))) struct wrapper wrappers[{count}] = {{ {rows} }};
 const void *fatbin_of(int index) {{ return wrappers[index].data; }}
+static struct {{ int unit; char *name; }} kernels[] = {{ {kernels} }};
+// What nvcc puts into every unit, where there is a CUDA runtime to be told.
+__attribute__((constructor)) static void register_all(void) {{
+  if (!__cudaRegisterFatBinary) return;
+  for (int unit = 0; unit < {count}; ++unit) {{
+    void **handle = __cudaRegisterFatBinary(&wrappers[unit]);
+    for (int at = 0; at < sizeof kernels / sizeof *kernels; ++at)
+      if (kernels[at].unit == unit)
+        __cudaRegisterFunction(handle, kernels[at].name, kernels[at].name, kernels[at].name, -1, 0, 0, 0, 0, 0);
+    __cudaRegisterFatBinaryEnd(handle);
+  }}
+}}
 extern const unsigned char blob[];
 const void *blob_of(void) {{ return blob; }}
 int answer(void) {{ return 42; }}
@@ -142,7 +159,13 @@ def library(
     (folder / "code.s").write_text("\n".join(lines) + "\n")
     rows = ", ".join(f"{{0x466243b1, 1, fat{index}, 0}}" for index in range(len(units)))
     externs = "".join(f"extern const unsigned char fat{index}[];\n" for index in range(len(units)))
-    (folder / "code.c").write_text(externs + SOURCE.format(count=len(units), rows=rows))
+    kernels = ", ".join(
+        f'{{{index}, "{kernel}"}}'
+        for index, unit in enumerate(units)
+        for kernel in unit.kernels
+        if not kernel.startswith("$")
+    )
+    (folder / "code.c").write_text(externs + SOURCE.format(count=len(units), rows=rows, kernels=kernels))
     path = folder / name
     sources = [folder / "code.c", folder / "code.s"]
     command: list[str | Path] = ["gcc", "-shared", "-fPIC", "-O1", "-w", "-o", path, *sources, *options]

@@ -88,7 +88,9 @@ def test_nvidias_own_libraries_are_left_alone_unless_asked(tmp_path: Path) -> No
     assert done.returncode == 3
     assert "NVIDIA's own library" in done.stderr
     assert not (tmp_path / "small.so").exists()
-    assert edgepack(*command, "--prune-vendor").returncode == 0
+    done = edgepack(*command, "--prune-vendor")
+    assert done.returncode == 0, done.stderr
+    assert "device code for 80, 86: 3 of 4 translation units" in done.stdout, "it may choose the lower one"
 
 
 @pytest.mark.parametrize(

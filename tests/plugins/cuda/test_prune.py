@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from tests.plugins.cuda.libraries import UNITS, Unit, library
+from tests.recording_cudart import assert_registered, compile_recorder, registrations
 
 from edgepack.api import BundleError, TargetError
-from edgepack_cuda.fatbin import packed, read_fatbins
-from edgepack_cuda.image import EHDR, memory_of, punch, read_image
+from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, packed, read_fatbins
+from edgepack_cuda.image import EHDR, SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -161,6 +164,7 @@ def test_an_architecture_without_code(whole: Path) -> None:
         prune(whole.read_bytes(), whole.name, architectures=["120"])
     assert info.value.hint is not None
     assert "8.0, 8.6, 9.0a" in info.value.hint
+    assert "9.0a on 9.0 alone" in info.value.hint
     with pytest.raises(TargetError, match="'sm_86' is no architecture") as caught:
         prune(whole.read_bytes(), whole.name, architectures=["sm_86"])
     assert caught.value.hint is not None and "86 for 8.6" in caught.value.hint
@@ -249,5 +253,60 @@ def test_the_loader_really_maps_zeros_where_the_file_has_none(whole: Path, tmp_p
     loaded = ctypes.CDLL(str(path))
     loaded.fatbin_of.restype = ctypes.c_void_p
     _, _, fatbins = device_code(read_image(whole.read_bytes(), "it"), "it")
-    dead = ctypes.string_at(loaded.fatbin_of(1) + 16, fatbins[1].size - 16)
-    assert dead == bytes(len(dead))
+    dead = ctypes.string_at(loaded.fatbin_of(1), fatbins[1].size)
+    assert dead[16:].startswith(NO_CODE)
+    assert dead[16 + len(NO_CODE) :] == bytes(len(dead) - 16 - len(NO_CODE))
+
+
+@WAYS
+def test_the_runtime_is_given_just_what_was_kept(whole: Path, tmp_path: Path, way: str) -> None:
+    """What each unit's constructor registers, in memory, and whether every kernel that it names is there."""
+    content = whole.read_bytes()
+    made = prune(content, whole.name, architectures=["86"], units={0, 2}, way=way)  # type: ignore[arg-type]
+    path = tmp_path / "pruned.so"
+    path.write_bytes(made.content)
+    found = registrations(compile_recorder(tmp_path), path, record=tmp_path / "record")
+    before = registrations(compile_recorder(tmp_path), whole, record=tmp_path / "record")
+    assert_registered(found, path.read_bytes(), kept={0, 2})
+    assert [unit.kernels for unit in found] == [unit.kernels for unit in before]
+
+
+def test_what_is_left_of_a_unit_is_code_for_another_gpu() -> None:
+    (fatbin,) = read_fatbins(packed(b"", Fatbin(index=0, offset=0, size=10_000, codes=())))
+    assert fatbin.codes == ()
+    _, _, head, size, _, _, _, architecture, _, _ = ENTRY.unpack_from(NO_CODE)
+    assert (architecture, head + size) == (110, len(NO_CODE))
+    cubin = ELFFile(BytesIO(NO_CODE[head:]))
+    assert cubin["e_machine"] == "EM_CUDA"
+    assert [section.name for section in cubin.iter_sections()] == ["", ".shstrtab"]
+
+
+def test_a_unit_that_is_smaller_than_that_is_left_without_any_entry() -> None:
+    small = Fatbin(index=0, offset=0, size=100, codes=())
+    assert len(packed(b"", small)) == 16
+
+
+def test_a_library_that_chooses_its_code_itself_keeps_lower_capabilities(tmp_path: Path) -> None:
+    """As cuBLAS does, which fails where only the nearest is left."""
+    path = library(tmp_path, (Unit(kernels=("_Z1a",), architectures=("75", "80", "86", "89", "90")),))
+    made = prune(path.read_bytes(), path.name, architectures=["86"], nearest=False)
+    assert {architecture for _, architecture in cubins(made.content)} == {"80", "86"}
+
+
+def test_tools_that_go_by_sections_find_compacted_code_and_nothing_beyond_the_file(
+    whole: Path, tmp_path: Path
+) -> None:
+    """NVIDIA's cuobjdump refuses a file of which a section reaches beyond the end, whatever segments say."""
+    for way in ("punch", "compact"):
+        content = prune(whole.read_bytes(), "it", architectures=["86"], units={0, 2}, way=way).content
+        image = read_image(content, "it")
+        in_file = [each for each in image.sections if each.kind not in (0, SHT_NOBITS)]
+        assert max(each.offset + each.size for each in in_file) <= len(content)
+        for each in in_file:
+            if each.flags & SHF_ALLOC:
+                piece = content[each.offset : each.offset + each.size]
+                assert piece == image.read(each.address, each.size), each.name
+    section = image.section(".nv_fatbin")
+    assert section is not None and section.kind != SHT_NOBITS
+    fatbins = read_fatbins(content[section.offset : section.offset + section.size])
+    assert [len(fatbin.codes) for fatbin in fatbins] == [1, 0, 1, 0]
