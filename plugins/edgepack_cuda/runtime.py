@@ -28,7 +28,7 @@ from edgepack_cuda.pins import CUBLAS, CUDART
 from edgepack_cuda.prune import Way, device_code, dotted, prune
 from edgepack_cuda.select import select_units
 
-SCHEMA = "2"
+SCHEMA = "3"
 PROVIDER = "libonnxruntime_providers_cuda.so"
 LOAD_ORDER = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 VERSIONED = (*LOAD_ORDER, "libcurand.so.10")
