@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgepack.runner.sample import stock_library
 from tests.fake_cuda import compile_library
+from tests.plugins.cuda.libraries import Unit, library
 
 BINDINGS = """
 import json
@@ -170,6 +171,8 @@ def _onnxruntime_gpu(folder: Path) -> Path:
         _library(package / "capi" / name, name)
     provider = "libonnxruntime_providers_tensorrt.so"
     _library(package / "capi" / provider, provider, "-Wl,--no-as-needed", *others)
+    unit = Unit(kernels=("_Z4fillIfEvv",), architectures=("80", "86", "89", "90a", "120a"), size=1000)
+    shutil.move(library(folder / "made", [unit], name="libonnxruntime_providers_cuda.so"), package / "capi")
     _notices(package)
     return folder
 

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from edgepack.api import Target, Wheel, missing_tools, require_platform
+from edgepack.api import (
+    BuildContext,
+    Target,
+    Wheel,
+    missing_tools,
+    onnxruntime_files,
+    require_platform,
+)
+
+if TYPE_CHECKING:
+    from edgepack_cuda.runtime import Libraries
 
 ONNXRUNTIME_GPU = Wheel(
     name="onnxruntime-gpu",
@@ -16,8 +27,14 @@ ONNXRUNTIME_GPU = Wheel(
 )
 """CUDA 13; without cuDNN, cuFFT and NVRTC as long as no operator asks for them (since 1.28 to 1.31). Its libraries do not
 depend on the Python that a wheel is for, so that one file serves every building machine."""
+CUDA_PROVIDER = "libonnxruntime_providers_cuda.so"
+TENSORRT_PROVIDER = "libonnxruntime_providers_tensorrt.so"
 SHARED = "libonnxruntime_providers_shared.so"
 """What ONNX Runtime loads its own providers through."""
+GPU_FILES = onnxruntime_files(CUDA_PROVIDER, TENSORRT_PROVIDER, SHARED)
+"""What is kept of the wheel."""
+GENERATIONS = ("80", "86", "89", "90", "120")
+"""Ampere, Ada, Hopper and Blackwell, as far as the wheel has code."""
 CUDA = "13.0"
 """What the driver must know: later 13.x run on it too (CUDA's minor version compatibility)."""
 DRIVER = ("libcuda.so.1",)
@@ -34,6 +51,17 @@ _TERMS = (
 def cuda_terms(library: str, wheel: Wheel, *, how: str = "unmodified") -> str:
     """What a library of CUDA is under."""
     return _TERMS.format(name=library, wheel=wheel.requirement, how=how)
+
+
+def cuda_host(context: BuildContext) -> Libraries:
+    """ONNX Runtime for GPUs with its CUDA provider, for another provider that computes by itself.
+
+    TensorRT's provider has the GPU's memory and its copies made by the CUDA provider (``CreateCUDAAllocator`` and
+    ``CreateGPUDataTransfer`` of ONNX Runtime's provider bridge). Of the device code stays what is needed whatever the model is.
+    """
+    from edgepack_cuda.runtime import Choice, libraries_for
+
+    return libraries_for(Choice(architectures=GENERATIONS, operators=()), context=context)
 
 
 def missing(target: Target) -> Iterator[str]:

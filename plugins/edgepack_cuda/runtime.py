@@ -15,7 +15,6 @@ from edgepack.api import (
     SystemLibrary,
     Wheel,
     closure_of,
-    onnxruntime_files,
     opened_libraries,
     system_libraries,
     wheel_file,
@@ -23,13 +22,13 @@ from edgepack.api import (
 )
 from edgepack_cuda.image import read_image
 from edgepack_cuda.lists import lists_for
-from edgepack_cuda.nvidia import DRIVER, HOST, ONNXRUNTIME_GPU, SHARED, cuda_terms
+from edgepack_cuda.nvidia import CUDA_PROVIDER, DRIVER, GPU_FILES, HOST, ONNXRUNTIME_GPU, SHARED, cuda_terms
 from edgepack_cuda.pins import CUBLAS, CUDART
 from edgepack_cuda.prune import Way, device_code, dotted, prune
 from edgepack_cuda.select import select_units
 
 SCHEMA = "3"
-PROVIDER = "libonnxruntime_providers_cuda.so"
+PROVIDER = CUDA_PROVIDER
 LOAD_ORDER = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 VERSIONED = (*LOAD_ORDER, "libcurand.so.10")
 """CUDA's libraries, all of whose symbols have versions."""
@@ -110,7 +109,7 @@ def fetch(layout: str, *, context: BuildContext) -> None:
 
 
 def _unpacked(wheel: Wheel, context: BuildContext) -> Path:
-    keep = onnxruntime_files(PROVIDER, SHARED) if wheel == ONNXRUNTIME_GPU else ("*.so*",)
+    keep = GPU_FILES if wheel == ONNXRUNTIME_GPU else ("*.so*",)
     return wheel_files(wheel, keep=keep, context=context)
 
 

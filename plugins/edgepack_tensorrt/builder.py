@@ -90,7 +90,9 @@ class TensorrtBuilder:
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         profile = self.profile(model.source)
         if self.home is not None:
-            return classic_runtime(model, profile=profile, home=self.home, libraries=self.libraries)
+            return classic_runtime(
+                model, profile=profile, home=self.home, libraries=self.libraries, context=self.context
+            )
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:

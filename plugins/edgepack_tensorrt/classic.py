@@ -19,12 +19,11 @@ from edgepack.api import (
     Target,
     TargetError,
     needed_libraries,
-    onnxruntime_files,
     soname,
-    system_libraries,
+    wheel_file,
     wheel_files,
 )
-from edgepack_cuda.nvidia import CUDA, HOST, ONNXRUNTIME_GPU, SHARED
+from edgepack_cuda.nvidia import CUDA, GPU_FILES, ONNXRUNTIME_GPU, TENSORRT_PROVIDER, cuda_host
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.runtime import DRIVER_LIBRARIES
 
@@ -35,7 +34,6 @@ WANTED = (f"libnvinfer.so.{MAJOR}", f"libnvonnxparser.so.{MAJOR}")
 OPTIONAL = (f"libnvinfer_plugin.so.{MAJOR}", "libnvinfer_builder_resource*.so.*")
 """The plugins are loaded where they are there; the builder's resources are what engines are built from."""
 DEVICE = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9")
-PROVIDER = "libonnxruntime_providers_tensorrt.so"
 HINT = (
     "name the folder that TensorRT's own archive unpacks to, e.g. --set tensorrt_home=/opt/TensorRT-10.13.3.9"
 )
@@ -101,14 +99,18 @@ def _named_once(files: list[Path]) -> list[Path]:
 
 
 def classic_libraries(home: Home, *, context: BuildContext) -> RuntimeFolder:
-    """ONNX Runtime's GPU build, its TensorRT provider, and the user's TensorRT, in one folder."""
+    """ONNX Runtime's GPU build, its CUDA and TensorRT providers, and the user's TensorRT, in one folder."""
     made = RuntimeFolder(context.work_dir / "tensorrt-libraries")
-    wheel = wheel_files(ONNXRUNTIME_GPU, keep=onnxruntime_files(PROVIDER, SHARED), context=context)
-    made.add_onnxruntime(wheel, PROVIDER, SHARED)
-    made.beside_each_other(PROVIDER, context=context)
+    host = cuda_host(context)
+    for path in (host.onnxruntime, *host.companions):
+        made.add(path)
+    for path in host.licenses:
+        made.add_license(path.stem, path)
+    wheel = wheel_files(ONNXRUNTIME_GPU, keep=GPU_FILES, context=context)
+    made.add(wheel_file(wheel, TENSORRT_PROVIDER))
+    made.beside_each_other(TENSORRT_PROVIDER, context=context)
     for path in home.libraries:
         made.add(path, name=soname(path) or "")
-    made.add_system(system_libraries(HOST, context=context))
     said = f"TensorRT {home.version}, from the user's own installation, under the licence that it was installed with.\n"
     said += "https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/sla.html\n"
     made.add_license(f"tensorrt-{home.version}", said)
@@ -116,7 +118,7 @@ def classic_libraries(home: Home, *, context: BuildContext) -> RuntimeFolder:
 
 
 def classic_runtime(
-    model: PreparedModel, *, profile: Profile, home: Home, libraries: RuntimeFolder
+    model: PreparedModel, *, profile: Profile, home: Home, libraries: RuntimeFolder, context: BuildContext
 ) -> RuntimeArtifact:
     """ONNX Runtime with its TensorRT provider, which keeps engines and timings in the user's cache."""
     cache = f"{{cache}}/tensorrt-{home.version}"
@@ -148,7 +150,7 @@ def classic_runtime(
             batch_size=profile.usual_texts,
             largest_batch=profile.most_texts,
         ),
-        changes=(f"{PROVIDER}: run path $ORIGIN",),
+        changes=(f"{TENSORRT_PROVIDER}: run path $ORIGIN", *cuda_host(context).changes),
     )
 
 

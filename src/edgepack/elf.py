@@ -162,7 +162,7 @@ def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
 def opened_libraries(path: Path) -> tuple[str, ...]:
     """What a file may open by itself (``dlopen``): names of libraries among its bytes that it does not need; sorted."""
     found = {name.decode() for name in LIBRARY_NAME.findall(path.read_bytes())}
-    return tuple(sorted(found - {*needed_libraries(path), *SYSTEM_LIBRARIES, soname(path)}))
+    return tuple(sorted(found - {*needed_libraries(path), *SYSTEM_LIBRARIES, soname(path), path.name}))
 
 
 def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:

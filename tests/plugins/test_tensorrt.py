@@ -39,6 +39,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import Bundle, ModelSource, RunnerArtifact, Target
 from edgepack.store import Store
 from edgepack.targets import built_in_targets, read_target
+from edgepack_cuda import runtime as cuda_runtime
 from edgepack_tensorrt import classic, fetch, pins, runtime
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
 from edgepack_tensorrt.engine import build_engine
@@ -66,6 +67,7 @@ def fetched(wheels: dict[str, Path]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "wheel_files", files)
         patch.setattr(classic, "wheel_files", files)
+        patch.setattr(cuda_runtime, "wheel_files", files)
         yield
 
 
@@ -180,6 +182,7 @@ def test_fetching_asks_for_every_wheel(
 
     monkeypatch.setattr(runtime, "wheel_files", files)
     monkeypatch.setattr(classic, "wheel_files", files)
+    monkeypatch.setattr(cuda_runtime, "wheel_files", files)
     fetch(target_with(), context)
     assert set(asked) == {
         "onnxruntime",
@@ -188,7 +191,7 @@ def test_fetching_asks_for_every_wheel(
     }
     asked.clear()
     fetch(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
-    assert asked == ["onnxruntime-gpu"]
+    assert set(asked) == {"onnxruntime-gpu"}
 
 
 # The bundle.
@@ -460,7 +463,12 @@ def test_a_bundle_with_classic_tensorrt(
     made = bundle_of(builder_for(kept, f"tensorrt_home={home}"), bert, program, tmp_path / "bundle")
     names = {path.name for path in (made.directory / "lib").iterdir()}
     assert names >= {"libnvinfer.so.10", "libnvonnxparser.so.10", "libnvinfer_builder_resource_sm86.so.10"}
-    assert "libonnxruntime_providers_tensorrt.so" in names
+    assert {"libonnxruntime_providers_tensorrt.so", "libonnxruntime_providers_shared.so"} <= names
+    assert "libonnxruntime_providers_cuda.so" in names, (
+        "TensorRT's provider has the GPU's memory made by that one"
+    )
+    assert made.manifest["runtime"]["changes"][0] == "libonnxruntime_providers_tensorrt.so: run path $ORIGIN"
+    assert "translation units" in made.manifest["runtime"]["changes"][1]
     assert "libcudnn.so.9" in needed_libraries(made.directory / "lib/libonnxruntime_providers_tensorrt.so")
     provider = made.manifest["runtime"]["provider"]
     assert (provider["name"], provider["append"]) == ("TensorrtExecutionProvider", "tensorrt")
