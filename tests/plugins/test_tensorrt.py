@@ -324,9 +324,10 @@ def test_warm_up_compares_the_golden_vectors(bundle: Bundle) -> None:
     assert said["provider"] == "CPUExecutionProvider"
     assert said["instead"] == "there is no NVIDIA driver here (libcuda.so.1 does not load)"
     assert said["min_cosine"] > 0.999
-    assert [1, 16] in said["shapes"]
-    assert said["cache"] == []
-    assert "warmed up on CPUExecutionProvider" in run(bundle, "--warmup", "--allow-cpu").stdout
+    assert said["shapes"] == said["cache"] == [], "there is nothing to compile or keep"
+    assert run(bundle, "--warmup", "--allow-cpu").stdout.startswith(
+        "nothing to warm up: CPUExecutionProvider computes, because there is no NVIDIA driver here"
+    )
     golden = json.loads((bundle.directory / "golden.json").read_text())
     golden["vectors"][0] = [-number for number in golden["vectors"][0]]
     text = json.dumps(golden, separators=(",", ":"))

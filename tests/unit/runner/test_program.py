@@ -56,6 +56,17 @@ def test_similarity_is_the_cosine(run: Run) -> None:
     assert float(run("--similarity", "a cat", "a cat").stdout) == pytest.approx(1, abs=1e-5)
 
 
+def test_a_warm_up_without_a_gpu_says_that_there_is_nothing_to_make_ready(run: Run) -> None:
+    done = run("--warmup")
+    assert done.returncode == 0
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == (
+        "nothing to warm up: this bundle is for the processor; nothing is compiled and nothing is kept"
+    )
+    assert "lowest cosine 1.0" in lines[1], "the vectors are compared all the same"
+    assert json.loads(run("--warmup", "--json").stdout)["min_cosine"] > 0.999
+
+
 def test_the_self_test_passes_on_a_sound_bundle(run: Run) -> None:
     done = run("--self-test")
     assert done.returncode == 0, done.stderr

@@ -119,7 +119,10 @@ def self_test(bundle: Bundle, options: Namespace) -> dict[str, Any]:
 
     files = bundle.check_contents()
     read_golden(os.path.join(bundle.directory, bundle.value("golden")))
-    return {"files": files, **self_test_of(bundle, load(bundle, options))}
+    embedder = load(bundle, options)
+    result = {"files": files, **self_test_of(bundle, embedder)}
+    embedder.finish()
+    return result
 
 
 def self_test_of(bundle: Bundle, embedder: Embedder) -> dict[str, Any]:

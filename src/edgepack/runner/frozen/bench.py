@@ -31,13 +31,15 @@ def measure(bundle: Bundle, options: Namespace) -> dict[str, Any]:
     embedder.embed(["a"])
     first = perf_counter()
     lengths = sorted({min(length, bundle.max_length) for length in LENGTHS})
+    rows = [measure_length(embedder, length) for length in lengths]
+    embedder.finish()
     return {
         **embedder.engine.about(),
         "threads": embedder.threads,
         "batch_size": embedder.batch_size,
         "load_ms": round((loaded - start) * 1e3, 1),
         "first_vector_ms": round((first - start) * 1e3, 1),
-        "lengths": [measure_length(embedder, length) for length in lengths],
+        "lengths": rows,
         **memory(),
     }
 

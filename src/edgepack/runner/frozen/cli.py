@@ -114,6 +114,7 @@ def similarity(options: Namespace, bundle: Bundle) -> int:
         # Each alone: in a batch, one text could move the other's vector.
         first, second = (embedder.embed([text])[0] for text in texts)
         output.stream.write(b"%.6f\n" % cosine(first, second))
+        embedder.finish()
     return 0
 
 
@@ -140,6 +141,7 @@ def embed(options: Namespace, bundle: Bundle) -> int:
         if writer is None:
             raise UsageError("no text: the input is empty, or nothing in it is good", NO_TEXT_HINT)
         writer.finish()
+        embedder.finish()
     return 0
 
 

@@ -116,6 +116,11 @@ class Embedder:
             raise RuntimeFailure("the model gave a vector with numbers that are not finite", TRY_SELF_TEST)
         return [self._shorten(vector) for vector in vectors] if self._shorten else vectors
 
+    def finish(self) -> None:
+        """Let a provider save what it made for this GPU, which it does when its session ends: the process itself just ends."""
+        if self.engine.cache:
+            self.close()
+
     def close(self) -> None:
         self._session.close()
 

@@ -182,6 +182,8 @@ class Session:
         self._mapping: mmap.mmap | None = None
         self._bytes: ctypes.Array[ctypes.c_char] | None = None
         self._returns_pages = False
+        # Unloading a GPU's libraries is left to the process's end, which takes them with it.
+        self._frees_environment = provider is None
         self._env, self._options, self._session, self._memory = (c_void_p() for _ in range(4))
         self.runtime_version = self._api.version
         try:
@@ -404,7 +406,8 @@ class Session:
         self._api.release("Session", self._session)
         self._api.release("SessionOptions", self._options)
         self._api.release("MemoryInfo", self._memory)
-        self._api.release("Env", self._env)
+        if self._frees_environment:
+            self._api.release("Env", self._env)
         # The array holds on to the mapping.
         self._bytes = self._mapping = None
 

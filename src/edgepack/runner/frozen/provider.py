@@ -44,11 +44,15 @@ LEVELS = {"none": 0, "basic": 1, "extended": 2, "all": 99}
 CACHE = "{cache}"
 CACHE_VARIABLE = "EMBED_CACHE"
 CACHE_HINT = f"name a folder that can be written in {CACHE_VARIABLE}"
+NO_DEVICE_HINT = (
+    "ONNX Runtime looks for GPUs in /sys/class/drm and /sys/bus/pci/devices, which a container must see; "
+    f"{ALLOW_CPU}"
+)
 BUILT_IN = {"cuda": "CUDA", "tensorrt": "TensorRT"}
 
 SAID: tuple[tuple[str, str, str], ...] = (
     (
-        r"could not deserialize engine",
+        r"could not deserialize engine|failed to deserialize engine",
         "TensorRT does not take the engine of this bundle: it is damaged, or of another version of TensorRT",
         f"embed --self-test says whether a file is damaged; if none is, make the bundle again; {ALLOW_CPU}",
     ),
@@ -58,9 +62,14 @@ SAID: tuple[tuple[str, str, str], ...] = (
         f"copy the whole bundle folder again, or unpack its archive again; {ALLOW_CPU}",
     ),
     (
-        r"out of memory|OutOfMemory|failure 2\b|Failed to allocate memory|ALLOC_FAILED",
+        r"out of memory|OutOfMemory|failure 2\b|Failed to allocate (device )?memory|ALLOC_FAILED",
         "the GPU is out of memory",
         "a smaller --batch-size or --max-length needs less; nvidia-smi says who else uses the GPU",
+    ),
+    (
+        r"could not build execution context|createRuntimeConfig returned null",
+        "TensorRT cannot set up the engine on this GPU, most often for want of GPU memory",
+        f"nvidia-smi says who else uses the GPU; {ALLOW_CPU}",
     ),
     (
         r"no kernel image is available|invalid device function|named symbol not found|failure (209|98|500)\b",
@@ -193,7 +202,7 @@ def append_plugin(
     offered = (c_void_p * count.value).from_address(found.value or 0) if count.value else ()
     chosen = [each for each in offered if device_name(api, each) == name]
     if not chosen:
-        raise DeviceError(f"{name} finds no device here that it can use", ALLOW_CPU)
+        raise DeviceError(f"{name} finds no device here that it can use", NO_DEVICE_HINT)
     keys, values = strings(settings)
     first = (c_void_p * 1)(chosen[0])
     api.call("SessionOptionsAppendExecutionProvider_V2", options, env, first, 1, keys, values, len(settings))

@@ -42,6 +42,7 @@ def serve(arguments: Sequence[str], directory: str, *, program: str) -> int:
             allow_cpu=options.allow_cpu,
         )
         asyncio.run(run(with_socket, Service(bundle, embedder, options), options))
+        embedder.finish()
     finally:
         with_socket.close()
         if options.unix:

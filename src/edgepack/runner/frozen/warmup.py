@@ -2,7 +2,7 @@
 
 A provider compiles kernels for the device's own GPU when a shape comes for the first time, and may keep them in the
 user's cache (TensorRT-RTX its runtime cache, when a session ends; TensorRT its engine and timings). Where the processor
-computes there is nothing to keep, and the golden vectors are compared all the same.
+computes nothing is compiled and nothing kept: that is said, and the golden vectors are compared all the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from time import perf_counter
 
 from .about import self_test_of
 from .bundle import Bundle
+from .open import CPU
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def warm_up(bundle: Bundle, options: Namespace) -> dict[str, Any]:
     start = perf_counter()
     embedder = load(bundle, options)
     loaded = perf_counter()
-    shapes = shapes_of(embedder, bundle.max_length)
+    shapes = [] if embedder.engine.provider == CPU else shapes_of(embedder, bundle.max_length)
     for batch, length in shapes:
         run(embedder, batch, length)
     ran = perf_counter()
@@ -73,11 +74,8 @@ def content_of(folder: str) -> dict[str, int]:
 
 def text_of(result: dict[str, Any]) -> str:
     """For eyes."""
-    on = f" on {result['provider']}" if "provider" in result else " on the processor, which keeps nothing"
-    device = f" ({result['device']})" if "device" in result else ""
-    head = f"warmed up{on}{device}: loaded in {result['load_seconds']} s, "
     lines = [
-        f"{head}{len(result['shapes'])} shapes in {result['run_seconds']} s",
+        first_line(result),
         f"{result['texts']} texts, lowest cosine {result['min_cosine']:.6f} (at least {result['tolerance']})",
     ]
     lines += [
@@ -85,3 +83,16 @@ def text_of(result: dict[str, Any]) -> str:
         for each in result["cache"]
     ]
     return "\n".join(lines) + "\n"
+
+
+def first_line(result: dict[str, Any]) -> str:
+    """What was made ready, or why there was nothing to be."""
+    if not result["shapes"]:
+        why = (
+            f"{result['provider']} computes, because {result['instead']}"
+            if "instead" in result
+            else "this bundle is for the processor"
+        )
+        return f"nothing to warm up: {why}; nothing is compiled and nothing is kept"
+    head = f"warmed up on {result['provider']} ({result['device']}): loaded in {result['load_seconds']} s, "
+    return f"{head}{len(result['shapes'])} shapes in {result['run_seconds']} s"

@@ -159,6 +159,9 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
     return {};
 }
 
+const char NOTHING_TO_WARM[] =
+    "nothing to warm up: this bundle is for the processor; nothing is compiled and nothing is kept\n";
+
 std::string self_test_text(const Json &result) {
     char lowest[64];
     snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
@@ -199,6 +202,7 @@ Error about(const Options &options, const Bundle &bundle, std::string &text) {
     } else {
         if (Error error = self_test(options, bundle, result)) return error;
         text = options.json ? dumped(result) : self_test_text(result);
+        if (options.warmup && !options.json) text = NOTHING_TO_WARM + text;
     }
     return {};
 }

@@ -92,7 +92,7 @@ Error set(const Known &option, const std::vector<std::string> &values, Options &
     else if (name == "--allow-cpu") return {};  // this program knows nothing else
     else if (name == "--info") options.info = true;
     else if (name == "--self-test") options.self_test = true;
-    else if (name == "--warmup") options.self_test = true;  // a processor needs no more
+    else if (name == "--warmup") options.self_test = options.warmup = true;  // a processor needs no more
     else if (name == "--bench") options.bench = true;
     else if (name == "--version") options.version = true;
     else if (name == "--json") options.json = true;

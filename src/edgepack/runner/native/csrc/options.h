@@ -13,7 +13,7 @@ struct Options {
     std::string input, text_field, id_field, output_format, output, dtype = "f32", prefix;
     bool has_input = false, has_output = false, has_id_field = false;
     size_t dim = 0, max_length = 0, batch_size = 0, threads = 0;
-    bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, bench = false, version = false;
+    bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, warmup = false, bench = false, version = false;
     bool json = false, tokens = false, help = false;
 
     Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
