@@ -18,13 +18,21 @@ def write_host_files(root: Path, stable: Sequence[str]) -> None:
 
 
 def headers_file() -> str:
-    """The form that Cloudflare Pages and Netlify read; both compress by themselves."""
+    """The form that Cloudflare Pages and Netlify read.
+
+    Where two rules name a header, both hosts send both values: only assets have a ``Cache-Control`` here, and all else
+    the hosts' own ``max-age=0, must-revalidate``.
+    """
     shared = "".join(f"  {name}: {value}\n" for name, value in (SHARED | ISOLATION).items())
-    return f"/*\n{shared}  Cache-Control: {ASK_AGAIN}\n/assets/*\n  ! Cache-Control\n  Cache-Control: {FOR_EVER}\n"
+    return f"/*\n{shared}/assets/*\n  Cache-Control: {FOR_EVER}\n"
 
 
 def nginx_snippet() -> str:
-    """For ``location`` in a server block; ``brotli_static`` needs the module ngx_brotli, without it gzip is sent."""
+    """For ``location`` in a server block; ``brotli_static`` needs the module ngx_brotli, without it gzip is sent.
+
+    What assets may be kept for is said of those that are there only (no ``always``): of one that is asked for too early,
+    while a new version is being copied to the server, nobody is to remember for a year that it was not.
+    """
     shared = "\n".join(
         f'    add_header {name} "{value}" always;' for name, value in (SHARED | ISOLATION).items()
     )
@@ -32,13 +40,14 @@ def nginx_snippet() -> str:
 types {{ text/javascript mjs js; application/wasm wasm; application/octet-stream bin table; application/json json;
         text/html html; text/css css; text/plain mts txt; }}
 gzip_static on;
+gzip_vary on;
 # brotli_static on;   # with the module ngx_brotli: a sixth less than gzip
 location / {{
     add_header Cache-Control "{ASK_AGAIN}" always;
 {shared}
 }}
 location /assets/ {{
-    add_header Cache-Control "{FOR_EVER}" always;
+    add_header Cache-Control "{FOR_EVER}";
 {shared}
 }}
 """

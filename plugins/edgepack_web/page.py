@@ -33,6 +33,7 @@ JS = Path(__file__).with_name("js")
 STABLE = ("index.html", "embed.mjs", "embed.d.mts", "demo.mjs", "demo.css", "service-worker.js")
 SHELL = ("index.html", "demo.css", "demo.mjs", "embed.mjs", "bundle.json")
 """What a page asks for by names that never change, and so asks for again at every visit."""
+SERVICE_WORKER = "service-worker.js"
 
 
 @dataclass(kw_only=True)
@@ -108,7 +109,7 @@ def write_page(
         tokenizer=tokenizer["table"]["path"],
         runtime=engines[0]["wasm"]["path"],
         parts=folder.parts,
-        cold=tuple(sorted([*SHELL, *(asset["path"] for asset in first)])),
+        cold=tuple(sorted([*SHELL, SERVICE_WORKER, *(asset["path"] for asset in first)])),
         warm=tuple(sorted(SHELL)),
     )
 
@@ -178,12 +179,12 @@ def _copy_stable(folder: Folder, model: PreparedModel) -> None:
 
 def _write_service_worker(root: Path, assets: Sequence[str]) -> None:
     """The list of the page's own files, and a number that changes with any of them."""
-    place = root / "service-worker.js"
+    place = root / SERVICE_WORKER
     contents = b"".join((root / name).read_bytes() for name in SHELL)
     version = hashlib.sha256(contents).hexdigest()[:16]
     text = place.read_text(encoding="utf-8")
     place.write_text(
-        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(list(SHELL))), encoding="utf-8"
+        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(["./", *SHELL[1:]])), encoding="utf-8"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -51,6 +52,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
+
+    def handle(self) -> None:
+        """A browser that goes away in the middle is nothing to report."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def log_message(self, format: str, *arguments: object) -> None:
         """No line a request."""

@@ -4,7 +4,7 @@ const CACHE = "edgepack-page-{{version}}";
 const SHELL = "{{shell}}";
 
 self.addEventListener("install", (event) => {
-  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(["./", ...SHELL])).then(() => self.skipWaiting()));
+  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(SHELL)).then(() => self.skipWaiting()));
 });
 
 self.addEventListener("activate", (event) => {
@@ -22,7 +22,10 @@ self.addEventListener("fetch", (event) => {
   event.respondWith(asset ? kept(request).then((found) => found ?? fetchAndKeep(request)) : fetch(request).catch(() => keptOrFail(request)));
 });
 
-const kept = (request) => caches.match(request, { ignoreSearch: true, ignoreVary: true });
+const kept = (request) => caches.match(nameOf(request), { ignoreSearch: true, ignoreVary: true });
+
+/** The page is kept once, as the folder: index.html is another name of it. */
+const nameOf = ({ url }) => url.replace(/\/index\.html(?=$|[?#])/, "/");
 
 async function keptOrFail(request) {
   return (await kept(request)) ?? Response.error();

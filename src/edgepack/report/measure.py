@@ -118,7 +118,9 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     native = bundle.manifest["target"].get("platform", {}).get("os", "linux") == "linux"
     emulated = verification.texts > 0 and native and arch != platform.machine()
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
+    warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
     return (
+        *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
         f"gzip -{GZIP_LEVEL}, {brotli} and zstd -{ZSTD_LEVEL} of each file by itself",

@@ -1,0 +1,103 @@
+"""The bill of a web bundle beside what a real browser downloads."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from tests.conftest import edgepack
+
+from edgepack import serve_web
+from edgepack.npm import find_node
+from edgepack.records import Bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("CHROMIUM")
+VISIT = Path(__file__).parents[1] / "js/visit.mjs"
+
+
+@dataclass
+class Host:
+    """A folder that is served, and how many bytes of each path were."""
+
+    folder: Path
+    validators: bool = True
+    url: str = ""
+    sent: dict[str, int] = field(default_factory=dict)
+
+
+class Counting(serve_web.Handler):
+    """What ``edgepack serve-web`` serves with; ``validators`` False: a host that never answers 304."""
+
+    def __init__(self, host: Host, *arguments: object) -> None:
+        self.host = host
+        super().__init__(host.folder, *arguments)
+
+    def do_GET(self) -> None:
+        self.length = 0
+        if not self.host.validators:
+            del self.headers["If-None-Match"]
+        super().do_GET()
+        self.host.sent[self.path] = self.host.sent.get(self.path, 0) + self.length
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword == "Content-Length":
+            self.length = int(value)
+        super().send_header(keyword, value)
+
+
+@contextmanager
+def serving(host: Host) -> Iterator[Host]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Counting, host))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    host.url = f"http://127.0.0.1:{server.server_address[1]}/"
+    try:
+        yield host
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def visit(host: Host, profile: Path) -> dict[str, int]:
+    """Bytes by path of one visit in a browser of its own."""
+    host.sent.clear()
+    subprocess.run([find_node(), VISIT, str(CHROMIUM), profile, host.url], check=True)
+    return dict(host.sent)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+@pytest.mark.parametrize("encoding", ["brotli", "gzip"])
+def test_visits_are_as_the_report_says(
+    encoding: str, web_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = edgepack("report", str(web_bundle.directory), "--json")
+    cold, warm = json.loads(done.stdout)["visits"]
+    if encoding == "gzip":
+        monkeypatch.setattr(serve_web, "ENCODINGS", {"gzip": ".gz"})
+    with serving(Host(web_bundle.directory)) as host:
+        first = visit(host, tmp_path / "profile")
+        assert sum(first.values()) == cold[encoding], first
+        assert len(first) == cold["files"]
+        # Nothing has changed, and the host says so without a body.
+        again = visit(host, tmp_path / "profile")
+        assert (len(again), sum(again.values())) == (warm["files"], 0), again
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_a_later_visit_costs_what_is_asked_for_again(web_bundle: Bundle, tmp_path: Path) -> None:
+    done = edgepack("report", str(web_bundle.directory), "--json")
+    warm = json.loads(done.stdout)["visits"][1]
+    with serving(Host(web_bundle.directory, validators=False)) as host:
+        visit(host, tmp_path / "profile")
+        again = visit(host, tmp_path / "profile")
+    assert sum(again.values()) == warm["brotli"], again
