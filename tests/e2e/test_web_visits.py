@@ -15,7 +15,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.conftest import edgepack
+from tests.command import edgepack
 
 from edgepack import serve_web
 from edgepack.npm import find_node
@@ -43,11 +43,11 @@ class Counting(serve_web.Handler):
         self.host = host
         super().__init__(host.folder, *arguments)
 
-    def do_GET(self) -> None:
+    def _answer(self, *, body: bool) -> None:
         self.length = 0
         if not self.host.validators:
             del self.headers["If-None-Match"]
-        super().do_GET()
+        super()._answer(body=body)
         self.host.sent[self.path] = self.host.sent.get(self.path, 0) + self.length
 
     def send_header(self, keyword: str, value: str) -> None:
