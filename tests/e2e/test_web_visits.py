@@ -1,4 +1,4 @@
-"""The bill of a web bundle beside what a real browser downloads."""
+"""The page of a web bundle in a real browser: what a visitor does with it, and what visits download beside the bill."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.command import edgepack
+from tests.node_tests import run_node_tests
 
 from edgepack import serve_web
 from edgepack.npm import find_node
@@ -73,6 +74,11 @@ def visit(host: Host, profile: Path) -> dict[str, int]:
     host.sent.clear()
     subprocess.run([find_node(), VISIT, str(CHROMIUM), profile, host.url], check=True)
     return dict(host.sent)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_the_page_as_a_visitor_uses_it(web_bundle: Bundle) -> None:
+    assert "# fail 0" in run_node_tests("page", BUNDLE=str(web_bundle.directory), CHROMIUM=str(CHROMIUM))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")

@@ -3,42 +3,68 @@
 import { cosine, load } from "./embed.mjs";
 
 const at = (id) => document.getElementById(id);
-const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 2 : 1)} MB`;
+const bytes = (count) => (!count ? "nothing" : count < 1e5 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(count < 1e7 ? 2 : 1)} MB`);
 const milliseconds = (time) => (time < 10 ? `${time.toFixed(1)} ms` : time < 10_000 ? `${Math.round(time)} ms` : `${(time / 1000).toFixed(1)} s`);
+const number = (count) => count.toLocaleString("en");
 // Dollars a gigabyte: the list price of a large cloud's traffic to the internet, first terabytes.
 const PRICE = 0.09;
+/** Texts that go to the worker together: a question that comes meanwhile waits for so many at most. */
+const TOGETHER = 64;
+/** Texts in the matrix: more would be squares that nobody can point at. */
+const SQUARES = 100;
+const MOST_KNOWN = 50_000;
 const known = new Map();
 let embedder;
 let lines = [];
-let pair = [0, 0];
+let pair;
 let running;
+let asked = 0;
+let downloading = 0;
 
 const begun = performance.now();
+showCost();
+at("again").addEventListener("click", () => location.reload());
+document.querySelector(".examples").addEventListener("click", ({ target }) => {
+  if (target.localName !== "button") return;
+  at("query").value = target.textContent;
+  search();
+});
 
 try {
   embedder = await load(undefined, { onProgress: showDownload });
   ready();
 } catch (error) {
-  say(error.message, true);
+  fail(error);
   throw error;
 }
 
-function say(text, failed = false) {
+function say(text) {
   at("state").textContent = text;
-  document.querySelector(".state").classList.toggle("failed", failed);
 }
 
+function fail(error) {
+  document.querySelector(".state").classList.add("failed");
+  at("bytes").textContent = "";
+  at("again").hidden = false;
+  say(`This did not work. ${error.message}`);
+}
+
+/** Told in a place of its own, which nobody reads out at every piece; and not at every piece. */
 function showDownload({ loaded, total, cached }) {
   at("progress").value = loaded / total;
-  say(cached === loaded ? `from this device: ${megabytes(loaded)}` : `${megabytes(loaded)} of ${megabytes(total)}`);
+  downloading ||= requestAnimationFrame(() => {
+    downloading = 0;
+    if (!embedder) at("bytes").textContent = `${Math.round((100 * loaded) / total)} % ${cached === loaded ? "from this device" : "downloaded"}`;
+  });
 }
 
 function ready() {
   at("progress").className = "done";
+  at("bytes").textContent = "";
   say(`ready after ${milliseconds(performance.now() - begun)}`);
-  at("query").disabled = false;
   at("query").addEventListener("input", later(search));
   at("texts").addEventListener("input", later(readTexts, 300));
+  at("stop").addEventListener("click", () => (document.querySelector(".busy.running") ? running.abort() : readTexts()));
   for (const name of ["pointermove", "click"]) at("matrix").addEventListener(name, point);
   at("matrix").addEventListener("keydown", walk);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMatrix);
@@ -49,7 +75,7 @@ function ready() {
 
 addEventListener("keydown", (event) => {
   const typing = /^(INPUT|TEXTAREA)$/.test(document.activeElement?.tagName);
-  if (event.key === "/" && !typing) {
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     at("query").focus();
   } else if (event.key === "Escape" && document.activeElement === at("query")) at("query").blur();
@@ -63,120 +89,189 @@ function later(action, wait = 40) {
   };
 }
 
-/** Vectors of texts; those seen before are known. What is asked for next stops what is still running. */
-async function vectorsOf(texts, signal) {
-  const fresh = [...new Set(texts.filter((text) => !known.has(text)))];
-  const made = await embedder.embed(fresh, { signal });
-  fresh.forEach((text, index) => known.set(text, made[index]));
-  return texts.map((text) => known.get(text));
+async function embed(texts, signal) {
+  const vectors = await embedder.embed(texts, { signal });
+  texts.forEach((text, index) => known.set(text, vectors[index]));
 }
 
+/** What is new among the lines is embedded, some at a time; what was found so far can be searched meanwhile. */
 async function readTexts() {
   running?.abort();
-  running = new AbortController();
+  const mine = (running = new AbortController());
   lines = at("texts").value.split("\n").map((line) => line.trim()).filter(Boolean);
-  at("count").textContent = `${lines.length} texts`;
+  forget();
+  const fresh = [...new Set(lines)].filter((line) => !known.has(line)).sort((a, b) => a.length - b.length);
   const start = performance.now();
-  const count = new Set(lines.filter((line) => !known.has(line))).size;
+  let done = 0;
+  let shown = start;
   try {
-    await vectorsOf(lines, running.signal);
+    for (; done < fresh.length; done += TOGETHER) {
+      await embed(fresh.slice(done, done + TOGETHER), mine.signal);
+      if (done + TOGETHER >= fresh.length) continue;
+      showBusy(done + TOGETHER, fresh.length);
+      if (performance.now() - shown < 1000) continue;
+      shown = performance.now();
+      search();
+    }
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
-    return;
+    if (error.name !== "AbortError") return fail(error);
   }
-  if (count) showTiming("texts", count, performance.now() - start);
+  if (running !== mine) return;
+  done = Math.min(done, fresh.length);
+  showBusy(done, fresh.length, true);
+  if (done) showTiming("texts", done, performance.now() - start);
+  pair = undefined;
   drawMatrix();
   search();
 }
 
-async function search() {
-  const query = at("query").value.trim() || at("query").placeholder;
-  if (lines.some((line) => !known.has(line))) return;
-  const start = performance.now();
-  const fresh = !known.has(query);
-  const [vector] = await vectorsOf([query]);
-  if (fresh) showTiming("query", 1, performance.now() - start);
-  const scored = lines.map((line) => ({ line, score: cosine(vector, known.get(line)) }));
-  scored.sort((a, b) => b.score - a.score);
-  at("results").replaceChildren(...scored.slice(0, 5).map(result));
+/** Vectors of lines that are no longer there are kept, but not without end. */
+function forget() {
+  if (known.size < MOST_KNOWN) return;
+  const wanted = new Set(lines);
+  for (const text of known.keys()) if (!wanted.has(text)) known.delete(text);
 }
 
-function result({ line, score }) {
-  const item = document.createElement("li");
-  item.style.setProperty("--share", Math.max(score, 0).toFixed(3));
-  const number = document.createElement("b");
-  number.textContent = score.toFixed(3);
-  const text = document.createElement("span");
-  text.textContent = line;
-  item.append(number, text);
-  return item;
+function showBusy(done, total, over = false) {
+  const stopped = over && done < total;
+  document.querySelector(".busy").className = `busy ${stopped ? "stopped" : over ? "" : "running"}`;
+  at("done").value = done / total || 0;
+  at("stop").textContent = stopped ? "Go on" : "Stop";
+  at("count").textContent = over && !stopped ? `${number(lines.length)} texts` : `${stopped ? "stopped after " : ""}${number(done)} of ${number(total)}`;
 }
+
+async function search() {
+  if (!embedder) return;
+  const mine = ++asked;
+  const query = at("query").value.trim() || at("query").placeholder;
+  const start = performance.now();
+  if (!known.has(query)) {
+    try {
+      await embed([query]);
+    } catch (error) {
+      return fail(error);
+    }
+    showTiming("query", 1, performance.now() - start);
+  }
+  if (mine !== asked) return;
+  const vector = known.get(query);
+  const found = lines.filter((line) => known.has(line)).map((line) => ({ line, score: cosine(vector, known.get(line)) }));
+  found.sort((a, b) => b.score - a.score);
+  showResults(found.slice(0, 5));
+}
+
+/** Items stay and change, so that their bars move; what is best is read out, not all five. */
+function showResults(found) {
+  const list = at("results");
+  while (list.children.length > found.length) list.lastChild.remove();
+  while (list.children.length < found.length) {
+    const item = document.createElement("li");
+    item.append(...["b", "span", "i"].map((name) => document.createElement(name)));
+    list.append(item);
+  }
+  found.forEach(({ line, score }, index) => {
+    const [value, text, bar] = list.children[index].children;
+    value.textContent = score.toFixed(3);
+    text.textContent = line;
+    bar.style.setProperty("--share", Math.min(Math.max(score, 0), 1).toFixed(3));
+  });
+  readOut(found.length ? `Nearest, ${found[0].score.toFixed(2)}: ${found[0].line}` : "");
+}
+
+const readOut = (() => {
+  let text;
+  const show = later(() => (at("best").textContent = text), 800);
+  return (next) => ((text = next), show());
+})();
 
 const timings = {};
 function showTiming(what, count, time) {
-  timings[what] = what === "query" ? `the question took ${milliseconds(time)}` : `${count} texts took ${milliseconds(time)}, ${Math.round((1000 * count) / time)} a second`;
-  at("timing").textContent = [timings.query, timings.texts].filter(Boolean).join("; ");
+  const rate = count > 1 ? ` (${number(Math.round((1000 * count) / time))} a second)` : "";
+  timings[what] = what === "query" ? `the question took ${milliseconds(time)}` : `${number(count)} ${count > 1 ? "texts" : "text"} ${milliseconds(time)}${rate}`;
+  at("timing").textContent = [timings.query, timings.texts].filter(Boolean).join(", ");
 }
+
+/** The texts that the matrix shows, with their vectors. */
+let squares = [];
 
 function drawMatrix() {
   const canvas = at("matrix");
-  const count = lines.length;
-  canvas.width = canvas.height = Math.max(count, 1);
-  canvas.setAttribute("aria-label", `similarity of ${count} texts`);
+  squares = lines.slice(0, SQUARES).filter((line) => known.has(line)).map((line) => ({ line, vector: known.get(line) }));
+  canvas.width = canvas.height = Math.max(squares.length, 1);
+  canvas.setAttribute("aria-label", `similarity of ${squares.length} texts`);
   const context = canvas.getContext("2d");
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  for (let row = 0; row < count; row++)
-    for (let column = 0; column < count; column++) {
-      const share = Math.min(Math.max(cosine(known.get(lines[row]), known.get(lines[column])), 0), 1);
+  let [nearest, best] = [[0, 0], -Infinity];
+  squares.forEach((one, row) =>
+    squares.forEach((other, column) => {
+      const score = cosine(one.vector, other.vector);
+      if (row < column && score > best) [nearest, best] = [[row, column], score];
+      const share = Math.min(Math.max(score, 0), 1);
       context.fillStyle = dark ? `oklch(${0.25 + 0.55 * share} ${0.02 + 0.1 * share} 175)` : `oklch(${0.97 - 0.52 * share} ${0.01 + 0.09 * share} 175)`;
       context.fillRect(column, row, 1, 1);
-    }
+    }),
+  );
+  at("matrix-help").textContent = `Each text with each other${lines.length > SQUARES ? `, the first ${SQUARES}` : ""}: the stronger, the nearer. Point at a square, or walk with the arrow keys.`;
+  pair ??= nearest;
   showPair();
 }
 
 function point(event) {
   const { left, top, width, height } = at("matrix").getBoundingClientRect();
-  pair = [Math.floor(((event.clientY - top) / height) * lines.length), Math.floor(((event.clientX - left) / width) * lines.length)];
+  const count = at("matrix").width;
+  pair = [((event.clientY - top) / height) * count, ((event.clientX - left) / width) * count].map((place) => Math.min(Math.max(Math.floor(place), 0), count - 1));
   showPair();
 }
 
 function walk(event) {
   const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-  if (!step) return;
+  if (!step || !pair) return;
   event.preventDefault();
-  pair = pair.map((place, axis) => Math.min(Math.max(place + step[axis], 0), lines.length - 1));
+  pair = pair.map((place, axis) => Math.min(Math.max(place + step[axis], 0), at("matrix").width - 1));
   showPair();
 }
 
 function showPair() {
-  const [one, other] = pair.map((place) => lines[Math.min(Math.max(place, 0), lines.length - 1)]);
-  if (one === undefined || !known.has(one) || !known.has(other)) return;
-  at("pair").textContent = `${cosine(known.get(one), known.get(other)).toFixed(3)}: “${one}” and “${other}”`;
+  const [one, other] = (pair ?? []).map((place) => squares[place]);
+  at("mark").hidden = one === undefined || other === undefined;
+  if (at("mark").hidden) return at("pair").replaceChildren();
+  const side = 100 / squares.length;
+  const place = { top: pair[0] * side, left: pair[1] * side, width: side, height: side };
+  for (const [name, value] of Object.entries(place)) at("mark").style[name] = `${value}%`;
+  const score = element("b", cosine(one.vector, other.vector).toFixed(3));
+  at("pair").replaceChildren(...[score, one.line, other.line].map((content) => element("p", content)));
 }
 
+/** Before anything is loaded the same rows, so that nothing moves when it is. */
 function showCost() {
-  const { times, transferred, runtime } = embedder.loaded;
-  const { dimension, maxLength, downloads } = embedder.info;
+  const { times = {}, transferred = 0, runtime = "…" } = embedder?.loaded ?? {};
+  const { dimension = "…", maxLength = "…", downloads = {} } = embedder?.info ?? {};
   const own = performance.getEntriesByType("resource").reduce((sum, entry) => sum + entry.transferSize, 0);
-  const wire = transferred + own;
-  const rows = [
-    ["downloaded at this visit", megabytes(wire)],
-    ["a first visit, under brotli", megabytes(downloads.brotli)],
-    ["the same, under gzip", megabytes(downloads.gzip)],
-    [`a million first visits at $${PRICE} a GB`, `$${Math.round((downloads.brotli / 1e9) * PRICE * 1e6).toLocaleString("en")}`],
-    ["until all files were here", milliseconds(times.downloaded)],
-    ["runtime started", milliseconds(times.runtime - times.downloaded)],
-    ["model opened", milliseconds(times.session - times.runtime)],
-    ["runtime", runtime],
-    ["numbers in a vector", dimension],
-    ["tokens in a text, at most", maxLength],
-  ];
-  at("cost").replaceChildren(
-    ...rows.flatMap(([term, value]) => {
-      const [left, right] = [document.createElement("dt"), document.createElement("dd")];
-      left.textContent = term;
-      right.textContent = value;
-      return [left, right];
-    }),
-  );
+  const took = (to, from = 0) => (Number.isFinite(to - from) ? milliseconds(to - from) : "…");
+  const size = (count) => (count ? bytes(count) : "…");
+  const groups = {
+    "This visit": [
+      ["downloaded", embedder ? bytes(transferred + own) : "…"],
+      ["all files here and checked after", took(times.downloaded)],
+      ["runtime started in", took(times.runtime, times.downloaded)],
+      ["model opened in", took(times.session, times.runtime)],
+    ],
+    "A first visit": [
+      ["under brotli", size(downloads.brotli)],
+      ["under gzip", size(downloads.gzip)],
+      [`a million of them, brotli, $${PRICE} a GB`, downloads.brotli ? `$${number(Math.round((downloads.brotli / 1e9) * PRICE * 1e6))}` : "…"],
+    ],
+    "The model": [
+      ["numbers in a vector", dimension],
+      ["tokens of a text, at most", maxLength],
+      ["runtime", runtime],
+    ],
+  };
+  at("cost").replaceChildren(...Object.entries(groups).flatMap(([title, rows]) => [element("h3", title), element("dl", ...rows.flatMap(([term, value]) => [element("dt", term), element("dd", value)]))]));
+}
+
+function element(name, ...content) {
+  const made = document.createElement(name);
+  made.append(...content);
+  return made;
 }
