@@ -176,16 +176,22 @@ def reduce_runtime(
 
 
 def reduce_web_runtime(
-    needs: Operators, *, kind: RuntimeKind = "minimal", sources: Path | None = None, context: BuildContext
+    needs: Operators,
+    *,
+    kind: RuntimeKind = "minimal",
+    threads: bool = False,
+    sources: Path | None = None,
+    context: BuildContext,
 ) -> RuntimeArtifact:
     """A WebAssembly module with just the operator kernels and types that are needed, for one thread.
 
-    ``library`` is the ``.wasm``, ``companions`` its JavaScript module. Raises ``MissingToolError`` where the compiler
+    With ``threads`` it has as many as the page asks for when it loads it (Emscripten's ``numThreads``), and needs a page that is
+    cross-origin isolated for more than one. ``library`` is the ``.wasm``, ``companions`` its JavaScript module. Raises ``MissingToolError`` where the compiler
     cannot be had, with what to do without.
     """
     from edgepack.foundry.web.reduce import reduce_web_runtime
 
-    return reduce_web_runtime(needs, kind=kind, sources=sources, context=context)
+    return reduce_web_runtime(needs, kind=kind, threads=threads, sources=sources, context=context)
 
 
 def fetch_web_toolchain(*, context: BuildContext) -> None:

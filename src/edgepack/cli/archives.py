@@ -12,6 +12,8 @@ from edgepack.cli.options import common_options, offline_option
 from edgepack.cli.output import print_json
 
 if TYPE_CHECKING:
+    from edgepack.context import BuildContext
+    from edgepack.foundry.archive import KernelArchive
     from edgepack.foundry.travel import Travelled
     from edgepack.records import RuntimeKind
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which kernel archive is meant."""
     for option in (
+        click.option("--threads", is_flag=True, help="For wasm32: with threads."),
         click.option("--with-ml", is_flag=True, help="With the kernels of ai.onnx.ml."),
         click.option(
             "--glibc",
@@ -29,10 +32,10 @@ def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--arch",
-            type=click.Choice(["x86_64", "aarch64"]),
+            type=click.Choice(["x86_64", "aarch64", "wasm32"]),
             default="x86_64",
             show_default=True,
-            help="The devices' processor.",
+            help="The devices' processor; wasm32 is for browsers.",
         ),
         click.option(
             "--kind",
@@ -44,6 +47,32 @@ def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def _features(arch: str, kind: str, *, with_ml: bool, threads: bool) -> tuple[str, ...]:
+    """Raises ``UsageError`` for what there is no archive of."""
+    from edgepack.errors import UsageError
+
+    if threads and arch != "wasm32":
+        raise UsageError(f"--threads is for wasm32: archives for {arch} have threads")
+    if arch == "wasm32" and kind != "minimal":
+        raise UsageError(f"there are no {kind} runtimes for wasm32", hint="--kind minimal")
+    return (*(("ml",) if with_ml else ()), *(("threads",) if threads else ()))
+
+
+def _open(
+    arch: str, kind: RuntimeKind, glibc: str, features: tuple[str, ...], context: BuildContext
+) -> KernelArchive:
+    from edgepack.foundry.archive import open_archive
+    from edgepack.foundry.toolchain import choose
+    from edgepack.foundry.web.emscripten import emscripten
+    from edgepack.records import Platform
+
+    if arch == "wasm32":
+        toolchain = emscripten(context=context).toolchain
+    else:
+        toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
+    return open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
 
 
 @click.command("export")
@@ -61,6 +90,7 @@ def export_command(
     arch: str,
     glibc: str,
     with_ml: bool,
+    threads: bool,
     full: bool,
     with_sources: bool,
     offline: bool,
@@ -71,19 +101,15 @@ def export_command(
     They then link runtimes without compiling those objects again. FILE is kernels-KIND-ARCH.tar.zst by default.
     """
     from edgepack.console import Story
-    from edgepack.foundry.archive import open_archive
     from edgepack.foundry.full import compile_everything
-    from edgepack.foundry.toolchain import choose
     from edgepack.foundry.travel import export_archive
     from edgepack.plugins.context import host_context
-    from edgepack.records import Platform
 
-    output = file or Path(f"kernels-{kind}-{arch}.tar.zst")
-    features = ("ml",) if with_ml else ()
+    features = _features(arch, kind, with_ml=with_ml, threads=threads)
+    output = file or Path(f"kernels-{kind}-{arch}{'-threads' if threads else ''}.tar.zst")
     story = Story()
     with host_context(story=story, offline=offline) as context, story.step("export"):
-        toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
-        archive = open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
+        archive = _open(arch, kind, glibc, features, context)
         if full:
             compile_everything(archive, context=context)
         made = export_archive(archive, output, features=features, with_sources=with_sources, context=context)
@@ -100,21 +126,24 @@ def export_command(
 @offline_option
 @common_options
 def index_command(
-    kind: RuntimeKind, arch: str, glibc: str, with_ml: bool, file: Path, offline: bool, as_json: bool
+    kind: RuntimeKind,
+    arch: str,
+    glibc: str,
+    with_ml: bool,
+    threads: bool,
+    file: Path,
+    offline: bool,
+    as_json: bool,
 ) -> None:
     """Write the symbol index that edgepack ships for a kind, from what has been compiled here; for its maintainers."""
     from edgepack.console import Story
-    from edgepack.foundry.archive import open_archive
     from edgepack.foundry.full import make_index
-    from edgepack.foundry.toolchain import choose
     from edgepack.plugins.context import host_context
-    from edgepack.records import Platform
     from edgepack.store import written_beside
 
+    features = _features(arch, kind, with_ml=with_ml, threads=threads)
     with host_context(story=Story(), offline=offline) as context:
-        toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
-        features = ("ml",) if with_ml else ()
-        archive = open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
+        archive = _open(arch, kind, glibc, features, context)
         with written_beside(file) as beside:
             beside.write_bytes(make_index(archive))
     if as_json:

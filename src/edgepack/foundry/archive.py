@@ -94,7 +94,8 @@ def open_archive(
                 exceptions = variables.get("onnxruntime_DISABLE_EXCEPTIONS") != "ON"
                 units |= {unit.name: unit for unit in cxx_runtime_units(toolchain, exceptions=exceptions)}
             if toolchain.family == "emscripten":
-                units |= {unit.name: unit for unit in web_units(settings["units"]["cxx_runtime"])}
+                named = settings["units"]["cxx_runtime"]
+                units |= {unit.name: unit for unit in web_units(named, threads="threads" in features)}
             plan.write_units(units, planned)
     return KernelArchive(
         folder=folder,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 from edgepack.context import BuildContext
 from edgepack.foundry.archive import KernelArchive, compile_units
@@ -12,8 +12,11 @@ from edgepack.foundry.generate import PROVIDERS
 from edgepack.foundry.index import dump_index
 from edgepack.foundry.objects import recorded_symbols
 from edgepack.foundry.reduce import API_SYMBOLS
+from edgepack.foundry.web.api import API, EXPORTS
 
 BATCH = 16
+PAUSE = 0.2
+"""Seconds; those who wait for a lock look for it twenty times a second."""
 
 
 def compile_everything(archive: KernelArchive, *, context: BuildContext) -> Mapping[str, Symbols]:
@@ -25,6 +28,7 @@ def compile_everything(archive: KernelArchive, *, context: BuildContext) -> Mapp
             batch = names[start : start + BATCH]
             found.update(compile_units(archive, batch, context=context))
             bar.advance(len(batch))
+            time.sleep(PAUSE)
     return found
 
 
@@ -33,14 +37,18 @@ def make_index(archive: KernelArchive) -> bytes:
 
     A unit that was compiled only in a special form counts as that: an index predicts, it need not be exact.
     """
-    exports = (archive.tree.onnxruntime / API_SYMBOLS).read_text().split()
-    # What the registrations of every operator ask for says nothing of one model's.
-    silent = {PROVIDERS + source for source in archive.settings["units"]["registrations"]}
+    web = archive.toolchain.family == "emscripten"
+    exports = EXPORTS if web else (archive.tree.onnxruntime / API_SYMBOLS).read_text().split()
     known: dict[str, Symbols] = {}
     for name in archive.units:
         place = archive.folder / "objects" / name
         forms = [place.with_name(f"{place.name}.o"), *sorted(place.parent.glob(f"{place.name}.*.o"))]
+        if web and name.endswith(f"/{API}"):
+            # As upstream has it, it leads to all of the C API; no runtime is linked with that form.
+            forms.reverse()
         found = next((symbols for form in forms if (symbols := recorded_symbols(form))), None)
         if found:
-            known[name] = replace(found, needs=frozenset()) if name in silent else found
-    return dump_index(known, exports=exports)
+            known[name] = found
+    # What the registrations of every operator ask for says nothing of one model's.
+    choosing = {PROVIDERS + source for source in archive.settings["units"]["registrations"]}
+    return dump_index(known, exports=exports, choosing=choosing)

@@ -50,8 +50,13 @@ def _shipped(version: str, name: str) -> Index | None:
     return _read(json.loads(data))
 
 
-def dump_index(known: Mapping[str, Symbols], *, exports: Collection[str] = ()) -> bytes:
-    """The index of units that have been compiled, as it is shipped (zstandard-compressed JSON)."""
+def dump_index(
+    known: Mapping[str, Symbols], *, exports: Collection[str] = (), choosing: Collection[str] = ()
+) -> bytes:
+    """The index of units that have been compiled, as it is shipped (zstandard-compressed JSON).
+
+    ``choosing`` are units of which a runtime has a part only: what they ask for is in the index, but they lead nowhere.
+    """
     import zstandard
 
     units = sorted(known)
@@ -71,7 +76,7 @@ def dump_index(known: Mapping[str, Symbols], *, exports: Collection[str] = ()) -
     definers = {symbol: strong.get(symbol) or weak[symbol][:1] for symbol in strong.keys() | weak.keys()}
     edges: dict[str, set[str]] = defaultdict(set)
     for symbol, names in definers.items():
-        for asking in wanted[symbol]:
+        for asking in wanted[symbol].difference(choosing):
             edges[asking] |= {names[0]} - {asking}
     table = {
         "units": units,

@@ -60,6 +60,8 @@ def cmake_variables(settings: Mapping[str, Any], kind: str, features: Sequence[s
         raise UsageError(f"no such kind of runtime: {kind}", hint=", ".join(settings["kinds"]))
     variables = dict(settings["cmake"]) | dict(settings["kinds"][kind])
     variables["onnxruntime_DISABLE_ML_OPS"] = "OFF" if "ml" in features else "ON"
+    for feature in features:
+        variables |= settings.get("features", {}).get(feature, {})
     return variables
 
 

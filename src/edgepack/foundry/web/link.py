@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from edgepack.foundry.elf import archive_symbols
 from edgepack.foundry.web.api import EXPORTS
 from edgepack.foundry.web.emscripten import Emscripten
 
-SCHEMA = "4"
+SCHEMA = "5"
 """Changes when the same objects are linked otherwise."""
 WASM, GLUE, MAP = "ort.wasm", "ort.mjs", "link.map"
 RUNTIME_METHODS = (
@@ -45,11 +46,33 @@ SETTINGS = {
     "EXPORTED_FUNCTIONS": ",".join(f"_{name}" for name in ("malloc", "free", *EXPORTS)),
 }
 """As upstream's onnxruntime_webassembly.cmake, for one thread, without its closure compiler."""
+THREADS = {
+    "INCOMING_MODULE_JS_API": "locateFile,instantiateWasm,wasmBinary,numThreads",
+    # A page's memory that grows while others use it makes JavaScript look for its new size at every access: fewer
+    # steps, then. What a model of 23 MB with a text of usual length takes is there from the start.
+    "INITIAL_MEMORY": "67108864",
+    # As upstream: kernels ask for their buffers elsewhere.
+    "DEFAULT_PTHREAD_STACK_SIZE": "131072",
+    # Workers start while the module is being loaded; one that were started in the middle of a run would start after it.
+    "PTHREAD_POOL_SIZE": "(Module['numThreads']??1)-1",
+}
+"""What is different, or added, with threads."""
+_WORKER = re.compile(r"new Worker\(\s*new URL\(([\"'])[\w.]+\1,\s*import\.meta\.url\)")
 
 
-def offered_symbols(emscripten: Emscripten) -> frozenset[str]:
-    """What Emscripten's system libraries define."""
-    return frozenset().union(*(archive_symbols(path) for path in sorted(emscripten.libraries.glob("*.a"))))
+def settings(*, threads: bool) -> dict[str, str]:
+    """Emscripten's settings for a runtime."""
+    return {**SETTINGS, **(THREADS if threads else {})}
+
+
+def offered_symbols(emscripten: Emscripten, *, threads: bool = False) -> frozenset[str]:
+    """What Emscripten's system libraries define; some have a form of their own for threads."""
+    libraries = {path.name: path for path in emscripten.libraries.glob("*.a")}
+    for name in [name for name in libraries if "-mt" in name]:
+        other = libraries.pop(name)
+        if threads:
+            libraries[name.replace("-mt", "")] = other
+    return frozenset().union(*(archive_symbols(path) for _, path in sorted(libraries.items())))
 
 
 def link_web(
@@ -58,6 +81,7 @@ def link_web(
     *,
     emscripten: Emscripten,
     scripts: Sequence[tuple[str, Path]],
+    threads: bool = False,
     log_file: Path,
     context: BuildContext,
 ) -> None:
@@ -80,7 +104,8 @@ def link_web(
         "-fno-rtti",
     ]
     command += ["-fno-exceptions", "-msimd128", "-Wl,--gc-sections", f"-Wl,-Map={work / MAP}"]
-    command += [f"-s{name}={value}" for name, value in SETTINGS.items()]
+    command += ["-pthread"] if threads else []
+    command += [f"-s{name}={value}" for name, value in settings(threads=threads).items()]
     for option, script in scripts:
         command += [option, script]
     try:
@@ -89,3 +114,17 @@ def link_web(
         raise ToolError(f"the runtime does not link: {error.message}", hint=error.hint) from error
     for name in (WASM, GLUE, MAP):
         (folder / name).write_bytes((work / name).read_bytes())
+    if threads:
+        (folder / GLUE).write_text(own_workers((work / GLUE).read_text()))
+
+
+def own_workers(script: str) -> str:
+    """Emscripten's module whose threads start from itself, whatever it is called and wherever it was loaded from.
+
+    As it comes they start from a file of a fixed name beside it. Upstream changes the same place in its own. Raises
+    ``ToolError`` for another module.
+    """
+    changed, count = _WORKER.subn("new Worker(new URL(import.meta.url)", script)
+    if count != 1:
+        raise ToolError("Emscripten's JavaScript for threads is not as it was in 3.1.69")
+    return changed

@@ -19,9 +19,13 @@ from edgepack.foundry.sources import VERSION
 from edgepack.foundry.web.api import API, EXPORTS, direct_api
 from edgepack.foundry.web.cxxruntime import with_lean_streams
 from edgepack.foundry.web.emscripten import Emscripten, emscripten
-from edgepack.foundry.web.link import GLUE, SCHEMA, SETTINGS, WASM, link_web, offered_symbols
+from edgepack.foundry.web.kernels import kernel_sources, with_kernels
+from edgepack.foundry.web.link import GLUE, SCHEMA, WASM, link_web, offered_symbols, settings
 from edgepack.records import Operators, RuntimeArtifact, RuntimeKind
+from edgepack.store import key_of
 
+THREADS = "threads"
+"""The feature of the kernel archive."""
 SCRIPTS = (("--pre-js", "onnxruntime/wasm/pre.js"), ("--post-js", "onnxruntime/wasm/js_post_js.js"))
 
 
@@ -29,26 +33,32 @@ def reduce_web_runtime(
     needs: Operators,
     *,
     kind: RuntimeKind = "minimal",
+    threads: bool = False,
     sources: Path | None = None,
     context: BuildContext,
 ) -> RuntimeArtifact:
     """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
 
-    The artifact's library is the module, its companion the script. Raises what ``reduce_runtime`` raises, and
+    With ``threads`` its memory is shared, which a page has to be cross-origin isolated for; objects are of another
+    kernel archive. The artifact's library is the module, its companion the script. Raises what ``reduce_runtime`` raises, and
     ``MissingToolError`` where Emscripten cannot be had.
     """
     needs = union([needs])
     tools = emscripten(context=context)
-    archive = open_archive(kind=kind, toolchain=tools.toolchain, sources=sources, context=context)
+    features = (THREADS,) if threads else ()
+    archive = open_archive(
+        kind=kind, toolchain=tools.toolchain, features=features, sources=sources, context=context
+    )
     folder = context.store.cached(
         "runtime-web",
         {
             "archive": archive.identity,
             "link": SCHEMA,
-            "settings": repr(sorted(SETTINGS.items())),
+            "settings": repr(sorted(settings(threads=threads).items())),
+            "kernels": key_of(kernel_sources()),
             "operators": format_config(needs),
         },
-        lambda made: _build(archive, tools, needs, made, context),
+        lambda made: _build(archive, tools, needs, made, context, threads=threads),
     )
     module = folder / WASM
     context.note(f"{len(needs)} operators, {module.stat().st_size / 1e6:.2f} MB")
@@ -64,15 +74,22 @@ def reduce_web_runtime(
 
 
 def _build(
-    archive: KernelArchive, tools: Emscripten, needs: Operators, folder: Path, context: BuildContext
+    archive: KernelArchive,
+    tools: Emscripten,
+    needs: Operators,
+    folder: Path,
+    context: BuildContext,
+    *,
+    threads: bool = False,
 ) -> None:
-    libraries = HostLibraries(files=(), offered=offered_symbols(tools))
+    libraries = HostLibraries(files=(), offered=offered_symbols(tools, threads=threads))
     reduction, closure = _reduced(archive, needs, libraries, context)
     link_web(
         [reduction.object_of(archive, name) for name in closure.units],
         folder,
         emscripten=tools,
         scripts=[(option, archive.tree.onnxruntime / path) for option, path in SCRIPTS],
+        threads=threads,
         log_file=archive.folder / "link.log",
         context=context,
     )
@@ -84,7 +101,7 @@ def _reduced(
     archive: KernelArchive, needs: Operators, libraries: HostLibraries, context: BuildContext
 ) -> tuple[Reduction, Closure]:
     """What is linked, all of it compiled: with less of libc++ and of protobuf, unless something asks for the rest."""
-    reduction = _with_api(archive, generate(archive, needs))
+    reduction = with_kernels(archive, _with_api(archive, generate(archive, needs)))
     lean = without_messages(archive, reduction)
     closure = find_closure(archive, lean, EXPORTS, libraries, context)
     asked = {

@@ -20,8 +20,9 @@ _FLAGS = (
 )
 
 
-def web_units(files: Iterable[str]) -> Iterator[Unit]:
+def web_units(files: Iterable[str], *, threads: bool = False) -> Iterator[Unit]:
     """These files of libc++ as units of the archive."""
+    flags = (*_FLAGS, "-pthread") if threads else _FLAGS
     for file in files:
         name = f"libcxx/src/{file}"
-        yield Unit(name=name, source=f"{EMSCRIPTEN}/system/lib/{name}", language="CXX", flags=_FLAGS)
+        yield Unit(name=name, source=f"{EMSCRIPTEN}/system/lib/{name}", language="CXX", flags=flags)
