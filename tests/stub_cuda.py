@@ -6,11 +6,12 @@ So that a provider can be loaded as it is on a device (all symbols bound, constr
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fake_cuda import compile_driver, compile_library
 
-CUDA = ("libcublas.so", "libcublasLt.so", "libcudart.so", "libcurand.so", "libcuda.so")
+CUDA = ("libcublas.so", "libcublasLt.so", "libcudart.so", "libcudnn.so", "libcurand.so", "libcuda.so")
 NO_DEVICE = 100
 REGISTER = {
     # What constructors call: the handle may be anything but null.
@@ -21,15 +22,22 @@ REGISTER = {
 }
 
 
-def write_stubs(library: Path, folder: Path) -> Path:
-    """The CUDA libraries that ``library`` names, in a folder, with all that it imports of them."""
-    wanted = _imports(library)
+def write_stubs(library: Path, folder: Path, *others: Path, answers: Mapping[str, str] | None = None) -> Path:
+    """The CUDA libraries that some libraries name, in a folder, with all that they import of them.
+
+    ``answers`` are functions that answer something else than that there is no GPU, in C.
+    """
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for each in (library, *others):
+        for name, imported in _imports(each).items():
+            wanted[name] |= imported
+    special = {**REGISTER, **(answers or {})}
     for name in wanted:
         functions = sorted(wanted[name])
         if name.startswith("libcuda.so"):
             compile_driver(folder, others=[f for f in functions if f.startswith("cuTensor")])
             continue
-        lines = [REGISTER.get(f, f"int {f}(void) {{ return {NO_DEVICE}; }}") for f in functions]
+        lines = [special.get(f, f"int {f}(void) {{ return {NO_DEVICE}; }}") for f in functions]
         script = folder / f"{name}.map"
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(f"{name} {{ global: *; }};\n")

@@ -1,4 +1,4 @@
-"""The real wheels: ``pytest --gpu-wheels``, which fetches 165 MB the first time. Nothing here needs a GPU."""
+"""The real wheels: ``pytest --gpu-wheels``, which fetches 420 MB the first time. Nothing here needs a GPU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ import pytest
 from onnx import TensorProto
 from tests.e2e.test_runner_isolated import Device, bare_root
 from tests.fake_cuda import compile_driver, compile_library
+from tests.fake_tensorrt import write_home
+from tests.stub_cuda import write_stubs
 
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.verify import verification_texts
 from edgepack.console import Story
-from edgepack.errors import CannotRunHere
+from edgepack.errors import CannotRunHere, ToolError
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import Bundle, ModelSource
@@ -173,3 +175,81 @@ def test_the_archive_is_within_its_budget(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert said["verification"]["status"] in ("not verified", "passed")
     assert said["archive_bytes"] < 130_000_000
+
+
+# Classic TensorRT, whose own libraries no package index has: with stand-ins for them, beside the real providers.
+
+STAND_INS = """
+static long zero(void) { return 0; }
+static void *table[128];
+static void **object = table;
+static void *make(void) { for (int i = 0; i < 128; i++) table[i] = zero; return &object; }
+void *createInferBuilder_INTERNAL(void) { return make(); }
+void *createInferRefitter_INTERNAL(void) { return make(); }
+void *createInferRuntime_INTERNAL(void) { return make(); }
+void *createNvOnnxParser_INTERNAL(void) { return make(); }
+void *createNvOnnxParserRefitter_INTERNAL(void) { return make(); }
+void *getPluginRegistry(void) { return make(); }
+int getInferLibVersion(void) { return 101303; }
+"""
+"""What the provider imports of TensorRT: objects whose methods all answer 0."""
+NO_MEMORY = {
+    "cudaGetDeviceCount": "int cudaGetDeviceCount(int *n) { *n = 1; return 0; }",
+    "cudaGetDeviceProperties": "int cudaGetDeviceProperties(char *p, int d) { __builtin_memset(p, 0, 900); return 0; }",
+    "cudaGetDevice": "int cudaGetDevice(int *d) { *d = 0; return 0; }",
+    "cudaSetDevice": "int cudaSetDevice(int d) { return 0; }",
+    "cudaStreamCreateWithFlags": "int cudaStreamCreateWithFlags(void **s, int f) { *s = s; return 0; }",
+    "cudaGetErrorString": 'const char *cudaGetErrorString(int e) { return "out of memory"; }',
+    **{
+        f"cuda{name}": f"int cuda{name}(void) {{ return 2; }}"
+        for name in ("Malloc", "HostAlloc", "MemGetInfo")
+    },
+}
+"""A GPU that is there, without memory."""
+
+
+@pytest.fixture(scope="module")
+def classic(
+    online: HostContext, minilm: ModelSource, bundle: Bundle, tmp_path_factory: pytest.TempPathFactory
+) -> Bundle:
+    """A bundle with classic TensorRT, on the frozen program of the other."""
+    folder = tmp_path_factory.mktemp("classic")
+    home = write_home(folder / "home", "10.13.3")
+    for name in ("libnvinfer.so.10.13.3", "libnvonnxparser.so.10.13.3"):
+        soname = f"-Wl,-soname,{name.removesuffix('.13.3')}"
+        compile_library(home / "lib" / name, STAND_INS, soname)
+    file = next(file for file in built_in_targets() if file.name == "linux-x64-tensorrt.toml")
+    builder = create_builder(
+        read_target(file, origin="edgepack", overrides=[f"tensorrt_home={home}"]), online
+    )
+    model = builder.prepare_model(minilm)
+    runtime = builder.provide_runtime(model)
+    (folder / "bundle").mkdir()
+    return assemble(
+        target=read_target(file, origin="edgepack", overrides=[f"tensorrt_home={home}"]),
+        model=model,
+        runtime=runtime,
+        runner=builder.freeze_runner(model, runtime),
+        folder=folder / "bundle",
+        context=online,
+    )
+
+
+def test_classic_tensorrt_up_to_the_first_memory_of_the_gpu(classic: Bundle, tmp_path: Path) -> None:
+    """Every option is one that the provider knows, every library loads, and the CUDA provider is asked for memory."""
+    lib = classic.directory / "lib"
+    providers = [lib / f"libonnxruntime_providers_{kind}.so" for kind in ("tensorrt", "cuda")]
+    assert providers[1].stat().st_size < 60_000_000, "of 284 MB"
+    stubs = write_stubs(providers[0], tmp_path / "stubs", providers[1], answers=NO_MEMORY)
+    environment: list[str | Path] = ["env", "-i", f"LD_LIBRARY_PATH={stubs}", f"EMBED_CACHE={tmp_path}", classic.program]
+
+    def said() -> str:
+        with pytest.raises(ToolError) as caught:
+            run([*environment, "a cat"])
+        assert "exit code 9" in caught.value.message
+        return caught.value.message
+
+    assert "the GPU is out of memory" in said()
+    providers[1].rename(tmp_path / "cuda.so")
+    assert "CUDA Provider not available" in said(), "what a bundle without it would say"
+    (tmp_path / "cuda.so").rename(providers[1])
