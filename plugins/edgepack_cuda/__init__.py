@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl
+from edgepack.api import BuildContext, BuilderSpec, OptionTable, Target, TargetBuilder, hookimpl
 from edgepack_cuda.nvidia import missing
 
 
@@ -24,6 +24,13 @@ def fetch(target: Target, context: BuildContext) -> None:
     fetch_wheels(target, context)
 
 
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    from edgepack_cuda.builder import OPTIONS
+
+    return OPTIONS
+
+
 @hookimpl
 def edgepack_builders() -> Iterable[BuilderSpec]:
     return [
@@ -32,6 +39,7 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             summary="a folder for NVIDIA GPUs: pruned CUDA provider, fused float16 model, frozen runner",
             create=create,
             missing=missing,
+            options=options,
             fetch=fetch,
         )
     ]

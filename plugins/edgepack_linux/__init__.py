@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl, missing_tools
+from edgepack.api import (
+    BuildContext,
+    BuilderSpec,
+    OptionTable,
+    Target,
+    TargetBuilder,
+    hookimpl,
+    missing_tools,
+)
 
 
 def create(target: Target, context: BuildContext) -> TargetBuilder:
@@ -18,6 +26,13 @@ def missing(target: Target) -> Iterable[str]:
     return missing_tools("cmake", "ninja", "objcopy", packages={"ziglang": "zig", "capstone": "capstone"})
 
 
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    from edgepack_linux.builder import OPTIONS
+
+    return OPTIONS
+
+
 @hookimpl
 def edgepack_builders() -> Iterable[BuilderSpec]:
     return [
@@ -26,5 +41,6 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             summary="a folder for Linux: reduced ONNX Runtime, small model, frozen runner",
             create=create,
             missing=missing,
+            options=options,
         )
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, hookimpl
+from edgepack.api import BuildContext, BuilderSpec, OptionTable, Target, TargetBuilder, hookimpl
 from edgepack_cuda.nvidia import missing
 
 
@@ -22,6 +22,13 @@ def fetch(target: Target, context: BuildContext) -> None:
     fetch_wheels(target, context)
 
 
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    from edgepack_tensorrt.builder import OPTIONS
+
+    return OPTIONS
+
+
 @hookimpl
 def edgepack_builders() -> Iterable[BuilderSpec]:
     return [
@@ -30,6 +37,7 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, frozen runner",
             create=create,
             missing=missing,
+            options=options,
             fetch=fetch,
         )
     ]

@@ -149,7 +149,7 @@ def _capabilities(target: Target, wanted: Sequence[object]) -> tuple[str, ...]:
             raise TargetError(
                 f"target {target.name}: TensorRT-RTX has no engines for compute capability {each}",
                 hint=f"it has for {', '.join(CAPABILITIES)}; GPUs of data centres take target linux-x64-cuda, or "
-                "classic TensorRT with --set tensorrt_home=FOLDER",
+                "classic TensorRT with --tensorrt-home FOLDER",
             )
         found.append(text)
     if not found:

@@ -34,9 +34,7 @@ WANTED = (f"libnvinfer.so.{MAJOR}", f"libnvonnxparser.so.{MAJOR}")
 OPTIONAL = (f"libnvinfer_plugin.so.{MAJOR}", "libnvinfer_builder_resource*.so.*")
 """The plugins are loaded where they are there; the builder's resources are what engines are built from."""
 DEVICE = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9")
-HINT = (
-    "name the folder that TensorRT's own archive unpacks to, e.g. --set tensorrt_home=/opt/TensorRT-10.13.3.9"
-)
+HINT = "name the folder that TensorRT's own archive unpacks to, e.g. --tensorrt-home /opt/TensorRT-10.13.3.9"
 
 
 @dataclass(frozen=True, kw_only=True)

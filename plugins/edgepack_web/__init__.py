@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import BuildContext, BuilderSpec, Target, TargetBuilder, has_node, hookimpl, is_installed
+from edgepack.api import (
+    BuildContext,
+    BuilderSpec,
+    OptionTable,
+    Target,
+    TargetBuilder,
+    has_node,
+    hookimpl,
+    is_installed,
+)
 
 
 def create(target: Target, context: BuildContext) -> TargetBuilder:
@@ -28,6 +37,13 @@ def fetch(target: Target, context: BuildContext) -> None:
     fetch_packages(target, context)
 
 
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    from edgepack_web.builder import OPTIONS
+
+    return OPTIONS
+
+
 @hookimpl
 def edgepack_builders() -> Iterable[BuilderSpec]:
     return [
@@ -36,6 +52,7 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             summary="a folder for browsers: ES module, WebAssembly ONNX Runtime, small model, precompressed",
             create=create,
             missing=missing,
+            options=options,
             fetch=fetch,
         )
     ]

@@ -241,7 +241,13 @@ def test_classic_tensorrt_up_to_the_first_memory_of_the_gpu(classic: Bundle, tmp
     providers = [lib / f"libonnxruntime_providers_{kind}.so" for kind in ("tensorrt", "cuda")]
     assert providers[1].stat().st_size < 60_000_000, "of 284 MB"
     stubs = write_stubs(providers[0], tmp_path / "stubs", providers[1], answers=NO_MEMORY)
-    environment: list[str | Path] = ["env", "-i", f"LD_LIBRARY_PATH={stubs}", f"EMBED_CACHE={tmp_path}", classic.program]
+    environment: list[str | Path] = [
+        "env",
+        "-i",
+        f"LD_LIBRARY_PATH={stubs}",
+        f"EMBED_CACHE={tmp_path}",
+        classic.program,
+    ]
 
     def said() -> str:
         with pytest.raises(ToolError) as caught:

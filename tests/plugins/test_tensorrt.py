@@ -439,7 +439,7 @@ def test_a_home_that_is_none(context: HostContext, tmp_path: Path) -> None:
     ):
         with pytest.raises(TargetError, match=words) as caught:
             create_builder(target_with(f"tensorrt_home={folder}"), context)
-        assert "tensorrt_home=/opt/TensorRT-10" in (caught.value.hint or "")
+        assert "--tensorrt-home /opt/TensorRT-10" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("version", ["8.6.1", "11.0.2"])

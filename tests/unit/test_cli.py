@@ -53,6 +53,12 @@ def test_version() -> None:
         (["bundle", "-t", "linux-x86-mini"], 3, "error: there is no target linux-x86-mini (did you mean"),
         (["bundle", "-t", "./none.toml"], 3, "error: target none cannot be read"),
         (["bundle", "-t", "linux-x86-min", "--set", "model"], 2, "error: --set model: expected KEY=VALUE"),
+        (["bundle", "-t", "linux-x86", "--recpie", "int8"], 2, "error: No such option '--recpie'."),
+        (
+            ["bundle", "-t", "linux-x64-tensorrt", "--tensorrt-home", "/nowhere"],
+            3,
+            "error: target linux-x64-tensorrt: tensorrt_home /nowhere is not a folder",
+        ),
         (["cache", "clean", "cookies"], 2, "error: the cache holds no cookies"),
     ],
 )

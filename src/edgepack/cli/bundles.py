@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.options import (
     common_options,
     model_option,
@@ -19,8 +21,13 @@ from edgepack.cli.output import print_json, print_rich
 from edgepack.records import Bundle, GateLevel
 from edgepack.targets import GATES
 
+if TYPE_CHECKING:
+    from edgepack.plugins.host import PluginHost
+    from edgepack.records import Target
 
-@click.command()
+
+@click.command(context_settings=ANY_FLAG)
+@click.pass_context
 @target_option
 @model_option
 @click.option(
@@ -47,6 +54,7 @@ from edgepack.targets import GATES
 @offline_option
 @common_options
 def bundle(
+    click_context: click.Context,
     target_name: str,
     model: str | None,
     recipe: str | None,
@@ -69,7 +77,7 @@ def bundle(
         overrides = (*overrides, f"model.recipe={recipe}")
     if gate:
         overrides = (*overrides, f"model.gate={gate}")
-    target = host.target(target_name, overrides)
+    target = target_with_flags(host, target_name, overrides, click_context)
     with host_context(story=Story(), offline=offline) as context:
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
@@ -82,6 +90,17 @@ def bundle(
     else:
         print_rich(text.render(outcome.report))
         click.echo(f"\n{_next_step(outcome.bundle)}")
+
+
+def target_with_flags(
+    host: PluginHost, name: str, overrides: tuple[str, ...], click_context: click.Context
+) -> Target:
+    """The target, changed by ``--set`` and by the flags that are its builder's."""
+    target = host.target(name, overrides)
+    if not click_context.args:
+        return target
+    flags = builder_flags(click_context, host.builder_spec(target).options())
+    return host.target(name, (*overrides, *flags))
 
 
 def _next_step(bundle: Bundle) -> str:
@@ -195,12 +214,19 @@ def inspect(model: str | None, offline: bool, as_json: bool) -> None:
         print_rich(render_inspection(inspection))
 
 
-@click.command()
+@click.command(context_settings=ANY_FLAG)
+@click.pass_context
 @target_option
 @model_option
 @set_option
 @common_options
-def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+def fetch(
+    click_context: click.Context,
+    target_name: str,
+    model: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Download everything that a build needs, so that the build itself can be --offline."""
     from edgepack.console import Story
     from edgepack.foundry.emulator import find_emulator
@@ -210,7 +236,7 @@ def fetch(target_name: str, model: str | None, overrides: tuple[str, ...], as_js
     from edgepack.plugins.host import load_plugins
 
     host = load_plugins()
-    target = host.target(target_name, overrides)
+    target = target_with_flags(host, target_name, overrides, click_context)
     spec = host.builder_spec(target)
     story = Story()
     with host_context(story=story) as context:

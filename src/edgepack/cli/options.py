@@ -69,7 +69,8 @@ set_option = click.option(
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change the target: `--set model.min_cosine=0.99`; a bare key is one of the builder's options.",
+    help="Change the target: `--set model.min_cosine=0.99`; a bare key is one of the builder's options, which "
+    "`bundle` and `fetch` take as flags, too: `--tensorrt-home FOLDER`.",
 )
 offline_option = click.option("--offline", is_flag=True, help="Fetch nothing; use what is in the cache.")
 prices_option = click.option(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edgepack.context import BuildContext
+from edgepack.options import OptionTable
 from edgepack.records import (
     Bundle,
     ModelSource,
@@ -38,6 +39,11 @@ class TargetBuilder(Protocol):
         """
 
 
+def no_options() -> OptionTable:
+    """For builders that do not say which options they take."""
+    return {}
+
+
 def nothing_missing(target: Target) -> Iterable[str]:
     """For builders that need no tool of the host."""
     return ()
@@ -54,6 +60,9 @@ class BuilderSpec:
     """Checks ``target.options`` and returns the object that acts; heavy imports happen in here."""
     missing: Callable[[Target], Iterable[str]] = nothing_missing
     """Names of tools that a build would miss on this host; called by ``edgepack targets``, so it must be quick."""
+    options: Callable[[], OptionTable] = no_options
+    """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
+    (``--tensorrt-home FOLDER`` for ``--set tensorrt_home=FOLDER``)."""
     fetch: Callable[[Target, BuildContext], None] | None = None
     """Fetches what a build needs beside the model, for ``edgepack fetch``; without it, ONNX Runtime's sources are fetched."""
     api: int = API_VERSION

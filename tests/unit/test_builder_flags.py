@@ -1,0 +1,49 @@
+"""A builder's own options, written as flags of ``edgepack bundle`` and ``fetch``."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
+from edgepack.options import OptionTable
+
+KNOWN: OptionTable = {"home": None, "max_batch": 32, "arch": ["86"], "prune_vendor": False, "way": ("a", "b")}
+
+
+def said(*words: str) -> tuple[str, ...]:
+    command = click.Command("bundle", params=[click.Option(["--recipe"])], context_settings=dict(ANY_FLAG))
+    return builder_flags(command.make_context("bundle", list(words)), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("words", "overrides"),
+    [
+        (("--home", "/opt/x"), ("home=/opt/x",)),
+        (("--home=/opt/a=b", "--recipe", "int8", "--max-batch", "8"), ("home=/opt/a=b", "max_batch=8")),
+        (("--prune-vendor", "--way", "b"), ("prune_vendor=true", "way=b")),
+        (("--prune-vendor=false",), ("prune_vendor=false",)),
+        (("--arch", "86", "--max_batch=8", "--arch=89"), ("max_batch=8", 'arch=["86", "89"]')),
+        (('--arch=["90"]',), ('arch=["90"]',)),
+        ((), ()),
+    ],
+)
+def test_a_flag_is_short_for_set(words: tuple[str, ...], overrides: tuple[str, ...]) -> None:
+    assert said(*words) == overrides
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--hom", "x"), "No such option '--hom'. Did you mean '--home'?"),
+        (("--recpie", "x"), "No such option '--recpie'. Did you mean '--recipe'?"),
+        (("-x",), "No such option '-x'."),
+        (("word",), "Got unexpected extra argument (word)"),
+        (("--home",), "Option '--home' requires an argument."),
+        (("--arch", "86", '--arch=["89"]'), "--arch is given as a list and by itself"),
+    ],
+)
+def test_what_nobody_knows_is_refused_as_ever(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        said(*words)
+    assert caught.value.format_message() == message
