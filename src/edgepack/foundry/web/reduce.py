@@ -14,6 +14,7 @@ from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import HostLibraries
 from edgepack.foundry.operators import format_config, union
 from edgepack.foundry.overlay import asks_for_messages
+from edgepack.foundry.planner import CHANGE, with_quick_planner
 from edgepack.foundry.reduce import SERVANTS, find_closure, provided
 from edgepack.foundry.sources import VERSION
 from edgepack.foundry.web.api import API, EXPORTS, direct_api
@@ -56,6 +57,7 @@ def reduce_web_runtime(
             "link": SCHEMA,
             "settings": repr(sorted(settings(threads=threads).items())),
             "kernels": key_of(kernel_sources()),
+            "planner": CHANGE,
             "operators": format_config(needs),
         },
         lambda made: _build(archive, tools, needs, made, context, threads=threads),
@@ -102,6 +104,7 @@ def _reduced(
 ) -> tuple[Reduction, Closure]:
     """What is linked, all of it compiled: with less of libc++ and of protobuf, unless something asks for the rest."""
     reduction = with_kernels(archive, _with_api(archive, generate(archive, needs)))
+    reduction = with_quick_planner(archive, reduction)
     lean = without_messages(archive, reduction)
     closure = find_closure(archive, lean, EXPORTS, libraries, context)
     asked = {
