@@ -1,158 +1,391 @@
 """Run what `benchmarks/gpu_kit.py` packed on this machine's GPU. Python's standard library alone, and no network.
 
-    python3 benchmarks/gpu_check.py dist/gpu-kit [results.json]
+    python3 benchmarks/gpu_check.py [dist/gpu-kit [RESULTS]]
 
-Each check is a process of its own, with the runner's own sources. Exit code 1 when one fails.
+Each check is a process of its own, with the runner's own sources or the bundle's own program, so that one that crashes
+or hangs takes no other with it. RESULTS (by default $OUT, else the kit's folder) gets `gpu.json` and `gpu.md`, written anew
+after each check: what was learned stays, whatever comes next. Everything ends within ten minutes. Exit code 1 when a
+check fails, 2 when there is nothing to check with.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
+import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+PROVIDER = "libonnxruntime_providers_cuda.so"
+CUDA = ("libcuda.so.1", "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 LEAST_COSINE = 0.9999
 PRUNED_ERROR = "was pruned"
-ROUNDS = 30
-PROVIDER = "libonnxruntime_providers_cuda.so"
+ROUNDS, WARM_UP = 60, 15
+ALL_SECONDS, CHECK_SECONDS = 540, 100
+PLACES = (
+    "/usr/local/nvidia/lib64",
+    "/usr/local/cuda*/lib64",
+    "/usr/local/cuda*/targets/x86_64-linux/lib",
+    "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
+    "/usr/lib/python3*/site-packages/nvidia/*/lib",
+    "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
+    "/opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib",
+    "/usr/lib/wsl/lib",
+    "~/.local/lib/python3*/site-packages/nvidia/*/lib",
+)
+"""Where installers, images and Python wheels of NVIDIA put libraries."""
+CHECKS: tuple[tuple[str, str, int, str], ...] = (
+    # folder, loading, batch, options; what says most comes first
+    ("lib", "LAZY", 1, ""),
+    ("lib", "EAGER", 1, ""),
+    ("broken", "LAZY", 1, ""),
+    ("compact", "LAZY", 1, ""),
+    ("lib", "LAZY", 8, ""),
+    ("lib", "LAZY", 32, ""),
+    ("whole", "LAZY", 32, ""),
+    ("whole", "LAZY", 32, "defaults"),
+    ("lib", "LAZY", 32, ""),
+    ("empty", "EAGER", 1, ""),
+    ("compact", "EAGER", 1, ""),
+    ("whole", "LAZY", 1, ""),
+    ("whole", "LAZY", 8, ""),
+    ("whole", "EAGER", 1, ""),
+    ("broken", "EAGER", 1, ""),
+    ("empty", "LAZY", 1, ""),
+    ("lib", "EAGER", 32, ""),
+)
+PROGRAM = (("--self-test", "--json"), ("--info",), ("--warmup", "--json"), ("--bench",))
+"""What the bundle's own program is run with."""
 
 
-def unpack(kit: Path) -> Path:
-    """The kit laid out, with libraries pruned, with all units, and over-pruned, each in a folder of its own."""
-    place = ROOT / "build" / "gpu"
+def unpack(kit: Path, place: Path) -> None:
+    """Lay out the kit; what an earlier copy brought stays."""
     place.mkdir(parents=True, exist_ok=True)
     for name in ("kit.tar.xz", "whole.tar.xz"):
         if (kit / name).exists():
             with tarfile.open(kit / name) as archive:
-                archive.extractall(place, filter="data")
-    for other in ("broken", "whole"):
-        if other == "whole" and not (place / other / PROVIDER).exists():
-            continue
-        (place / other).mkdir(exist_ok=True)
-        for file in (place / "lib").iterdir():
-            if file.name != PROVIDER or other == "broken":
-                shutil.copy(file, place / other / file.name)
+                # Python 3.10 may not know filters yet; the kit is the project's own.
+                if hasattr(tarfile, "data_filter"):
+                    archive.extractall(place, filter="data")
+                else:
+                    archive.extractall(place)
+    if not (place / "facts.json").exists():
+        raise SystemExit(
+            f"error: there is no kit.tar.xz in {kit}\nhint: make gpu-kit packs it, on a machine with a network"
+        )
     facts = json.loads((place / "facts.json").read_text())
-    with (place / "broken" / PROVIDER).open("r+b") as stream:
-        stream.seek(facts["empty_at"])
-        stream.write(bytes(8))
-    return place
+    for name in ("broken", "empty", "compact", "whole"):
+        folder = place / name
+        if name in ("compact", "whole") and not (folder / PROVIDER).exists():
+            continue
+        folder.mkdir(exist_ok=True)
+        for file in (place / "bundle" / "lib").iterdir():
+            if file.name != PROVIDER or name in facts:
+                shutil.copy(file, folder / file.name)
+        if name in facts:
+            with (folder / PROVIDER).open("r+b") as stream:
+                for at, content in facts[name]:
+                    stream.seek(at)
+                    stream.write(bytes.fromhex(content))
 
 
-def one(place: Path, folder: str, batch: int) -> dict[str, Any]:
+def library_path() -> list[str]:
+    """Folders with CUDA's libraries: the user's own first, then those that are found."""
+    given = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    places = [*PLACES, *(f"{entry}/nvidia/*/lib" for entry in sys.path if entry)]
+    for variable in ("CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"):
+        if root := os.environ.get(variable):
+            places += [f"{root}/lib64", f"{root}/lib", f"{root}/lib/python3*/site-packages/nvidia/*/lib"]
+    # Another Python than the one that runs this may have the wheels.
+    for python in filter(None, (shutil.which("python3"), shutil.which("python"))):
+        places.append(f"{Path(python).resolve().parents[1]}/lib/python3*/site-packages/nvidia/*/lib")
+        places.append(f"{Path(python).parents[1]}/lib/python3*/site-packages/nvidia/*/lib")
+    patterns = (str(Path(place).expanduser()).lstrip("/") for place in places)
+    found = sorted({hit for pattern in patterns for hit in Path("/").glob(pattern)}, reverse=True)
+    useful = [str(folder) for folder in found if any((folder / name).exists() for name in CUDA)]
+    return list(dict.fromkeys([*given, *useful]))
+
+
+def survey(folders: Sequence[str]) -> dict[str, Any]:
+    """What this machine is: GPU, driver, libraries, as far as each of them can be asked."""
+    query = "--query-gpu=name,driver_version,compute_cap,memory.total"
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "gpu": output_of(["nvidia-smi", query, "--format=csv,noheader"]),
+        "machine": f"{platform.platform()}, Python {platform.python_version()}, glibc {platform.libc_ver()[1]}, "
+        f"{os.cpu_count()} processors",
+        "library_path": list(folders),
+        "libraries": output_of([sys.executable, __file__, "--libraries"], environment(folders)),
+    }
+
+
+def output_of(command: Sequence[str], env: dict[str, str] | None = None) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=env)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {error}"
+    return (done.stdout.strip() or done.stderr.strip())[:1000]
+
+
+def environment(folders: Sequence[str], **more: str) -> dict[str, str]:
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "PYTHONUNBUFFERED": "1", **more}
+
+
+def libraries() -> Iterator[str]:
+    """In a process of its own: which of CUDA's libraries load, and their versions."""
+    for name in CUDA:
+        try:
+            library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            yield f"{name}: {error}"
+        else:
+            yield f"{name}: {version_of(library)}"
+
+
+def version_of(library: Any) -> str:
+    """As each of them gives it; ``loads`` where it does not."""
+    number = ctypes.c_int(0)
+    for function in ("cuDriverGetVersion", "cudaRuntimeGetVersion"):
+        if hasattr(library, function) and not getattr(library, function)(ctypes.byref(number)):
+            return str(number.value)
+    if hasattr(library, "cublasLtGetVersion"):
+        library.cublasLtGetVersion.restype = ctypes.c_size_t
+        return str(library.cublasLtGetVersion())
+    return "loads"
+
+
+def provider_of(manifest: dict[str, Any], options: str) -> dict[str, Any]:
+    """The bundle's own settings, or what ONNX Runtime does by itself."""
+    provider: dict[str, Any] = manifest["runtime"]["provider"]
+    if options == "defaults":
+        provider = {**provider, "options": {"device_id": "0"}, "optimization": "all"}
+    return provider
+
+
+def one(place: Path, folder: str, batch: int, options: str) -> dict[str, Any]:
     """In a process of its own: vectors beside full precision, and how long batches take."""
     sys.path.insert(0, str(ROOT / "src"))
     from edgepack.runner.frozen.embedder import pad
     from edgepack.runner.frozen.errors import EmbedError
     from edgepack.runner.frozen.open import Engine
+    from edgepack.runner.frozen.ort import OrtError
 
     facts = json.loads((place / "facts.json").read_text())
-    provider = {
-        "name": "CUDAExecutionProvider",
-        "append": "cuda",
-        "library": "",
-        "options": {"device_id": "0", "sdpa_kernel": "18", "use_tf32": "0"},
-        "session": {},
-        "optimization": "none",
-        "capabilities": facts["capabilities"],
-        "cuda": "13.0",
-        "libraries": facts["libraries"],
-        "batch_size": batch,
-    }
-    runtime = next((place / folder).glob("libonnxruntime.so*"))
-    manifest: dict[str, Any] = {"runtime": {"provider": provider}}
+    manifest = json.loads((place / "bundle" / "manifest.json").read_text())
+    provider = provider_of(manifest, options)
+    libraries = place / ("bundle/lib" if folder == "lib" else folder)
+    model = str(place / "bundle" / manifest["model"]["file"])
+    values: dict[str, Any] = {"runtime": {"provider": provider}}
     bundle = SimpleNamespace(
-        library=str(runtime),
-        model=str(place / "model.onnx"),
-        cpu_model=str(place / "model.onnx"),
-        directory=str(place),
-        value=lambda *keys: manifest[keys[0]],
+        library=str(next(libraries.glob("libonnxruntime.so*"))),
+        model=model,
+        cpu_model=model,
+        directory=str(place / "bundle"),
+        value=lambda *keys: values[keys[0]],
     )
+    said: dict[str, Any] = {}
     try:
         begun = time.perf_counter()
         engine = Engine(bundle, 4)  # type: ignore[arg-type]
-        loaded = time.perf_counter() - begun
+        said |= {"provider": engine.provider, "device": engine.device, "nodes": engine.nodes}
+        said["load_s"] = round(time.perf_counter() - begun, 3)
         rows = [(ids, [0] * len(ids)) for ids in facts["ids"]]
-        found: list[array[float]] = []
-        for start in range(0, len(rows), batch):
-            try:
+        begun = time.perf_counter()
+        try:
+            found: list[array[float]] = engine.session.run(*pad(rows[:1], 0))
+            said["first_run_s"] = round(time.perf_counter() - begun, 3)
+            found = []
+            for start in range(0, len(rows), batch):
                 found += engine.session.run(*pad(rows[start : start + batch], 0))
-            except Exception as error:
-                raise engine.failure(error) from error  # type: ignore[arg-type]
+        except OrtError as error:
+            said["raw"] = str(error)[:1500]
+            raise engine.failure(error) from error
         cosines = [cosine(a, b) for a, b in zip(found, facts["vectors"], strict=True)]
-        times = measure(engine, pad(([rows[0]] * batch), 0))
+        said |= {"min_cosine": min(cosines), "mean_cosine": sum(cosines) / len(cosines)}
+        times = measure(engine, pad(full_rows(rows, batch), 0))
+        median = times[len(times) // 2]
+        said |= {"batch_ms": round(median * 1e3, 3), "least_ms": round(times[0] * 1e3, 3)}
+        said["texts_a_second"] = round(batch / median, 1)
     except EmbedError as error:
-        return {"error": error.message, "code": error.exit_code}
-    return {
-        "provider": engine.provider,
-        "device": engine.device,
-        "nodes": engine.nodes,
-        "load_s": round(loaded, 3),
-        "min_cosine": min(cosines),
-        "mean_cosine": sum(cosines) / len(cosines),
-        "batch_ms": round(times[len(times) // 2] * 1e3, 3),
-        "least_ms": round(times[0] * 1e3, 3),
-    }
+        said |= {"error": error.message, "code": error.exit_code}
+        said.setdefault("raw", str(error.__cause__ or "")[:1500])
+    return said
+
+
+def full_rows(rows: Sequence[tuple[list[int], list[int]]], batch: int) -> list[tuple[list[int], list[int]]]:
+    """A batch of rows of 32 tokens, made of the real ones."""
+    tokens = [token for ids, _ in rows for token in ids]
+    return [(tokens[32 * at : 32 * at + 32], [0] * 32) for at in range(batch)]
 
 
 def measure(engine: Any, feed: Sequence[Any]) -> list[float]:
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(WARM_UP + ROUNDS):
         begun = time.perf_counter()
         engine.session.run(*feed)
         times.append(time.perf_counter() - begun)
-    return sorted(times[5:])
+    return sorted(times[WARM_UP:])
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     product = math.fsum(a * b for a, b in zip(first, second, strict=True))
-    return product / math.sqrt(math.fsum(a * a for a in first) * math.fsum(b * b for b in second))
+    norms = math.sqrt(math.fsum(a * a for a in first) * math.fsum(b * b for b in second))
+    return product / norms if norms else 0.0
 
 
-def check(place: Path, folder: str, batch: int, loading: str) -> dict[str, Any]:
-    environment = {**os.environ, "CUDA_MODULE_LOADING": loading}
-    command = [sys.executable, __file__, "--one", str(place), folder, str(batch)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    said: dict[str, Any] = {"folder": folder, "batch": batch, "loading": loading}
+def ended(command: Sequence[str], env: dict[str, str], seconds: float) -> dict[str, Any]:
+    """What a process said at last, and how it ended when it did not end well."""
     try:
-        said |= json.loads(done.stdout.splitlines()[-1])
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=env, timeout=seconds, errors="replace"
+        )
+    except subprocess.TimeoutExpired as error:
+        tail = (error.stderr or b"").decode(errors="replace")[-600:]
+        return {"error": f"did not end within {seconds:.0f} s: {tail}"}
+    except OSError as error:
+        return {"error": str(error)}
+    said: dict[str, Any] = {"output": done.stdout.strip()[-1500:]}
+    if done.returncode < 0:
+        said["error"] = f"ended by {signal.Signals(-done.returncode).name}: {done.stderr[-600:]}"
+    elif done.returncode:
+        said["error"] = done.stderr.strip()[-1000:] or f"ended with {done.returncode}"
+    return said
+
+
+def check(
+    place: Path, folder: str, loading: str, batch: int, options: str, folders: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--one", str(place), folder, str(batch), options]
+    ran = ended(command, environment(folders, CUDA_MODULE_LOADING=loading), seconds)
+    said: dict[str, Any] = {"folder": folder, "loading": loading, "batch": batch, "options": options}
+    try:
+        said |= json.loads(ran.pop("output", "").splitlines()[-1])
     except (IndexError, ValueError):
-        said |= {"error": done.stderr[-400:] or f"ended with {done.returncode}"}
+        said |= {"error": "it said nothing", **ran}
     if folder == "broken":
         said["good"] = PRUNED_ERROR in said.get("error", "")
     else:
         said["good"] = (
-            said.get("min_cosine", 0) >= LEAST_COSINE and said.get("provider") == "CUDAExecutionProvider"
+            said.get("min_cosine", 0) >= LEAST_COSINE
+            and said.get("provider") == "CUDAExecutionProvider"
+            and "error" not in said
         )
     return said
 
 
-def main() -> int:
-    if sys.argv[1:2] == ["--one"]:
-        print(json.dumps(one(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))))  # noqa: T201
-        return 0
-    place = unpack(Path(sys.argv[1]))
-    folders = ["lib", *(["whole"] if (place / "whole" / PROVIDER).exists() else []), "broken"]
-    results = []
-    for folder in folders:
-        for loading in ("LAZY", "EAGER"):
-            for batch in (1, 8, 32) if folder != "broken" else (1,):
-                results.append(check(place, folder, batch, loading))
-                print(json.dumps(results[-1]), flush=True)  # noqa: T201
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text(json.dumps(results, indent=1))
+def program(place: Path, arguments: Sequence[str], folders: Sequence[str], seconds: float) -> dict[str, Any]:
+    """The bundle's own frozen program, as a user runs it."""
+    cache = place / "cache"
+    command = [str(place / "bundle" / "embed"), *arguments]
+    ran = ended(command, environment(folders, EMBED_CACHE=str(cache)), seconds)
+    return {"program": " ".join(arguments), **ran, "good": "error" not in ran}
+
+
+def ratio(results: Sequence[dict[str, Any]], options: str) -> float | None:
+    """Throughput at batch 32 of the pruned library, divided by that of the one with all units."""
+
+    def best(folder: str, wanted: str) -> float:
+        return max(
+            (
+                each.get("texts_a_second", 0.0)
+                for each in results
+                if each.get("folder") == folder and each["batch"] == 32 and each["options"] == wanted
+            ),
+            default=0.0,
+        )
+
+    whole = best("whole", options)
+    return round(best("lib", "") / whole, 3) if whole else None
+
+
+def report(facts: dict[str, Any], results: Sequence[dict[str, Any]]) -> str:
+    """For docs/gpu.md."""
+    lines = [
+        f"{facts['date']}: {facts['gpu']}; {facts['machine']}",
+        "",
+        *(f"- {line}" for line in facts["libraries"].splitlines()),
+        f"- pruned against all units at batch 32: {facts['ratio']}; against ONNX Runtime's own settings: {facts['ratio_defaults']}",
+        "",
+        "| library | loading | batch | least cosine | load s | first run s | batch ms | texts a second | |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for each in results:
+        if "folder" in each:
+            name = " ".join(filter(None, (each["folder"], each["options"])))
+            keys = ("loading", "batch", "min_cosine", "load_s", "first_run_s", "batch_ms", "texts_a_second")
+            cells = [str(each.get(key, "")) for key in keys]
+            verdict = ("good" if each["good"] else "FAILED") + (
+                f": {each['error']}" if "error" in each else ""
+            )
+            lines.append(f"| {name} | {' | '.join(cells)} | {' '.join(verdict.split())} |")
+    for each in results:
+        if "program" in each:
+            said = each.get("error") or each.get("output", "")
+            lines += [
+                "",
+                f"`embed {each['program']}`: {'good' if each['good'] else 'FAILED'}",
+                "",
+                "```",
+                said,
+                "```",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def run_all(place: Path, results_folder: Path) -> int:
+    until = time.monotonic() + ALL_SECONDS
+    folders = library_path()
+    facts = survey(folders)
+    print(json.dumps(facts, indent=1), flush=True)  # noqa: T201
+    results: list[dict[str, Any]] = []
+
+    def keep(result: dict[str, Any]) -> None:
+        results.append(result)
+        facts["ratio"], facts["ratio_defaults"] = ratio(results, ""), ratio(results, "defaults")
+        (results_folder / "gpu.json").write_text(json.dumps({**facts, "results": results}, indent=1))
+        (results_folder / "gpu.md").write_text(report(facts, results))
+        print(json.dumps(result), flush=True)  # noqa: T201
+
+    def seconds() -> float:
+        return min(CHECK_SECONDS, until - time.monotonic())
+
+    keep(program(place, PROGRAM[0], folders, seconds()))
+    for folder, loading, batch, options in CHECKS:
+        there = place / ("bundle/lib" if folder == "lib" else folder) / PROVIDER
+        if there.exists() and seconds() > 10:
+            keep(check(place, folder, loading, batch, options, folders, seconds()))
+    for arguments in PROGRAM[1:]:
+        if seconds() > 10:
+            keep(program(place, arguments, folders, seconds()))
     return 0 if all(result["good"] for result in results) else 1
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    if words[:1] == ["--one"]:
+        print(json.dumps(one(Path(words[1]), words[2], int(words[3]), words[4])))  # noqa: T201
+        return 0
+    if words == ["--libraries"]:
+        print("\n".join(libraries()))  # noqa: T201
+        return 0
+    kit = Path(words[0]) if words else ROOT / "dist" / "gpu-kit"
+    results = Path(words[1] if len(words) > 1 else os.environ.get("OUT", kit))
+    results.mkdir(parents=True, exist_ok=True)
+    place = ROOT / "build" / "gpu"
+    unpack(kit, place)
+    return run_all(place, results)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_kit.py --arch 90
 
-`kit.tar.xz` has the libraries of a thin bundle pruned for all-MiniLM-L6-v2, the model, token ids and full-precision
-vectors; `whole.tar.xz` the provider with all units of the architecture, to compare with. The second may follow in a
-later copy.
+`kit.tar.xz` has a thin bundle of all-MiniLM-L6-v2 as `edgepack bundle` makes it, the same provider pruned in the other
+way, token ids and full-precision vectors; `whole.tar.xz` the provider with all units of the architecture, to compare
+with. The second may follow in a later copy.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import tarfile
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from edgepack.bundle.assemble import assemble
 from edgepack.bundle.verify import verification_texts
 from edgepack.console import Story
 from edgepack.context import BuildContext
@@ -22,14 +24,16 @@ from edgepack.models.reference import batches, reference_vectors
 from edgepack.models.source import ingest
 from edgepack.plugins.context import host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.recipes.prepare import prepare_model
 from edgepack.records import ModelSource
-from edgepack_cuda.fatbin import read_fatbins
-from edgepack_cuda.image import read_image
+from edgepack_cuda.builder import CudaBuilder, create_builder
+from edgepack_cuda.fatbin import HEADER, NO_CODE, Fatbin, packed
+from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.kernels import kernels_of
-from edgepack_cuda.runtime import PROVIDER, Choice, libraries_for
+from edgepack_cuda.prune import device_code
+from edgepack_cuda.runtime import PROVIDER
 
 LARGEST = 64 << 20
+TARGET = "linux-x64-cuda"
 BROKEN = "SkipLayerNormKernel"
 """The kernel whose unit is emptied on the device, to see what is said then: every layer of an encoder has one."""
 
@@ -43,33 +47,69 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=64)
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    with host_context(story=Story()) as context:
-        pack(options.output, options.arch, options.texts, context)
+    with host_context(story=Story()) as context, tempfile.TemporaryDirectory() as folder:
+        pack(options.output, options.arch, options.texts, context, Path(folder) / "bundle")
 
 
-def pack(output: Path, arch: str, count: int, context: BuildContext) -> None:
+def pack(output: Path, arch: str, count: int, context: BuildContext, folder: Path) -> None:
     source = ingest(None, context=context)
-    target = load_plugins().target("linux-x64-cuda", [])
-    model = prepare_model(source, options=target.model, platform=target.platform, context=context)
-    import onnx
-
-    operators = tuple(sorted({node.op_type for node in onnx.load(str(model.file)).graph.node}))
-    choice = Choice(architectures=(arch,), operators=operators)
-    pruned = libraries_for(choice, context=context)
-    whole = libraries_for(replace(choice, operators=None), context=context)
-    provider = next(path for path in pruned.companions if path.name == PROVIDER)
-    facts = {
-        "capabilities": list(pruned.capabilities),
-        "libraries": list(pruned.device),
-        "empty_at": place_of(provider, BROKEN),
-        **questions(source, count, context),
-    }
-    facts_file = output / "facts.json"
+    builder = builder_for(context, f'cuda_arch=["{arch}"]')
+    model = builder.prepare_model(source)
+    runtime = builder.provide_runtime(model)
+    runner = builder.freeze_runner(model, runtime)
+    folder.mkdir()
+    assemble(
+        target=builder.target, model=model, runtime=runtime, runner=runner, folder=folder, context=context
+    )
+    compact = replace(builder, way="compact").provide_runtime(model)
+    whole = replace(builder, units="all").provide_runtime(model)
+    assert compact.provider is not None
+    provider = folder / "lib" / PROVIDER
+    facts = {"arch": arch, **patches(provider), **questions(source, count, context)}
+    facts_file = folder.with_name("facts.json")
     facts_file.write_text(json.dumps(facts))
-    members = {f"lib/{path.name}": path for path in (pruned.onnxruntime, *pruned.companions)}
-    write(output / "kit.tar.xz", {**members, "model.onnx": model.file, "facts.json": facts_file})
-    all_units = next(path for path in whole.companions if path.name == PROVIDER)
-    write(output / "whole.tar.xz", {f"whole/{PROVIDER}": all_units})
+    # The two providers behind each other: most of the second is found in the first.
+    others = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    first = [(f"bundle/{name}", path) for name, path in sorted(others.items()) if path != provider]
+    both = [(f"bundle/lib/{PROVIDER}", provider), (f"compact/{PROVIDER}", provider_of(compact.companions))]
+    write(output / "kit.tar.xz", [("facts.json", facts_file), *first, *both])
+    write(output / "whole.tar.xz", [(f"whole/{PROVIDER}", provider_of(whole.companions))])
+
+
+def builder_for(context: BuildContext, *options: str) -> CudaBuilder:
+    builder = create_builder(load_plugins().target(TARGET, options), context)
+    assert isinstance(builder, CudaBuilder)
+    return builder
+
+
+def provider_of(companions: tuple[Path, ...]) -> Path:
+    return next(path for path in companions if path.name == PROVIDER)
+
+
+def patches(provider: Path) -> dict[str, object]:
+    """What is written over the provider on the device, to make other forms of it: place in the file → bytes.
+
+    ``broken`` is without the code of a unit that the model needs; in ``empty`` pruned units have no entry at all.
+    """
+    image = read_image(provider.read_bytes(), provider.name)
+    section, code, fatbins = device_code(image, provider.name)
+
+    def place(fatbin: Fatbin) -> int:
+        return image.offset_of(section.address + fatbin.offset)
+
+    needed = next(each for each in fatbins if BROKEN in kernels_of(code, each))
+    without = packed(code, replace(needed, codes=()))
+    pruned = [each for each in fatbins if not each.codes and is_held(image, place(each))]
+    return {
+        "broken": [[place(needed), without.hex()]],
+        "empty": [[place(each), HEADER.pack(0xBA55ED50, 1, HEADER.size, 0).hex()] for each in pruned],
+        "pruned_units": len(pruned),
+    }
+
+
+def is_held(image: Image, offset: int) -> bool:
+    start = offset + HEADER.size
+    return image.content[start : start + len(NO_CODE)] == NO_CODE
 
 
 def questions(source: ModelSource, count: int, context: BuildContext) -> dict[str, object]:
@@ -79,20 +119,10 @@ def questions(source: ModelSource, count: int, context: BuildContext) -> dict[st
     return {"ids": rows, "vectors": reference_vectors(source, texts, context=context).tolist()}
 
 
-def place_of(provider: Path, kernel: str) -> int:
-    """Where in the file the unit that holds a kernel says how large it is."""
-    image = read_image(provider.read_bytes(), provider.name)
-    section = image.section(".nv_fatbin")
-    assert section is not None
-    code = image.read(section.address, section.size)
-    unit = next(each for each in read_fatbins(code) if kernel in kernels_of(code, each))
-    return image.offset_of(section.address + unit.offset) + 8
-
-
-def write(path: Path, members: dict[str, Path]) -> None:
-    with tarfile.open(path, "w:xz", preset=6) as archive:
-        for name, file in sorted(members.items()):
-            archive.add(file, name)
+def write(path: Path, members: list[tuple[str, Path]]) -> None:
+    with tarfile.open(path, "w:xz", preset=9) as archive:
+        for name, file in members:
+            archive.add(file.resolve() if file.is_symlink() else file, name)
     size = path.stat().st_size
     print(f"{path}: {size / 1e6:.2f} MB" + (" TOO LARGE" if size > LARGEST else ""))  # noqa: T201
 

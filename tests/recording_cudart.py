@@ -7,12 +7,10 @@ relocated a pruned library as it does on a device.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack_cuda.fatbin import packed
@@ -29,12 +27,17 @@ struct wrapper { int magic, version; const void *data; void *file; };
 static FILE *record(void) {
   static FILE *file;
   const char *path = getenv("RECORD_REGISTRATIONS");
-  if (!file) file = fopen(path ? path : "/dev/null", "w");
+  if (!file && path) file = fopen(path, "w");
   return file;
 }
+#define NOTE(...) (record() ? fprintf(record(), __VA_ARGS__) : 0)
 void **__cudaRegisterFatBinary(struct wrapper *unit) {
   static void *handle;
-  fprintf(record(), "unit %zu %x %d\n", (size_t)unit->data, unit->magic, unit->version);
+  const unsigned char *content = unit->data;
+  size_t size = 16 + *(const unsigned long long *)(content + 8);
+  NOTE("unit %zu %x %d ", (size_t)content, unit->magic, unit->version);
+  for (size_t at = 0; at < size; ++at) NOTE("%02x", content[at]);
+  NOTE("\n");
   return &handle;
 }
 """,
@@ -42,27 +45,18 @@ void **__cudaRegisterFatBinary(struct wrapper *unit) {
     "__cudaRegisterFunction": r"""
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, void *tid,
                             void *bid, void *block, void *grid, int *size) {
-  fprintf(record(), "kernel %s\n", name);
+  NOTE("kernel %s\n", name);
 }
 """,
 }
 """Function → its source, in an order in which they compile."""
 
-READ = """
-import ctypes, hashlib, json, os, sys
+VARIABLE = "RECORD_REGISTRATIONS"
+"""Names the file that the recorder writes."""
+LOAD = """
+import ctypes, os, sys
 for path in sys.argv[1:]:
     ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
-units = []
-for line in open(os.environ["RECORD_REGISTRATIONS"]):
-    what, *words = line.split()
-    if what == "kernel":
-        units[-1][-1].append(words[0])
-        continue
-    place = int(words[0])
-    size = int.from_bytes(ctypes.string_at(place + 8, 8), "little")
-    digest = hashlib.sha256(ctypes.string_at(place, 16 + size)).hexdigest()
-    units.append([place, words[1:], digest, []])
-print(json.dumps(units))
 """
 
 
@@ -86,27 +80,25 @@ def compile_recorder(folder: Path) -> Path:
 
 
 def registrations(*libraries: Path, record: Path) -> list[Registered]:
-    """Load libraries in this order in a process of its own, all symbols bound, and read what was registered.
+    """Load libraries in this order in a process of its own, all symbols bound, and read what was registered."""
+    command = [sys.executable, "-I", "-c", LOAD, *map(str, libraries)]
+    subprocess.run(command, check=True, env={VARIABLE: str(record)})
+    return read_record(record)
 
-    The recorder must be one of them, or found by the loader. Raises ``AssertionError`` with the loader's words.
-    """
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", READ, *map(str, libraries)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"RECORD_REGISTRATIONS": str(record), "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")},
-    )
-    assert done.returncode == 0, done.stderr
-    units = json.loads(done.stdout)
-    first = min((unit[0] for unit in units), default=0)
-    return sorted(
-        (
-            Registered(place=place - first, wrapper=tuple(wrapper), sha256=digest, kernels=tuple(kernels))
-            for place, wrapper, digest, kernels in units
-        ),
-        key=lambda unit: unit.place,
-    )
+
+def read_record(record: Path) -> list[Registered]:
+    """What the recorder took down, in the order of the fat binaries."""
+    units: list[Registered] = []
+    for line in record.read_text().splitlines():
+        what, *words = line.split()
+        if what == "kernel":
+            units[-1] = replace(units[-1], kernels=(*units[-1].kernels, words[0]))
+            continue
+        place, magic, version, content = words
+        digest = hashlib.sha256(bytes.fromhex(content)).hexdigest()
+        units.append(Registered(place=int(place), wrapper=(magic, version), sha256=digest, kernels=()))
+    first = min((unit.place for unit in units), default=0)
+    return sorted((replace(unit, place=unit.place - first) for unit in units), key=lambda unit: unit.place)
 
 
 def assert_registered(found: Sequence[Registered], content: bytes, *, kept: Collection[int]) -> None:

@@ -1,6 +1,7 @@
 """CUDA's libraries without CUDA: every function that a library asks for is there, and fails as on a system without a GPU.
 
-So that a provider can be loaded as it is on a device (all symbols bound, constructors run) where there is none.
+So that a provider can be loaded as it is on a device (all symbols bound, constructors run) where there is none. What its
+constructors register is taken down (``recording_cudart``).
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fake_cuda import compile_driver, compile_library
+from tests.recording_cudart import REGISTER
 
 CUDA = ("libcublas.so", "libcublasLt.so", "libcudart.so", "libcudnn.so", "libcurand.so", "libcuda.so")
 NO_DEVICE = 100
-REGISTER = {
-    # What constructors call: the handle may be anything but null.
-    "__cudaRegisterFatBinary": "static char handle[64]; void *__cudaRegisterFatBinary(void *all) { return handle; }",
-    "__cudaGetErrorName": "",
+KNOWN = {
+    **REGISTER,
     "cudaGetErrorString": 'const char *cudaGetErrorString(int e) { return "no CUDA-capable device is detected"; }',
     "cudaGetErrorName": 'const char *cudaGetErrorName(int e) { return "cudaErrorNoDevice"; }',
 }
@@ -31,12 +31,12 @@ def write_stubs(library: Path, folder: Path, *others: Path, answers: Mapping[str
     for each in (library, *others):
         for name, imported in _imports(each).items():
             wanted[name] |= imported
-    special = {**REGISTER, **(answers or {})}
+    special = {**KNOWN, **(answers or {})}
     for name in wanted:
-        functions = sorted(wanted[name])
         if name.startswith("libcuda.so"):
-            compile_driver(folder, others=[f for f in functions if f.startswith("cuTensor")])
+            compile_driver(folder, others=sorted(f for f in wanted[name] if f.startswith("cuTensor")))
             continue
+        functions = sorted(wanted[name], key=lambda f: (f not in REGISTER, f))
         lines = [special.get(f, f"int {f}(void) {{ return {NO_DEVICE}; }}") for f in functions]
         script = folder / f"{name}.map"
         script.parent.mkdir(parents=True, exist_ok=True)

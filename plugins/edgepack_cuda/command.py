@@ -73,13 +73,16 @@ def prune_command(
     if output.exists():
         raise BundleError(f"{output} exists already", hint="name a new file")
     content = read_library(library)
+    architectures = resolve(archs)
     units = (
-        select_units(content, library.name, ort, operators or None, note=_note) if ort or operators else None
+        select_units(content, library.name, ort, operators or None, architectures=architectures, note=_note)
+        if ort or operators
+        else None
     )
     made = prune(
         content,
         library.name,
-        architectures=resolve(archs),
+        architectures=architectures,
         units=units,
         way="compact" if way == "compact" else "punch",
         blobs=units is None,

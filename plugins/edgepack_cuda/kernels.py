@@ -13,6 +13,8 @@ SYMBOL = struct.Struct("<IBBHQQ")
 FUNCTION, SYMBOLS = 2, 2
 """``STT_FUNC`` and ``SHT_SYMTAB``."""
 ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]+_\d+_(\w+)_(cu|cpp|cuh|cc)_[0-9a-f]+")
+CUTLASS = re.compile(r"4arch4(Sm\d+)E")
+"""Which generation of GPUs a template of CUTLASS is for: several are compiled for each GPU, and one is chosen when it runs."""
 EVERYWHERE = ("EmptyKernel",)
 """Of CUB's headers, in every unit that includes one."""
 
@@ -20,8 +22,9 @@ EVERYWHERE = ("EmptyKernel",)
 def kernels_of(section: bytes, fatbin: Fatbin) -> tuple[str, ...]:
     """Names of the kernels of a translation unit, without namespaces and template arguments, the most frequent first.
 
-    Kernels of an unnamed namespace are called after their source too, e.g. ``CopyVectorHalf (fpgeneric.cu)``. Empty
-    where there is only PTX, or no kernel.
+    Kernels of an unnamed namespace are called after their source too, e.g. ``CopyVectorHalf (fpgeneric.cu)``, those of
+    CUTLASS after the generation that they are for, e.g. ``attention_kernel_batched_impl<Sm80>``. Empty where there is only
+    PTX, or no kernel.
     """
     counts: Counter[str] = Counter()
     for code in fatbin.codes:
@@ -66,5 +69,7 @@ def plain_name(mangled: str) -> str:
         rest = rest[size:]
     if not parts or parts[-1] in EVERYWHERE:
         return ""
+    generation = CUTLASS.search(rest)
+    name = f"{parts[-1]}<{generation[1]}>" if generation else parts[-1]
     source = next((match for part in parts if (match := ANONYMOUS.fullmatch(part))), None)
-    return f"{parts[-1]} ({source[1]}.{source[2]})" if source else parts[-1]
+    return f"{name} ({source[1]}.{source[2]})" if source else name

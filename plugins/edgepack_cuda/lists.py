@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+
+from edgepack_cuda.fatbin import architecture_key
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -13,6 +16,8 @@ else:
     import tomli as tomllib
 
 PREFIX = "onnxruntime-"
+CHOSEN = "<Sm?>"
+"""Ends a kernel's name of which there are several, each for a generation of GPUs, and one is chosen when it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +36,41 @@ class Lists:
         """The operators that the lists say nothing of."""
         return tuple(sorted(set(operators) - set(self.operators)))
 
-    def units_for(self, operators: Collection[str], kernels: Sequence[Sequence[str]]) -> frozenset[int]:
+    def units_for(
+        self, operators: Collection[str], kernels: Sequence[Sequence[str]], architectures: Collection[str]
+    ) -> frozenset[int]:
         """Indices of the units that hold a kernel of one of the operators; ``kernels`` are those of each unit."""
-        wanted = {*self.always, *(kernel for name in operators for kernel in self.operators[name])}
+        present = _present(kernels)
+        named = {*self.always, *(kernel for name in operators for kernel in self.operators[name])}
+        wanted = {each for name in named for each in _of_generations(name, present, architectures)}
         return frozenset(index for index, names in enumerate(kernels) if wanted & set(map(short, names)))
 
     def absent(self, kernels: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """Kernels of the lists that no unit holds: the lists are of another build."""
-        present = {short(name) for names in kernels for name in names}
+        present = {_of_any(name) for name in _present(kernels)}
         named = {*self.always, *(kernel for each in self.operators.values() for kernel in each)}
-        return tuple(sorted(named - present))
+        return tuple(sorted({_of_any(name) for name in named} - present))
+
+
+def _present(kernels: Sequence[Sequence[str]]) -> set[str]:
+    return {short(name) for names in kernels for name in names}
+
+
+def _of_any(kernel: str) -> str:
+    """``name<Sm?>`` for ``name<Sm80>``."""
+    return re.sub(r"<Sm\d+>$", CHOSEN, kernel)
+
+
+def _of_generations(kernel: str, present: Collection[str], architectures: Collection[str]) -> set[str]:
+    """A kernel of the lists as it is called in the library: for each device the newest generation that is not newer."""
+    if not kernel.endswith(CHOSEN):
+        return {kernel}
+    name = kernel.removesuffix(CHOSEN)
+    found = (re.fullmatch(rf"{re.escape(name)}<Sm(\d+)>", each) for each in present)
+    generations = [int(each[1]) for each in found if each]
+    devices = [architecture_key(each)[0] for each in architectures]
+    newest = [max((each for each in generations if each <= device), default=0) for device in devices]
+    return {f"{name}<Sm{each}>" for each in newest}
 
 
 def short(kernel: str) -> str:

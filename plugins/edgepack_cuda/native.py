@@ -1,13 +1,14 @@
-"""``native`` as an architecture: that of the GPU in this machine."""
+"""``native`` as an architecture: those of the GPUs in this machine."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 
-from edgepack.api import TargetError, find, is_installed
+from edgepack.api import TargetError, ToolError, find, is_installed, run_tool
 
 TOOL = "nvidia-smi"
+SECONDS = 60
+"""A driver that hangs is not waited for."""
 
 
 def resolve(architectures: Sequence[str]) -> tuple[str, ...]:
@@ -17,12 +18,17 @@ def resolve(architectures: Sequence[str]) -> tuple[str, ...]:
 
 
 def _seen() -> tuple[str, ...]:
+    """Of all GPUs here, whatever ``CUDA_VISIBLE_DEVICES`` says."""
     hint = 'name the compute capability of the devices, e.g. cuda_arch = ["86"]'
     if not is_installed(TOOL):
         raise TargetError(f"architecture native: no GPU is seen here, there is no {TOOL}", hint=hint)
-    command = [str(find(TOOL)), "--query-gpu=compute_cap", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line.strip().replace(".", "") for line in done.stdout.splitlines()]
-    if done.returncode or not lines or not all(line.isdigit() for line in lines):
+    try:
+        said = run_tool([find(TOOL), "--query-gpu=compute_cap", "--format=csv,noheader"], timeout=SECONDS)
+    except ToolError as error:
+        raise TargetError(
+            f"architecture native: {TOOL} sees no GPU here: {error.message.splitlines()[-1]}", hint=hint
+        ) from error
+    lines = [line.strip().replace(".", "") for line in said.splitlines() if line.strip()]
+    if not lines or not all(line.isdigit() for line in lines):
         raise TargetError(f"architecture native: {TOOL} sees no GPU here", hint=hint)
-    return tuple(sorted(set(lines)))
+    return tuple(sorted(set(lines), key=int))

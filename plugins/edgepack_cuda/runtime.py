@@ -27,7 +27,7 @@ from edgepack_cuda.pins import CUBLAS, CUDART
 from edgepack_cuda.prune import Way, device_code, dotted, prune
 from edgepack_cuda.select import select_units
 
-SCHEMA = "3"
+SCHEMA = "6"
 PROVIDER = CUDA_PROVIDER
 LOAD_ORDER = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 VERSIONED = (*LOAD_ORDER, "libcurand.so.10")
@@ -53,7 +53,7 @@ class Libraries:
     companions: tuple[Path, ...]
     licenses: tuple[Path, ...]
     device: tuple[str, ...]
-    """What the device must have, in an order in which it can be loaded."""
+    """What is loaded before the provider, in this order: of the bundle, or else of the device."""
     capabilities: tuple[str, ...]
     """e.g. ``("8.6",)``."""
     listed: bool
@@ -129,7 +129,8 @@ def _make(folder: Path, choice: Choice, host: Sequence[SystemLibrary], context: 
     wanted = [name for name in LOAD_ORDER if name in closure.elsewhere]
     if choice.layout != "thin":
         facts["changes"] += _lay_cuda(made, wanted, choice, context)
-    facts["device"] = wanted
+    # cudart names the C++ runtime since 13.5, and does not look beside itself.
+    facts["device"] = [*reversed(HOST), *wanted]
     (folder / "facts.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
@@ -143,7 +144,14 @@ def _lay_provider(
     content = file.read_bytes()
     units = None
     if choice.operators is not None:
-        units = select_units(content, PROVIDER, ONNXRUNTIME_GPU.version, choice.operators, note=notes.append)
+        units = select_units(
+            content,
+            PROVIDER,
+            ONNXRUNTIME_GPU.version,
+            choice.operators,
+            architectures=choice.architectures,
+            note=notes.append,
+        )
     if units is None and (opened := opened_libraries(whole)):
         notes.append(f"operators may ask for what {PROVIDER} opens by itself: {', '.join(opened)}")
     pruned = prune(

@@ -14,9 +14,15 @@ Note = Callable[[str], None]
 
 
 def select_units(
-    content: bytes, name: str, version: str | None, operators: Collection[str] | None, *, note: Note
+    content: bytes,
+    name: str,
+    version: str | None,
+    operators: Collection[str] | None,
+    *,
+    architectures: Collection[str],
+    note: Note,
 ) -> frozenset[int] | None:
-    """Indices of the units for a model's operators (``None``: for all that the lists know).
+    """Indices of the units for a model's operators (``None``: for all that the lists know) on some architectures.
 
     ``None`` where there are no lists for the version, the library is not the one that they are of, or an operator is not
     in them: then only architectures can be pruned, and ``note`` says why.
@@ -41,4 +47,4 @@ def select_units(
     if unknown := lists.unknown(wanted):
         note(f"the lists for {lists.version} do not know {', '.join(unknown)}: all units stay")
         return None
-    return lists.units_for(wanted, kernels)
+    return lists.units_for(wanted, kernels, architectures)

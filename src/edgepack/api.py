@@ -57,6 +57,7 @@ from edgepack.runner.system_libraries import SystemLibrary
 from edgepack.runner.tables import TokenizerTables
 from edgepack.targets import parse_size
 from edgepack.tools import find, is_installed, missing_tools
+from edgepack.tools import run as run_tool
 from edgepack.wheels import Wheel, wheel_file, wheel_files
 
 __all__ = [
@@ -127,6 +128,7 @@ __all__ = [
     "reduce_runtime",
     "reduce_web_runtime",
     "require_platform",
+    "run_tool",
     "soname",
     "stock_web_runtime",
     "stub_web_runtime",

@@ -11,11 +11,11 @@ from edgepack.context import BuildContext
 from edgepack.records import Bundle, PartSize, Report, Verification, Visit
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.wire import (
+    BEST,
     BROTLI_LARGE,
-    BROTLI_LEVEL,
-    BROTLI_LEVEL_LARGE,
-    GZIP_LEVEL,
-    ZSTD_LEVEL,
+    HUGE,
+    LARGER,
+    QUICK,
     WireSize,
     total,
     wire_sizes,
@@ -32,7 +32,8 @@ def measure(
 ) -> Report:
     """Measure a bundle; ``prices`` is the user's own price table.
 
-    Wire sizes are of each file compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB).
+    Wire sizes are of each file compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB),
+    quicker ones above 100 MB.
     They are kept in the store by content, so that measuring again is quick. The archive, all in one, is smaller.
     """
     table = load_prices(prices)
@@ -113,7 +114,11 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     sent = "the archive" if has_archive else "all files under zstd"
     if bundle.manifest.get("visits"):
         sent = "a first visit's files under brotli"
-    brotli = f"brotli {BROTLI_LEVEL} ({BROTLI_LEVEL_LARGE} for files above {BROTLI_LARGE / 1e6:g} MB)"
+    brotli = f"brotli {BEST.brotli} ({LARGER.brotli} for files above {BROTLI_LARGE / 1e6:g} MB)"
+    huge = any(int(file["size"]) > HUGE for file in bundle.manifest["files"])
+    quick = (
+        f"gzip -{QUICK.gzip}, brotli {QUICK.brotli} and zstd -{QUICK.zstd} of files above {HUGE / 1e6:g} MB"
+    )
     arch = bundle.manifest["target"].get("platform", {}).get("arch", platform.machine())
     native = bundle.manifest["target"].get("platform", {}).get("os", "linux") == "linux"
     emulated = verification.texts > 0 and native and arch != platform.machine()
@@ -123,6 +128,7 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
         *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
-        f"gzip -{GZIP_LEVEL}, {brotli} and zstd -{ZSTD_LEVEL} of each file by itself",
+        f"gzip -{BEST.gzip}, {brotli} and zstd -{BEST.zstd} of each file by itself",
+        *([quick] if huge else []),
         f"costs: one download of {sent} a device, within one month; list prices of the traffic alone, to be checked",
     )

@@ -107,19 +107,51 @@ def test_bad_input(arguments: tuple[str, ...], message: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_native_without_a_gpu(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    command = ("cuda", "prune", str(whole), "--arch", "native", "-o", str(tmp_path / "small.so"))
-    done = edgepack(*command)
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (
+            "echo 'NVIDIA-SMI has failed because it could not talk to the driver'\nexit 9",
+            "could not talk to the driver",
+        ),
+        ("echo 'Field \"compute_cap\" is not a valid field to query.'\nexit 2", "not a valid field"),
+        ("echo 'No devices were found'", "nvidia-smi sees no GPU here"),
+        ("exit 0", "nvidia-smi sees no GPU here"),
+    ],
+)
+def test_native_without_a_gpu(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    nvidia_smi(tmp_path, script, monkeypatch)
+    done = edgepack("cuda", "prune", str(whole), "--arch", "native", "-o", str(tmp_path / "small.so"))
     assert done.returncode == 3
-    assert "nvidia-smi sees no GPU here" in done.stderr
-    tool.write_text("#!/bin/sh\necho 8.6\necho 8.6\n")
-    done = edgepack(*command)
-    assert done.returncode == 0, done.stderr
-    assert "device code for 86: " in done.stdout
+    assert why in done.stderr
+    assert 'cuda_arch = ["86"]' in done.stderr
+    assert not (tmp_path / "small.so").exists()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "kept"), [(["8.6", "8.6"], "86"), (["9.0", "8.6"], "86, 90a"), (["12.0", "8.9"], "")]
+)
+def test_native_is_every_gpu_that_is_here(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: list[str], kept: str
+) -> None:
+    nvidia_smi(tmp_path, "\n".join(f"echo {gpu}" for gpu in gpus), monkeypatch)
+    done = edgepack("cuda", "prune", str(whole), "--arch", "native", "-o", str(tmp_path / "small.so"))
+    if kept:
+        assert done.returncode == 0, done.stderr
+        assert f"device code for {kept}: " in done.stdout
+    else:
+        assert done.returncode == 3
+        assert "no code that runs on compute capability 12.0" in done.stderr
+
+
+def nvidia_smi(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An nvidia-smi that says just that."""
+    tool = folder / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
 def test_an_unknown_command_is_still_told(whole: Path) -> None:

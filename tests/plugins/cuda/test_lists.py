@@ -17,9 +17,29 @@ KERNELS = [("fill",), ("add", "sub"), ("fast_gelu (gelu.cu)",), ("flash",)]
 
 
 def test_units_that_hold_a_kernel_of_an_operator() -> None:
-    assert LISTS.units_for(["Add", "Reshape"], KERNELS) == {0, 1}
-    assert LISTS.units_for(["Gelu"], KERNELS) == {0, 2}
-    assert LISTS.units_for(LISTS.operators, KERNELS) == {0, 1, 2}
+    assert LISTS.units_for(["Add", "Reshape"], KERNELS, ["86"]) == {0, 1}
+    assert LISTS.units_for(["Gelu"], KERNELS, ["86"]) == {0, 2}
+    assert LISTS.units_for(LISTS.operators, KERNELS, ["86"]) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("architectures", "units"),
+    [(["75"], {0, 2}), (["86"], {0, 3}), (["90"], {0, 3}), (["75", "89"], {0, 2, 3}), (["60"], {0, 1})],
+)
+def test_of_kernels_for_generations_the_one_that_a_device_takes(
+    architectures: list[str], units: set[int]
+) -> None:
+    lists = Lists(version="9", units=4, always=("fill",), operators={"Attention": ("mha<Sm?>",)})
+    kernels = [
+        ("fill",),
+        ("mha<Sm50>",),
+        ("mha<Sm75>", "other"),
+        ("mha<Sm80> (mha.cu)",),
+        ("mha_padded<Sm80>",),
+    ]
+    assert lists.units_for(["Attention"], kernels, architectures) == units
+    assert lists.absent(kernels) == ()
+    assert lists.absent([("fill",), ("mha_padded<Sm80>",)]) == ("mha<Sm?>",)
 
 
 def test_operators_and_kernels_that_are_not_known() -> None:
@@ -48,6 +68,10 @@ def test_the_lists_that_there_are_can_be_read() -> None:
             "CopyVectorHalf (fpgeneric.cu)",
         ),
         ("_Z3moeIfEvv", "moe"),
+        (
+            "_Z29attention_kernel_batched_implI15AttentionKernelIN7cutlass6half_tENS1_4arch4Sm80ELb1EEEvv",
+            "attention_kernel_batched_impl<Sm80>",
+        ),
         ("plain", "plain"),
         ("$__internal_0_$__cuda_sm20_div_s64", ""),
         ("_ZN3cub38CUB_300001_SM_750_800_860_890_900_12006detail11EmptyKernelIvEEvv", ""),

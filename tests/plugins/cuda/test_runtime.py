@@ -90,7 +90,8 @@ def test_the_closure_of_a_thin_bundle(context: HostContext) -> None:
     provider = next(path for path in made.companions if path.name == PROVIDER)
     assert "libcurand.so.10" not in needed_libraries(provider)
     assert read_needs(provider).search_path == "$ORIGIN"
-    assert made.device == ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13"), (
+    cpp = ("libgcc_s.so.1", "libstdc++.so.6")
+    assert made.device == (*cpp, "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13"), (
         "in an order that loads"
     )
     assert {path.name for path in made.companions} == {PROVIDER, SHARED, "libstdc++.so.6", "libgcc_s.so.1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import random
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -122,6 +123,21 @@ def test_without_a_context_sizes_are_kept_in_the_user_s_cache(
     assert len(list((tmp_path / "cache" / "wire-sizes").iterdir())) == len(CONTENT) + 1
 
 
-def test_large_files_take_a_quicker_brotli() -> None:
-    assert wire.brotli_level(4_000_000) == 11
-    assert wire.brotli_level(4_000_001) == 7
+def test_large_files_take_a_quicker_brotli_and_huge_ones_quicker_encoders() -> None:
+    assert wire.levels_for(4_000_000) == wire.Levels(gzip=9, brotli=11, zstd=19)
+    assert wire.levels_for(4_000_001) == wire.Levels(gzip=9, brotli=7, zstd=19)
+    assert wire.levels_for(100_000_000) == wire.Levels(gzip=9, brotli=7, zstd=19)
+    assert wire.levels_for(100_000_001) == wire.Levels(gzip=6, brotli=6, zstd=12)
+
+
+def test_what_huge_files_are_compressed_with_is_said(
+    bundle: Bundle, report: Report, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any("zstd -12" in note for note in report.notes)
+    for module in (wire, importlib.import_module("edgepack.report.measure")):
+        monkeypatch.setattr(module, "HUGE", 10_000)
+    found = measure(bundle, PASSED, context=context)
+    assert "gzip -6, brotli 6 and zstd -12 of files above 0.01 MB" in found.notes
+    content = CONTENT["model/model.ort"][1]
+    assert found.parts[0].zstd == len(zstandard.ZstdCompressor(level=12).compress(content))
+    assert found.parts[0].gzip == len(gzip.compress(content, 6, mtime=0))

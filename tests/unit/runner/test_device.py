@@ -105,6 +105,19 @@ def test_a_gpu_that_will_not_do(
     assert "--allow-cpu" in lines[1]
 
 
+def test_a_library_of_the_bundle_that_does_not_load(gpu_bundle: Path, driver: Path) -> None:
+    """It is there: that it is missing would be untrue, and what it lacks is what helps."""
+    with_provider(gpu_bundle, {**PROVIDER, "libraries": ["libcufft.so.12"]})
+    place = next((gpu_bundle / "lib").glob("libonnxruntime*")).with_name("libcufft.so.12")
+    place.write_bytes(b"no library")
+    done = run(gpu_bundle, "a cat", driver=driver)
+    assert done.returncode == 9
+    message, hint = complaint(done)
+    assert "libcufft.so.12 of this bundle does not load: " in message
+    assert "file too short" in message or "invalid ELF header" in message
+    assert "--self-test" in hint
+
+
 def test_what_to_do_is_the_bundles_to_say(gpu_bundle: Path, driver: Path) -> None:
     with_provider(gpu_bundle, {**PROVIDER, "remedy": "take the bundle for data centres"})
     done = run(gpu_bundle, "a cat", driver=driver, FAKE_CUDA_CAPABILITY="90")
@@ -225,6 +238,7 @@ def test_binary_compatibility(code: str, capability: tuple[int, int], expected: 
         ("CUDA failure 98: invalid device function", "was pruned"),
         ("CUDA failure 500: named symbol not found", "was pruned"),
         ("CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", "too old"),
+        ("CUDA failure 36: API call is not supported in the installed CUDA driver ; GPU=-1", "too old"),
         ("CUDA failure 100: no CUDA-capable device is detected", "no NVIDIA GPU"),
         ("libcublasLt.so.13: cannot open shared object file: No such file", "needs libcublasLt.so.13"),
     ],

@@ -124,8 +124,11 @@ def load_libraries(names: Iterable[str], directory: str) -> None:
     What is loaded already is not looked for again when the provider asks for it. Raises ``DeviceError``.
     """
     for name in names:
-        if not any(loads(place) for place in places(name, directory)):
-            raise DeviceError(*missing(name))
+        if any(loads(place) for place in places(name, directory)):
+            continue
+        if os.path.exists(os.path.join(directory, name)):
+            raise DeviceError(*broken(name, directory))
+        raise DeviceError(*missing(name))
 
 
 def places(name: str, directory: str) -> Iterator[str]:
@@ -148,11 +151,24 @@ def toolkits() -> list[str]:
 
 
 def loads(path: str) -> bool:
+    return not complaint(path)
+
+
+def complaint(path: str) -> str:
+    """What the loader says against a library; nothing when it is loaded."""
     try:
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def broken(name: str, directory: str) -> tuple[str, str]:
+    """Message and hint for a library that the bundle has and that does not load."""
+    return (
+        f"{name} of this bundle does not load: {complaint(os.path.join(directory, name))}",
+        f"embed --self-test says whether a file is damaged; {ALLOW_CPU}",
+    )
 
 
 def missing(name: str) -> tuple[str, str]:

@@ -77,7 +77,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "make the bundle with --set units=all, and please report which model it was",
     ),
     (
-        r"driver version is insufficient|failure 35\b",
+        r"driver version is insufficient|not supported in the installed CUDA driver|failure 3[56]\b",
         "the NVIDIA driver here is too old for the CUDA version of the bundle",
         f"install a newer driver; {ALLOW_CPU}",
     ),
