@@ -44,7 +44,8 @@ NO_CODE = _no_code()
 """What is left in a unit of which nothing is kept.
 
 So that the driver finds there what it finds in half of the units of a released library: code for other GPUs only (292 of
-ONNX Runtime 1.31.1's 609 units are for 9.0 alone). No compiler makes a fat binary without any entry.
+ONNX Runtime 1.31.1's 609 units are for 9.0 alone). No compiler makes a fat binary without any entry, while nvcc itself
+links a cubin without any kernel into each library.
 """
 
 

@@ -41,13 +41,13 @@ def cubin(kernels: Sequence[str], *, architecture: int, size: int = 0, seed: int
 
 
 def entry(
-    content: bytes, *, architecture: int, specific: bool = False, ptx: bool = False, pack: bool = True
+    content: bytes, *, architecture: int, specific: bool = False, ptx: bool = False, packing: int = ZSTD
 ) -> bytes:
-    """Code for one architecture, under zstd as CUDA 13 keeps it."""
-    packed = zstandard.ZstdCompressor().compress(content) if pack else b""
+    """Code for one architecture, under zstd as CUDA 13 keeps it; ``packing`` is the flag that says so, 0: not packed."""
+    packed = zstandard.ZstdCompressor().compress(content) if packing else b""
     stored = packed or content
     padded = stored + bytes(-len(stored) % 8)
-    flags = 0x11 | (ZSTD if pack else 0) | (SPECIFIC if specific else 0)
+    flags = 0x11 | packing | (SPECIFIC if specific else 0)
     head = struct.pack(
         "<HHIQI4xHHI8xQ8xQ",
         1 if ptx else 2,
@@ -77,6 +77,7 @@ class Unit:
     architectures: tuple[str, ...] = ("80", "86", "90a")
     size: int = 60_000
     ptx: str = ""
+    packing: int = ZSTD
 
     def fatbin(self) -> bytes:
         entries = [
@@ -84,6 +85,7 @@ class Unit:
                 cubin(self.kernels, architecture=int(each.rstrip("a")), size=self.size),
                 architecture=int(each.rstrip("a")),
                 specific=each.endswith("a"),
+                packing=self.packing,
             )
             for each in self.architectures
         ]

@@ -19,7 +19,9 @@ from tests.recording_cudart import assert_registered, compile_recorder, registra
 from edgepack.api import BundleError, TargetError
 from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, packed, read_fatbins
 from edgepack_cuda.image import EHDR, SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
+from edgepack_cuda.inspect import inspect
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on
+from edgepack_cuda.select import select_units
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 WAYS = pytest.mark.parametrize("way", ["punch", "compact"])
@@ -188,6 +190,40 @@ def test_a_library_that_is_cut_short(whole: Path, left: float) -> None:
 def test_what_is_no_library(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="is not an ELF file"):
         prune(b"MZ" + bytes(500), "kernels.dll", architectures=["86"])
+
+
+@pytest.mark.parametrize(
+    ("at", "content"),
+    [(4, b"\x01"), (5, b"\x02"), (16, b"\x02\x00"), (18, b"\xb7\x00"), (18, b"\xbe\x00")],
+    ids=["32 bits", "big-endian", "a program", "aarch64", "a cubin"],
+)
+def test_a_library_for_another_machine(whole: Path, at: int, content: bytes) -> None:
+    changed = bytearray(whole.read_bytes())
+    changed[at : at + len(content)] = content
+    with pytest.raises(BundleError, match=r"libkernels.so is not a shared library for x86-64"):
+        prune(changed, whole.name, architectures=["86"])
+
+
+OLD = 0x2000
+"""How CUDA before 12.4 marks what it packed, in a way of its own."""
+
+
+def test_code_that_is_packed_in_another_way(tmp_path: Path) -> None:
+    """It is moved as it is; only names are not known, so that no unit can be chosen by them."""
+    packed_otherwise = Unit(kernels=("_Z1a",), architectures=("80", "86"), packing=OLD)
+    path = library(tmp_path, (packed_otherwise, UNITS[0]))
+    content = path.read_bytes()
+    for way in ("punch", "compact"):
+        made = prune(content, path.name, architectures=["86"], way=way)
+        _, code, fatbins = device_code(read_image(made.content, "it"), "it")
+        assert [each.architecture for fatbin in fatbins for each in fatbin.codes] == ["86", "86"]
+        with pytest.raises(BundleError, match="packed in a way of older CUDAs"):
+            fatbins[0].codes[0].content(code)
+    notes: list[str] = []
+    assert select_units(content, "it", "1.31.1", ["Add"], architectures=["86"], note=notes.append) is None
+    assert "the kernels' names cannot be read (the device code is packed in a way of older CUDAs" in notes[0]
+    assert inspect(path).units[0].kernels == ()
+    assert inspect(path).units[1].kernels
 
 
 def test_a_library_without_section_headers(whole: Path) -> None:
