@@ -12,7 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FLOORS = (
     ("records", "errors"),
-    ("store", "fetch", "network", "tools", "context", "console", "elf", "closure", "npm", "wheels"),
+    (
+        *("store", "fetch", "network", "tools", "context", "console"),
+        *("elf", "closure", "tarballs", "npm", "wheels"),
+    ),
     ("models", "foundry", "runner", "targets"),
     ("recipes", "bundle", "report", "options", "plugins"),
     ("pipeline", "api", "libraries", "listing", "verification", "serve_web"),

@@ -17,6 +17,7 @@ from edgepack.context import BuildContext, Progress
 from edgepack.errors import BundleError
 from edgepack.records import Bundle
 from edgepack.store import written_beside
+from edgepack.tarballs import opened_tarball
 
 LEVEL = 19
 LARGEST_WINDOW = 27
@@ -111,7 +112,10 @@ def unpack(archive: Path, destination: Path) -> Path:
     Raises ``BundleError`` for a file that is no bundle's archive, is cut off or damaged, or would write outside its
     own folder; then nothing is left behind. Whether every file is right is ``open_bundle``'s to say.
     """
-    with _opened(archive) as tar, placed_folder(destination, force=False) as folder:
+    tarball = opened_tarball(
+        archive, what="a bundle's archive", hint="download it again, or make the bundle again"
+    )
+    with tarball as tar, placed_folder(destination, force=False) as folder:
         for member in tar:
             try:
                 _extract(tar, member, folder, archive)
@@ -120,29 +124,6 @@ def unpack(archive: Path, destination: Path) -> Path:
         if not (folder / MANIFEST).is_file():
             raise BundleError(f"{archive} is not a bundle's archive: there is no {MANIFEST} in it")
     return destination
-
-
-@contextmanager
-def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
-    """The archive as a stream; whatever is wrong with its bytes becomes a ``BundleError``."""
-    import zstandard
-
-    try:
-        stream = archive.open("rb")
-    except OSError as error:
-        raise BundleError(f"{archive} cannot be read: {error.strerror}") from error
-    try:
-        with (
-            stream,
-            zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as unpacked,
-            tarfile.open(fileobj=unpacked, mode="r|") as tar,
-        ):
-            yield tar
-    except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
-        raise BundleError(
-            f"{archive} is not a bundle's archive, or is damaged: {error}",
-            hint="download it again, or make the bundle again",
-        ) from error
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, archive: Path) -> None:

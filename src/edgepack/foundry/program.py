@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.archive import KernelArchive, open_archive
+from edgepack.foundry.archive import KernelArchive
 from edgepack.foundry.closure import Closure
 from edgepack.foundry.cxxruntime import UNWINDER
-from edgepack.foundry.elf import check_floor
-from edgepack.foundry.isa import check_isa
-from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import host_libraries, link_program, program_start
 from edgepack.foundry.objects import Job, compile_objects, identity_of
 from edgepack.foundry.operators import format_config, union
-from edgepack.foundry.reduce import MAP, check_code, link_reduced
-from edgepack.foundry.toolchain import choose, compiler
+from edgepack.foundry.reduce import MAP, archive_for, link_reduced, settle
+from edgepack.foundry.toolchain import compiler
 from edgepack.records import Operators, Platform, RuntimeKind
 from edgepack.store import written_beside
 
@@ -70,11 +67,8 @@ def build_program(
     ``tree`` is the user's own folder of ONNX Runtime's sources. Raises what ``reduce_runtime`` raises.
     """
     needs = union([needs])
-    check_isa(platform.isa, platform.arch)
     isa = tuple(sorted(platform.isa))
-    toolchain = choose(platform, glibc=glibc, context=context)
-    features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
-    archive = open_archive(kind=kind, toolchain=toolchain, features=features, sources=tree, context=context)
+    archive = archive_for(needs, platform=platform, kind=kind, sources=tree, glibc=glibc, context=context)
     inputs = {
         "schema": SCHEMA,
         "archive": archive.identity,
@@ -127,13 +121,7 @@ def _build(
         libraries=libraries,
         context=context,
     )
-    text = (folder / MAP).read_text().replace(f"{archive.folder}/", "")
-    (folder / MAP).write_text(text)
-    output.chmod(0o755)
-    check_floor(output, archive.toolchain.glibc)
-    if archive.toolchain.family == "zig":
-        check_code(archive, closure, output, folder / MAP)
-    write_licenses(archive, closure.units, folder / "licenses")
+    settle(archive, closure, output, below=archive.folder)
 
 
 def _compile(

@@ -57,13 +57,8 @@ def reduce_runtime(
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """
     needs = union([needs])
-    check_isa(platform.isa, platform.arch)
     isa = tuple(sorted(platform.isa))
-    toolchain = choose(platform, glibc=glibc, context=context)
-    features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
-    archive = open_archive(
-        kind=kind, toolchain=toolchain, features=features, sources=sources, context=context
-    )
+    archive = archive_for(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
     folder = context.store.cached(
         "runtime",
         {
@@ -77,17 +72,41 @@ def reduce_runtime(
         lambda made: _build(archive, needs, isa, made, context),
     )
     library = folder / library_name()
-    check_floor(library, toolchain.glibc)
+    check_floor(library, archive.toolchain.glibc)
     context.note(f"{len(needs)} operators, {library.stat().st_size / 1e6:.2f} MB")
     return RuntimeArtifact(
         library=library,
         version=VERSION,
         kind=kind,
         provides=provided(needs),
-        toolchain=toolchain.identity,
+        toolchain=archive.toolchain.identity,
         licenses=tuple(sorted((folder / "licenses").iterdir())),
         isa=isa_levels(isa, platform.arch),
         requires=required_flags(isa, platform.arch),
+    )
+
+
+def archive_for(
+    needs: Operators,
+    *,
+    platform: Platform,
+    kind: RuntimeKind,
+    sources: Path | None,
+    glibc: str | None,
+    context: BuildContext,
+) -> KernelArchive:
+    """The kernel archive for a platform, with every family of kernels that the operators are of.
+
+    Raises what ``reduce_runtime`` raises.
+    """
+    check_isa(platform.isa, platform.arch)
+    features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
+    return open_archive(
+        kind=kind,
+        toolchain=choose(platform, glibc=glibc, context=context),
+        features=features,
+        sources=sources,
+        context=context,
     )
 
 
@@ -144,13 +163,7 @@ def _build(
         libraries=libraries,
         context=context,
     )
-    # The map names folders of this machine; what explains a library needs the objects' names only.
-    text = (folder / MAP).read_text().replace(f"{archive.folder}/objects/", "")
-    (folder / MAP).write_text(text)
-    output.chmod(0o755)
-    check_floor(output, archive.toolchain.glibc)
-    if archive.toolchain.family == "zig":
-        check_code(archive, closure, output, folder / MAP)
+    settle(archive, closure, output, below=archive.folder / "objects")
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     table, readers = dispatch_readers(archive, closure.units)
     composition = compose(
@@ -167,7 +180,21 @@ def _build(
         toolchain=archive.toolchain.identity,
     )
     write_composition(composition, folder / COMPOSITION)
-    write_licenses(archive, closure.units, folder / "licenses")
+
+
+def settle(archive: KernelArchive, closure: Closure, output: Path, *, below: Path) -> None:
+    """What a linked file still wants: its map without this machine's folders (``below``), its licences, and checks.
+
+    Raises ``FloorError``.
+    """
+    # What explains a library needs the objects' names only.
+    map_file = output.with_name(MAP)
+    map_file.write_text(map_file.read_text().replace(f"{below}/", ""))
+    output.chmod(0o755)
+    check_floor(output, archive.toolchain.glibc)
+    if archive.toolchain.family == "zig":
+        check_code(archive, closure, output, map_file)
+    write_licenses(archive, closure.units, output.with_name("licenses"))
 
 
 def check_code(archive: KernelArchive, closure: Closure, library: Path, map_file: Path) -> None:

@@ -27,6 +27,7 @@ from edgepack.foundry.plan import BUILD, COMMANDS, CONFIGURED, TREE
 from edgepack.foundry.sources import catalogue, fetch_sources, store_path
 from edgepack.foundry.tree import tree_inputs
 from edgepack.store import disk_errors, key_of, sha256_of, written_beside
+from edgepack.tarballs import opened_tarball
 
 MANIFEST = "edgepack-archive.json"
 FORMAT = "edgepack kernel archive"
@@ -90,7 +91,7 @@ def import_archive(file: Path, *, context: BuildContext) -> Travelled:
     Raises ``BundleError`` for a file that is something else, cut off or damaged, that would write elsewhere, or that
     another edgepack made; nothing of it is then in the store.
     """
-    with _opened(file) as tar:
+    with opened_tarball(file, what="an exported kernel archive", hint="copy or export it again") as tar:
         manifest = _read_manifest(tar, file)
         folder = context.store.root / "kernel-archive" / str(manifest["key"])
         with context.store.lock(folder), _workplace(folder) as work:
@@ -189,28 +190,6 @@ def _add(tar: tarfile.TarFile, name: str, source: Path | bytes) -> int:
         with source.open("rb") as content:
             tar.addfile(info, content)
     return info.size
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[tarfile.TarFile]:
-    import zstandard
-
-    try:
-        stream = file.open("rb")
-    except OSError as error:
-        raise BundleError(f"{file} cannot be read: {error.strerror}") from error
-    try:
-        with (
-            stream,
-            zstandard.ZstdDecompressor().stream_reader(stream) as unpacked,
-            tarfile.open(fileobj=unpacked, mode="r|") as tar,
-        ):
-            yield tar
-    except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
-        raise BundleError(
-            f"{file} is not an exported kernel archive, or is damaged: {error}",
-            hint="copy or export it again",
-        ) from error
 
 
 def _read_manifest(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:

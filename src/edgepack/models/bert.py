@@ -11,22 +11,16 @@ from typing import Any
 import onnx
 
 from edgepack.models.encoder import (
-    Encoder,
     EncoderShape,
     LayerNames,
     activation_of,
-    additive_mask,
-    count_up,
-    layer,
-    layer_norm,
+    embed_tokens,
+    finish_encoder,
     open_encoder,
     require_absolute_positions,
     require_encoder,
     size_of,
-    table,
 )
-from edgepack.models.graph_writer import finish
-from edgepack.models.pooling import pool
 from edgepack.models.tensors import TensorFile
 from edgepack.records import Pooling
 
@@ -64,22 +58,5 @@ def write_bert(
 ) -> onnx.ModelProto:
     """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden_size]."""
     encoder = open_encoder(weights, read_shape(config), names=("bert.",))
-    hidden = _embeddings(encoder)
-    mask = additive_mask(encoder.writer)
-    for number in range(encoder.shape.layers):
-        hidden = layer(encoder, f"encoder.layer.{number}.", NAMES, hidden, mask)
-    pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=encoder.shape.hidden)
-
-
-def _embeddings(encoder: Encoder) -> str:
-    writer, shape = encoder.writer, encoder.shape
-    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
-    kinds = table(encoder, "token_type", shape.types)
-    types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
-    places = table(encoder, "position", shape.positions)
-    ids = count_up(encoder, "sequence.positions", shape.positions)
-    positions = writer.add("Gather", "embeddings.positions", places, ids)
-    typed = writer.add("Add", "embeddings.typed", words, types)
-    placed = writer.add("Add", "embeddings.placed", typed, positions)
-    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+    hidden = embed_tokens(encoder, with_types=True)
+    return finish_encoder(encoder, hidden, layers="encoder.layer", names=NAMES, name=name, pooling=pooling)

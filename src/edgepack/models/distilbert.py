@@ -11,20 +11,14 @@ from typing import Any
 import onnx
 
 from edgepack.models.encoder import (
-    Encoder,
     EncoderShape,
     LayerNames,
     activation_of,
-    additive_mask,
-    count_up,
-    layer,
-    layer_norm,
+    embed_tokens,
+    finish_encoder,
     open_encoder,
     size_of,
-    table,
 )
-from edgepack.models.graph_writer import finish
-from edgepack.models.pooling import pool
 from edgepack.models.tensors import TensorFile
 from edgepack.records import Pooling
 
@@ -61,19 +55,7 @@ def write_distilbert(
 ) -> onnx.ModelProto:
     """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, dim]."""
     encoder = open_encoder(weights, read_shape(config), names=("distilbert.",))
-    hidden = _embeddings(encoder)
-    mask = additive_mask(encoder.writer)
-    for number in range(encoder.shape.layers):
-        hidden = layer(encoder, f"transformer.layer.{number}.", NAMES, hidden, mask)
-    pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=encoder.shape.hidden)
-
-
-def _embeddings(encoder: Encoder) -> str:
-    writer, shape = encoder.writer, encoder.shape
-    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
-    places = table(encoder, "position", shape.positions)
-    ids = count_up(encoder, "sequence.positions", shape.positions)
-    positions = writer.add("Gather", "embeddings.positions", places, ids)
-    placed = writer.add("Add", "embeddings.placed", words, positions)
-    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+    hidden = embed_tokens(encoder, with_types=False)
+    return finish_encoder(
+        encoder, hidden, layers="transformer.layer", names=NAMES, name=name, pooling=pooling
+    )

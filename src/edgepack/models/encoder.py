@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.activations import ACTIVATIONS
-from edgepack.models.graph_writer import GraphWriter
+from edgepack.models.graph_writer import GraphWriter, finish
+from edgepack.models.pooling import pool
 from edgepack.models.tensors import Array, TensorFile, missing_tensor
+from edgepack.records import Pooling
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
 WRAPPERS = ("", "model.", "0.auto_model.", "auto_model.")
@@ -195,6 +198,43 @@ def layer(encoder: Encoder, part: str, names: LayerNames, hidden: str, bias: str
     active = ACTIVATIONS[shape.activation](encoder.writer, part + _parent(names.inner), inner)
     outer = linear(encoder, part + names.outer, active, shape.inner, shape.hidden)
     return add_and_norm(encoder, part, names.outer, names.norm, outer, attended)
+
+
+def embed_tokens(encoder: Encoder, *, with_types: bool) -> str:
+    """The sum of each token's word, place and, where the model has them, type; normalised: [batch, sequence, hidden]."""
+    writer, shape = encoder.writer, encoder.shape
+    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
+    if with_types:
+        kinds = table(encoder, "token_type", shape.types)
+        types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
+    places = table(encoder, "position", shape.positions)
+    ids = count_up(encoder, "sequence.positions", shape.positions)
+    positions = writer.add("Gather", "embeddings.positions", places, ids)
+    if with_types:
+        words = writer.add("Add", "embeddings.typed", words, types)
+    placed = writer.add("Add", "embeddings.placed", words, positions)
+    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+
+
+def finish_encoder(
+    encoder: Encoder,
+    hidden: str,
+    *,
+    layers: str,
+    names: LayerNames,
+    name: str,
+    pooling: Pooling,
+    bias: str | None = None,
+) -> onnx.ModelProto:
+    """The layers, each called ``layers`` and its number, pooling and normalisation: the whole model.
+
+    ``bias`` is added to the scores; without, what hides padding.
+    """
+    added = bias or additive_mask(encoder.writer)
+    for number in range(encoder.shape.layers):
+        hidden = layer(encoder, f"{layers}.{number}.", names, hidden, added)
+    pool(encoder.writer, hidden, "attention_mask", pooling)
+    return finish(encoder.writer, name=name, dimension=encoder.shape.hidden)
 
 
 def split_heads(encoder: Encoder, name: str, projected: str, order: list[int]) -> str:

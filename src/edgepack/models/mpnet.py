@@ -22,13 +22,11 @@ from edgepack.models.encoder import (
     additive_mask,
     count_tokens,
     count_up,
-    layer,
+    finish_encoder,
     layer_norm,
     open_encoder,
     table,
 )
-from edgepack.models.graph_writer import finish
-from edgepack.models.pooling import pool
 from edgepack.models.tensors import TensorFile
 from edgepack.records import Pooling
 
@@ -61,10 +59,9 @@ def write_mpnet(
     hidden = _embeddings(encoder)
     mask = additive_mask(encoder.writer)
     bias = encoder.writer.add("Add", "attention.bias", _distances(encoder), mask)
-    for number in range(shape.layers):
-        hidden = layer(encoder, f"encoder.layer.{number}.", NAMES, hidden, bias)
-    pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=shape.hidden)
+    return finish_encoder(
+        encoder, hidden, layers="encoder.layer", names=NAMES, name=name, pooling=pooling, bias=bias
+    )
 
 
 def _embeddings(encoder: Encoder) -> str:

@@ -13,15 +13,12 @@ import onnx
 from edgepack.models import bert
 from edgepack.models.encoder import (
     Encoder,
-    additive_mask,
     count_tokens,
-    layer,
+    finish_encoder,
     layer_norm,
     open_encoder,
     table,
 )
-from edgepack.models.graph_writer import finish
-from edgepack.models.pooling import pool
 from edgepack.models.tensors import TensorFile
 from edgepack.records import Pooling
 
@@ -37,11 +34,9 @@ def write_roberta(
     encoder = open_encoder(weights, shape, names=("roberta.", "xlm_roberta.", "camembert."))
     padding = config.get("pad_token_id")
     hidden = _embeddings(encoder, padding if isinstance(padding, int) else PADDING)
-    mask = additive_mask(encoder.writer)
-    for number in range(shape.layers):
-        hidden = layer(encoder, f"encoder.layer.{number}.", bert.NAMES, hidden, mask)
-    pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=shape.hidden)
+    return finish_encoder(
+        encoder, hidden, layers="encoder.layer", names=bert.NAMES, name=name, pooling=pooling
+    )
 
 
 def _embeddings(encoder: Encoder, padding: int) -> str:

@@ -6,7 +6,7 @@ Static ranges and error-compensating rounding need them. MinMax over them is wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import onnx
 from edgepack.errors import UsageError
 from edgepack.models.reference import batches
 from edgepack.models.sample import Feed, random_tokens
+from edgepack.recipes.activations import Doubles, second_moments
 from edgepack.recipes.recipe import Material
 
 LARGEST_FILE = 64 * 2**20
@@ -52,3 +53,11 @@ def calibration_feeds(model: onnx.ModelProto, material: Material) -> Iterator[Fe
     names = [each.name for each in model.graph.input]
     for feed in batches(material.source, material.texts or built_in_texts(), 1):
         yield {name: feed[name] for name in names if name in feed}
+
+
+def input_moments(
+    model: onnx.ModelProto, inputs: Mapping[str, str], material: Material
+) -> dict[str, Doubles]:
+    """Second moments of the values that matrices take (``taken_by``), over the calibration texts."""
+    values = sorted(set(inputs.values()))
+    return second_moments(model, values, calibration_feeds(model, material)) if values else {}

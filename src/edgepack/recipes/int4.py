@@ -17,8 +17,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgepack.models.graph_editor import GraphEditor, edit
-from edgepack.recipes.activations import Doubles, second_moments
-from edgepack.recipes.calibration import calibration_feeds
+from edgepack.recipes.activations import Doubles
+from edgepack.recipes.calibration import input_moments
 from edgepack.recipes.layers import is_product, taken_by
 from edgepack.recipes.recipe import ALL, Material, Note, Patterns, Recipe
 from edgepack.recipes.rounding import (
@@ -72,10 +72,9 @@ def int4(
     matrices' names.
     """
     editor = edit(model)
-    inputs = taken_by(editor, layers)
     moments: dict[str, Doubles] = {}
-    if rounding in ("best", "gptq") and inputs:
-        moments = second_moments(model, sorted(set(inputs.values())), calibration_feeds(model, material))
+    if rounding in ("best", "gptq"):
+        moments = input_moments(model, taken_by(editor, layers), material)
     methods = METHODS if rounding == "best" else (rounding,)
     for node in editor.take_nodes():
         if is_product(editor, node, layers):

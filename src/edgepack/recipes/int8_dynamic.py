@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 
 from edgepack.models.graph_editor import GraphEditor, edit
-from edgepack.recipes.activations import Doubles, second_moments
-from edgepack.recipes.calibration import calibration_feeds
+from edgepack.recipes.activations import Doubles
+from edgepack.recipes.calibration import input_moments
 from edgepack.recipes.coarse import coarse_columns
 from edgepack.recipes.integers import LARGEST, WeightRange, quantized_columns
 from edgepack.recipes.layers import bias_place, is_chosen, is_product, taken_by
@@ -110,9 +110,7 @@ def int8_dynamic(
 def _moments(model: onnx.ModelProto, material: Material | None, layers: Patterns) -> Mapping[str, Doubles]:
     """Xᵀ·X of what each matrix takes, over the calibration texts."""
     takes = taken_by(edit(model), layers)
-    found = second_moments(
-        model, sorted(set(takes.values())), calibration_feeds(model, material or Material())
-    )
+    found = input_moments(model, takes, material or Material())
     return {weight: found[value] for weight, value in takes.items()}
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 
 from edgepack.models.graph_editor import GraphEditor, edit
-from edgepack.recipes.activations import Doubles, second_moments
-from edgepack.recipes.calibration import calibration_feeds
+from edgepack.recipes.activations import Doubles
+from edgepack.recipes.calibration import input_moments
 from edgepack.recipes.integers import Bytes, Floats, quantized_columns
 from edgepack.recipes.layers import is_product, taken_by
 from edgepack.recipes.recipe import ALL, Material, Note, Patterns, Recipe
@@ -71,9 +71,8 @@ def int8_weights(
     """
     editor = edit(model)
     moments: dict[str, Doubles] = {}
-    inputs = taken_by(editor, layers)
     if rounding == "gptq":
-        moments = second_moments(model, sorted(set(inputs.values())), calibration_feeds(model, material))
+        moments = input_moments(model, taken_by(editor, layers), material)
     for node in editor.take_nodes():
         if is_product(editor, node, layers):
             values, scales = _integers(editor.array(node.input[1]), moments.get(node.input[0]))
