@@ -37,6 +37,7 @@ from edgepack_web.page import Folder, write_page
 OPTIONS: OptionTable = {
     "runtime": ("reduced", "stub", "stock"),
     "fallback": ("none", "stock"),
+    "threads": False,
     "sources": None,
     "asset_cap": "25 MiB",
 }
@@ -56,6 +57,7 @@ class WebBuilder:
     runtime: str
     fallback: str
     asset_cap: int
+    threads: bool = False
     sources: Path | None = None
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
@@ -82,7 +84,7 @@ class WebBuilder:
         layout = write_page(
             folder,
             model=model,
-            runtimes=[(self.runtime, runtime), *self._fallbacks(model)],
+            runtimes=[(self.runtime, runtime), *self._with_threads(model), *self._fallbacks(model)],
             tables=tables,
             library=library,
             context=self.context,
@@ -95,6 +97,15 @@ class WebBuilder:
             versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
             layout=layout,
         )
+
+    def _with_threads(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
+        """What a page that asks for threads fetches in the place of the other."""
+        if not self.threads:
+            return []
+        runtime = reduce_web_runtime(model.needs, threads=True, sources=self.sources, context=self.context)
+        return [
+            ("reduced-threads", prove_web(model, runtime, context=self.context) if has_node() else runtime)
+        ]
 
     def _fallbacks(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
         """The whole runtime, for a page whose own turns out to lack something; nothing of it is fetched before that."""
@@ -134,6 +145,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         cap = parse_size(options["asset_cap"])
     except ValueError as error:
         raise TargetError(f"target {target.name}: asset_cap: {error}") from error
+    if options["threads"] and options["runtime"] != "reduced":
+        raise TargetError(
+            f'target {target.name}: threads = true goes with runtime = "reduced"',
+            hint='the stock runtime has threads, and so has fallback = "stock"',
+        )
     return WebBuilder(
         target=target,
         context=context,
@@ -141,4 +157,5 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         fallback=options["fallback"],
         sources=Path(options["sources"]) if options["sources"] else None,
         asset_cap=cap,
+        threads=options["threads"],
     )

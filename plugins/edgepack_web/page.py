@@ -124,8 +124,8 @@ def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, An
     return {
         "name": name,
         "version": runtime.version,
-        # Only upstream's own build has them; a build with one thread is smaller.
-        "threads": "pthread" in glue,
+        # A stub was pruned by runs with one.
+        "threads": name != "stub" and "pthread" in glue,
         "glue": folder.asset(f"ort-{name}.mjs", glue.encode(), "runtime"),
         "wasm": folder.asset(f"ort-{name}.wasm", runtime.library.read_bytes(), "runtime"),
     }

@@ -18,6 +18,7 @@ from edgepack.records import (
     Operators,
     Pass,
     Platform,
+    PreparedModel,
     RuntimeArtifact,
     RuntimeKind,
 )
@@ -44,10 +45,17 @@ class LibraryOptions:
     recipe: str | tuple[Pass, ...] = "int8"
     kind: RuntimeKind = "minimal"
     platform: Platform = DEFAULT_PLATFORM
+    threads: bool = False
+    """For browsers; on Linux there are always threads."""
 
 
 def library_options(
-    target: str | None, *, recipe: str | None, kind: RuntimeKind | None, glibc: str | None
+    target: str | None,
+    *,
+    recipe: str | None,
+    kind: RuntimeKind | None,
+    glibc: str | None,
+    threads: bool = False,
 ) -> LibraryOptions:
     """A target's recipe, kind and platform, or those of the default; what is named takes precedence."""
     options = LibraryOptions()
@@ -57,11 +65,19 @@ def library_options(
         chosen = load_plugins().target(target, ())
         options = LibraryOptions(
             recipe=chosen.model.recipe,
-            kind=chosen.options.get("runtime", options.kind),
+            kind=chosen.options.get("runtime", options.kind)
+            if chosen.platform.os == "linux"
+            else options.kind,
             platform=chosen.platform,
         )
+    web = options.platform.arch == "wasm32"
+    if threads and not web:
+        raise UsageError("--threads is for browsers: other libraries have threads", hint="-t web-wasm")
+    if web and (glibc or kind not in (None, "minimal")):
+        raise UsageError("a runtime for browsers is minimal, and needs no C library")
     return replace(
         options,
+        threads=threads,
         recipe=recipe or options.recipe,
         kind=kind or options.kind,
         platform=replace(options.platform, glibc=glibc or options.platform.glibc),
@@ -78,15 +94,14 @@ def make_library(
 ) -> RuntimeArtifact:
     """One runtime for all the models, proved with each, laid out in a new folder ``output``.
 
-    ``lib/`` has the library and the links that linkers and loaders look for, ``include/`` the C API's header, and
+    ``lib/`` has the library and the links that linkers and loaders look for, ``include/`` the C API's header (for browsers
+    ``lib/`` has the module and its JavaScript), and
     beside them lie the models (``.ort``), the operators in upstream's form, what the library is made of (for
     ``edgepack runtime explain``) and the licences.
     Raises ``OutputError`` when ``output`` exists.
     """
     from edgepack.bundle.place import placed_folder
     from edgepack.foundry.operators import union
-    from edgepack.foundry.prove import prove
-    from edgepack.foundry.reduce import reduce_runtime
     from edgepack.models.source import ingest
     from edgepack.recipes.prepare import prepare_model
 
@@ -100,14 +115,35 @@ def make_library(
             prepared.append(prepare_model(source, options=wanted, context=context))
     with story.step("runtime"):
         needs = union(model.needs for model in prepared)
-        runtime = reduce_runtime(needs, platform=options.platform, kind=options.kind, context=context)
-        proofs = [prove(model, runtime, levels=levels, context=context) for model in prepared]
+        runtime = _make_runtime(needs, options, context)
+        proofs = [_proved(model, runtime, levels, context) for model in prepared]
     with placed_folder(output, force=False) as folder:
         _lay_library(runtime, folder, context)
         for model in prepared:
             short = model.source.name.rpartition("/")[2]
             shutil.copyfile(model.file, folder / f"{short}-{model.precision}{model.file.suffix}")
     return replace(runtime, proofs=tuple(worst_by_level(proofs)))
+
+
+def _make_runtime(needs: Operators, options: LibraryOptions, context: HostContext) -> RuntimeArtifact:
+    from edgepack.foundry.reduce import reduce_runtime
+    from edgepack.foundry.web.reduce import reduce_web_runtime
+
+    if options.platform.arch == "wasm32":
+        return reduce_web_runtime(needs, threads=options.threads, context=context)
+    return reduce_runtime(needs, platform=options.platform, kind=options.kind, context=context)
+
+
+def _proved(
+    model: PreparedModel, runtime: RuntimeArtifact, levels: Levels, context: HostContext
+) -> tuple[LevelProof, ...]:
+    from edgepack.foundry.prove import prove
+    from edgepack.foundry.web.composition import is_module
+    from edgepack.foundry.web.prove import prove_web
+
+    if is_module(runtime.library):
+        return prove_web(model, runtime, context=context).proofs
+    return prove(model, runtime, levels=levels, context=context)
 
 
 def worst_by_level(proofs: Iterable[Iterable[LevelProof]]) -> Iterator[LevelProof]:
@@ -121,11 +157,15 @@ def prove_again(
 ) -> tuple[LevelProof, ...]:
     """Prove a model on a library that are out there, by the operators beside it for the instruction sets it was made for."""
     from edgepack.foundry.prove import prove_file
+    from edgepack.foundry.web.composition import is_module
+    from edgepack.foundry.web.prove import module_artifact, prove_module
 
     for file, what in ((library, "a runtime library"), (model, "a model")):
         if not file.is_file():
             raise UsageError(f"there is no file {file}", hint=f"name {what}")
     with context.story.step("prove"):
+        if is_module(library):
+            return (prove_module(model, module_artifact(library), context=context),)
         return prove_file(model, library, levels=levels, context=context)
 
 
@@ -150,6 +190,7 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
     """
     from edgepack.foundry.fits import Fit, try_model
     from edgepack.foundry.operators import missing, operators_of_ort_model
+    from edgepack.foundry.web.composition import is_module
 
     if not library.is_file():
         raise BundleError(
@@ -166,6 +207,11 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
             hint="`edgepack bundle` makes one, model/model.ort",
         )
     provided = operators_beside(library) if model.suffix == ".ort" else None
+    if provided is None and is_module(library):
+        raise BundleError(
+            f"what {library.name} holds is not known: no {OPERATORS_FILE} lies beside it, or the model is no .ort",
+            hint="`edgepack runtime prove` runs a model on it",
+        )
     if provided is None:
         return try_model(library, model, context=context)
     lacking = missing(operators_of_ort_model(model), provided)
@@ -180,15 +226,19 @@ def _lay_library(runtime: RuntimeArtifact, folder: Path, context: HostContext) -
     from edgepack.foundry.composition import COMPOSITION
     from edgepack.foundry.operators import format_config
     from edgepack.foundry.tree import source_tree
+    from edgepack.foundry.web.composition import is_module
 
     (folder / "lib").mkdir()
     shutil.copyfile(runtime.library, folder / "lib" / runtime.library.name)
-    (folder / "lib" / runtime.library.name).chmod(0o755)
-    for link in ("libonnxruntime.so.1", "libonnxruntime.so"):
-        (folder / "lib" / link).symlink_to(runtime.library.name)
-    (folder / "include").mkdir()
-    header = source_tree(runtime.version, sources=None, context=context).onnxruntime / HEADER
-    shutil.copyfile(header, folder / "include" / header.name)
+    for companion in runtime.companions:
+        shutil.copyfile(companion, folder / "lib" / companion.name)
+    if not is_module(runtime.library):
+        (folder / "lib" / runtime.library.name).chmod(0o755)
+        for link in ("libonnxruntime.so.1", "libonnxruntime.so"):
+            (folder / "lib" / link).symlink_to(runtime.library.name)
+        (folder / "include").mkdir()
+        header = source_tree(runtime.version, sources=None, context=context).onnxruntime / HEADER
+        shutil.copyfile(header, folder / "include" / header.name)
     (folder / OPERATORS_FILE).write_text(format_config(runtime.provides), encoding="utf-8")
     shutil.copyfile(runtime.library.parent / COMPOSITION, folder / COMPOSITION)
     (folder / "LICENSES").mkdir()

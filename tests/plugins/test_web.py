@@ -31,11 +31,18 @@ def web(*overrides: str) -> Target:
         ("model.format=onnx", "holds a model in ORT format, not onnx"),
         ("runtime=quantum", "option runtime is 'quantum'"),
         ("asset_cap=many", "asset_cap: 'many' is not a size"),
+        ("threads=2", "option threads is 2, expected true or false"),
     ],
 )
 def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override: str, said: str) -> None:
     with pytest.raises(TargetError, match=said):
         create_builder(web(override), context)
+
+
+def test_threads_go_with_the_runtime_that_is_compiled(context: HostContext) -> None:
+    with pytest.raises(TargetError, match="threads = true goes with") as caught:
+        create_builder(web("runtime=stub", "threads=true"), context)
+    assert "stock" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("overrides", "compiled"), [((), True), (("runtime=stock",), False)])

@@ -245,7 +245,7 @@ function chooseRuntime(bundle, { threads, runtime }) {
   const named = runtime === undefined ? bundle.runtimes : bundle.runtimes.filter(({ name }) => name === runtime);
   const able = named.find((each) => threads === 1 || each.threads);
   if (!named.length) throw new EmbedError("RangeError", `this bundle has no runtime ${runtime}: it has ${bundle.runtimes.map(({ name }) => name).join(", ")}`);
-  if (!able) throw new EmbedError("UnsupportedError", 'this bundle\'s runtime has one thread; one with runtime = "stock" or fallback = "stock" can have more');
+  if (!able) throw new EmbedError("UnsupportedError", 'this bundle\'s runtime has one thread; one with threads = true, or with fallback = "stock", can have more');
   if (threads > 1 && !inNode && !globalThis.crossOriginIsolated)
     throw new EmbedError("UnsupportedError", "more than one thread needs a cross-origin isolated page: serve it with Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (edgepack serve-web does), or ask for one thread");
   return able;

@@ -53,6 +53,7 @@ def runtime() -> None:
     "[default: minimal]",
 )
 @click.option("--glibc", metavar="VERSION", help="The device's oldest C library.  [default: 2.28]")
+@click.option("--threads", is_flag=True, help="With a target for browsers: with threads.")
 @levels_option
 @click.option(
     "-o",
@@ -71,17 +72,21 @@ def lib(
     recipe: str | None,
     kind: RuntimeKind | None,
     glibc: str | None,
+    threads: bool,
     levels: Levels,
     output: Path,
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#."""
+    """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#.
+
+    For a target like web-wasm: the WebAssembly module and its JavaScript.
+    """
     from edgepack.console import Story
     from edgepack.libraries import library_options, make_library
     from edgepack.plugins.context import host_context
 
-    options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc)
+    options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads)
     with host_context(story=Story(), offline=offline) as context:
         made = make_library(models or (None,), options=options, levels=levels, output=output, context=context)
     library = (output / "lib" / made.library.name).absolute()
@@ -98,7 +103,7 @@ def lib(
             }
         )
     else:
-        click.echo(f"export ORT_DYLIB_PATH={library}")
+        click.echo(library if library.suffix == ".wasm" else f"export ORT_DYLIB_PATH={library}")
 
 
 @runtime.command()

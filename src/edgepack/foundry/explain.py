@@ -12,9 +12,12 @@ from edgepack.elf import file_layout
 from edgepack.errors import BundleError
 from edgepack.foundry.composition import COMPOSITION, Composition, Member, operator_of, read_composition
 from edgepack.foundry.search import identifiers
+from edgepack.foundry.web.composition import is_module, module_layout
 from edgepack.store import ENTRY_FILE, Store, sha256_of
 
 HEADERS = "ELF headers and section table"
+WASM_HEADERS = "headers of sections"
+COUNTS = "numbers of functions"
 PADDING = "padding between sections"
 ALIGNMENT = "alignment within sections"
 MERGED = "strings and constants, merged"
@@ -43,6 +46,14 @@ _AREAS = {
     "libstdc++.a": "libstdc++",
     "libcompiler_rt.a": "compiler runtime",
     "libc_nonshared.a": "compiler runtime",
+    "libc.a": "libc",
+    "libc_optz.a": "libc",
+    "libbulkmemory.a": "libc",
+    "libstubs.a": "libc",
+    "libnoexit.a": "libc",
+    "libemmalloc.a": "allocator",
+    "libc++-noexcept.a": "libc++",
+    "libc++abi-noexcept.a": "libc++",
 }
 
 
@@ -99,10 +110,13 @@ def explain(library: Path, composition: Composition | None) -> Explanation:
     Raises ``BundleError`` for a file that is no library, and for a record that is another library's.
     """
     size = library.stat().st_size if library.is_file() else 0
-    layout = file_layout(library)
+    wasm = is_module(library)
+    layout = module_layout(library) if wasm else file_layout(library)
     gaps = size - layout.headers - sum(layout.sections.values())
     sections = [Row(name=name, bytes=taken) for name, taken in layout.sections.items() if taken]
     outside = [Row(name=PADDING, bytes=gaps), Row(name=HEADERS, bytes=layout.headers)]
+    if wasm:
+        outside = [Row(name=WASM_HEADERS, bytes=layout.headers)]
     if composition is None or not composition.members:
         return Explanation(
             library=library.name,
@@ -114,7 +128,7 @@ def explain(library: Path, composition: Composition | None) -> Explanation:
     aligned = sum(layout.sections.values()) - sum(weights.values())
     if aligned < 0:
         raise BundleError(f"the record of how {library.name} was linked is another library's")
-    rest = [Row(name=ALIGNMENT, bytes=aligned), *outside]
+    rest = [Row(name=COUNTS if wasm else ALIGNMENT, bytes=aligned), *outside]
     return Explanation(
         library=library.name,
         bytes=size,
@@ -150,6 +164,8 @@ def area_of(member: Member) -> str:
     if member.by_linker:
         return MERGED if member.name.startswith(".rodata") else DYNAMIC
     first = member.name.split("/")[0].split("(")[0]
+    # Emscripten's libraries with threads.
+    first = first.replace("-mt", "")
     return "abseil" if first.startswith("absl_") else _AREAS.get(first, first)
 
 
@@ -166,7 +182,8 @@ def _beside(library: Path) -> Iterator[Path]:
 
 
 def _stored(digest: str, store: Store) -> Iterator[Path]:
-    for listing in sorted((store.root / "runtime").glob(f"*/{ENTRY_FILE}")):
+    listings = [*store.root.glob(f"runtime/*/{ENTRY_FILE}"), *store.root.glob(f"runtime-web/*/{ENTRY_FILE}")]
+    for listing in sorted(listings):
         try:
             files = json.loads(listing.read_text())
         except (OSError, ValueError):

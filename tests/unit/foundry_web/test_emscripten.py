@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.unit.foundry_web.modules import custom, module, plus
 
-from edgepack.errors import MissingToolError, ToolError
+from edgepack.errors import DiskFullError, MissingToolError, ToolError
 from edgepack.foundry.toolchain import Toolchain, compiler
 from edgepack.foundry.web.api import EXPORTS, direct_api
 from edgepack.foundry.web.binary import sections
@@ -30,6 +33,68 @@ def test_without_a_network_the_other_tiers_are_offered(context: HostContext) -> 
         emscripten(context=context)
     assert '"stub"' in str(caught.value.hint)
     assert not list((context.store.root / "emscripten").glob("*")), "nothing half-made is left"
+
+
+def _wrong_package(packages: object, destination: Path, *, context: HostContext) -> None:
+    destination.mkdir(parents=True, exist_ok=True)
+    for name in ("emscripten_3.1.69+dfsg-3_all.deb", "node-acorn_8.8.1+ds+~cs25.17.7-2_all.deb"):
+        (destination / name).write_bytes(b"cut off")
+
+
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [
+        (lambda *_, **__: None, r"emscripten_3\.1\.69.* could not be had"),
+        (_wrong_package, r"is not the emscripten_3\.1\.69\S+ that is pinned"),
+    ],
+    ids=["a mirror without the version", "a damaged package"],
+)
+def test_a_package_that_cannot_be_had_leaves_nothing_behind(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, package: Callable[..., None], said: str
+) -> None:
+    monkeypatch.setattr("edgepack.foundry.sources.fetch_packages", package)
+    with pytest.raises(MissingToolError, match=said) as caught:
+        emscripten(context=replace(context, offline=False))
+    assert '"stub"' in str(caught.value.hint)
+    assert '"stock"' in str(caught.value.hint)
+    assert not list((context.store.root / "emscripten").glob("*"))
+    assert not list((context.store.root / "sources").rglob("*.deb"))
+
+
+def test_without_apt_the_other_tiers_are_offered(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> Path:
+        raise MissingToolError(f"{name} is not installed")
+
+    monkeypatch.setattr("edgepack.foundry.debian.tools.find", find)
+    monkeypatch.setattr("edgepack.foundry.web.emscripten.find_node", lambda: Path("node"))
+    with pytest.raises(MissingToolError, match="apt-get is not installed") as caught:
+        emscripten(context=replace(context, offline=False))
+    assert '"stub"' in str(caught.value.hint)
+
+
+def test_without_node_it_says_so_before_anything_is_fetched(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgepack.npm._candidates", list)
+    with pytest.raises(MissingToolError, match="Node 20 or newer is not installed") as caught:
+        emscripten(context=context)
+    assert "edgepack[web]" in str(caught.value.hint)
+    assert not (context.store.root / "sources").exists()
+
+
+def test_a_full_disk_leaves_nothing_half_made(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    module = "edgepack.foundry.web.emscripten"
+    monkeypatch.setattr(f"{module}.fetch_archives", lambda *_, **__: [Path("package.deb")])
+    monkeypatch.setattr(f"{module}._runtime_packages", lambda *_: [])
+    monkeypatch.setattr(f"{module}.unpack", full)
+    with pytest.raises(DiskFullError):
+        emscripten(context=context)
+    assert not list((context.store.root / "emscripten").glob("*"))
 
 
 def test_on_another_machine_the_other_tiers_are_offered(

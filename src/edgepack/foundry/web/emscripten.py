@@ -17,7 +17,7 @@ from typing import Any
 
 from edgepack import tools
 from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, MissingToolError
+from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
 from edgepack.foundry.debian import Package, fetch_packages
 from edgepack.foundry.sources import Archive, fetch_archives, read_archive, store_path
 from edgepack.foundry.toolchain import Toolchain, zig_program
@@ -170,7 +170,7 @@ def _lay_out(
     try:
         files = fetch_archives([(archive,) for archive in archives], sources=None, context=context)
         runtime = _runtime_packages(table["binaryen"]["runtime"], context)
-    except (DownloadError, MissingToolError) as error:
+    except (DownloadError, HashMismatchError, MissingToolError) as error:
         raise MissingToolError(f"Emscripten cannot be had here: {error.message}", hint=HINT) from error
     compiler = table["emscripten"]
     libraries = [

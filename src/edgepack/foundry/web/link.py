@@ -12,7 +12,7 @@ from edgepack.foundry.elf import archive_symbols
 from edgepack.foundry.web.api import EXPORTS
 from edgepack.foundry.web.emscripten import Emscripten
 
-SCHEMA = "5"
+SCHEMA = "6"
 """Changes when the same objects are linked otherwise."""
 WASM, GLUE, MAP = "ort.wasm", "ort.mjs", "link.map"
 RUNTIME_METHODS = (
@@ -85,7 +85,7 @@ def link_web(
     log_file: Path,
     context: BuildContext,
 ) -> None:
-    """Write ``ort.wasm`` and ``ort.mjs`` into ``folder``. Raises ``ToolError``.
+    """Write ``ort.wasm``, with the names of its functions, ``ort.mjs`` and the linker's map into ``folder``. Raises ``ToolError``.
 
     ``scripts`` are upstream's additions to the JavaScript, as (option, file).
     """
@@ -104,6 +104,7 @@ def link_web(
         "-fno-rtti",
     ]
     command += ["-fno-exceptions", "-msimd128", "-Wl,--gc-sections", f"-Wl,-Map={work / MAP}"]
+    command += ["--profiling-funcs", "-Wl,--no-demangle"]
     command += ["-pthread"] if threads else []
     command += [f"-s{name}={value}" for name, value in settings(threads=threads).items()]
     for option, script in scripts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.context import BuildContext
-from edgepack.errors import ProofError, ToolError
+from edgepack.errors import BundleError, ProofError, ToolError
 from edgepack.foundry.prove import (
     QUANTIZED_TOLERANCE,
     TOLERANCE,
@@ -19,10 +19,12 @@ from edgepack.foundry.prove import (
     nearness,
     token_ids,
 )
+from edgepack.foundry.sources import VERSION
 from edgepack.npm import find_node
-from edgepack.records import LevelProof, PreparedModel, RuntimeArtifact
+from edgepack.records import LevelProof, Operators, PreparedModel, RuntimeArtifact
 
 LEVEL = "wasm simd128"
+THREADS = (1, 2, 4)
 
 
 def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> RuntimeArtifact:
@@ -53,17 +55,17 @@ def prove_module(
     texts = token_ids(vocabulary)
     expected = expected_vectors(model, texts)
     name = runtime.library.name
+    counts = THREADS if runtime.kind != "stock" and has_threads(runtime) else (1,)
+    request = {**place(runtime), "model": str(model), "texts": texts, "threads": counts}
     try:
-        answer = run_script(
-            "prove.mjs", {**place(runtime), "model": str(model), "texts": texts}, context=context
-        )
+        answer = run_script("prove.mjs", request, context=context)
     except ToolError as error:
         raise ProofError(
             f"{model.name} does not run on {name}: {said(error)}",
             hint="a kernel that the message names is missing: build the runtime for the operators of this very file",
         ) from error
     try:
-        cosine = nearness(answer["vectors"], expected)
+        cosine = min(nearness(vectors, expected) for vectors in answer["runs"])
     except ValueError as error:
         raise ProofError(f"{model.name} runs on {name}, but {error}") from error
     if not cosine >= tolerance:
@@ -73,7 +75,8 @@ def prove_module(
             hint="this is a fault of the reduced runtime: report it, with the model's name and the target",
         )
     version = context.run([find_node(), "--version"]).strip()
-    return LevelProof(level=LEVEL, proved=True, by=f"Node {version}", min_cosine=cosine)
+    with_threads = f", {', '.join(map(str, counts))} threads" if len(counts) > 1 else ""
+    return LevelProof(level=LEVEL, proved=True, by=f"Node {version}{with_threads}", min_cosine=cosine)
 
 
 def run_script(name: str, request: Mapping[str, Any], *, context: BuildContext) -> Any:
@@ -99,6 +102,31 @@ def node_scripts() -> dict[str, str]:
 def place(runtime: RuntimeArtifact) -> dict[str, str]:
     """Where a runtime's two files are."""
     return {"wasm": str(runtime.library), "glue": str(script_of(runtime))}
+
+
+def module_artifact(module: Path) -> RuntimeArtifact:
+    """A module that is out there, with the script beside it. Raises ``BundleError`` where there is not just one."""
+    scripts = sorted(module.parent.glob("*.mjs"))
+    own = [script for script in scripts if script.stem == module.stem] or scripts
+    if len(own) != 1:
+        raise BundleError(
+            f"beside {module.name} should lie its JavaScript, {module.stem}.mjs",
+            hint="`edgepack runtime lib -t web-wasm` makes both",
+        )
+    return RuntimeArtifact(
+        library=module,
+        companions=(own[0],),
+        version=VERSION,
+        kind="minimal",
+        provides=Operators(kernels=frozenset()),
+        toolchain="",
+        licenses=(),
+    )
+
+
+def has_threads(runtime: RuntimeArtifact) -> bool:
+    """Whether it can have more than one thread."""
+    return "pthread" in script_of(runtime).read_text(encoding="utf-8")
 
 
 def script_of(runtime: RuntimeArtifact) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.foundry.archive import KernelArchive, open_archive, source_of
 from edgepack.foundry.closure import Closure
-from edgepack.foundry.generate import Reduction, generate, replaced, without_messages
+from edgepack.foundry.composition import COMPOSITION, compose, write_composition
+from edgepack.foundry.generate import Reduction, dispatch_readers, generate, replaced, without_messages
 from edgepack.foundry.licenses import write_licenses
 from edgepack.foundry.link import HostLibraries
 from edgepack.foundry.operators import format_config, union
@@ -18,10 +19,11 @@ from edgepack.foundry.planner import CHANGE, with_quick_planner
 from edgepack.foundry.reduce import SERVANTS, find_closure, provided
 from edgepack.foundry.sources import VERSION
 from edgepack.foundry.web.api import API, EXPORTS, direct_api
+from edgepack.foundry.web.composition import module_pieces, without_names
 from edgepack.foundry.web.cxxruntime import with_lean_streams
 from edgepack.foundry.web.emscripten import Emscripten, emscripten
 from edgepack.foundry.web.kernels import kernel_sources, with_kernels
-from edgepack.foundry.web.link import GLUE, SCHEMA, WASM, link_web, offered_symbols, settings
+from edgepack.foundry.web.link import GLUE, MAP, SCHEMA, WASM, link_web, offered_symbols, settings
 from edgepack.records import Operators, RuntimeArtifact, RuntimeKind
 from edgepack.store import key_of
 
@@ -96,7 +98,31 @@ def _build(
         context=context,
     )
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
+    _record(archive, reduction, closure, folder)
     write_licenses(archive, closure.units, folder / "licenses")
+
+
+def _record(archive: KernelArchive, reduction: Reduction, closure: Closure, folder: Path) -> None:
+    """Take the names out of the module, and write down what they say."""
+    module = folder / WASM
+    named = module.read_bytes()
+    module.write_bytes(without_names(named))
+    table, readers = dispatch_readers(archive, closure.units)
+    composition = compose(
+        module_pieces(named, (folder / MAP).read_text(), f"{archive.folder}/objects/"),
+        closure,
+        library=module,
+        kernels=reduction.kernels,
+        exports=EXPORTS,
+        roots=reduction.roots,
+        table=table,
+        readers=readers,
+        version=VERSION,
+        kind=archive.kind,
+        toolchain=archive.toolchain.identity,
+    )
+    write_composition(composition, folder / COMPOSITION)
+    (folder / MAP).unlink()
 
 
 def _reduced(

@@ -5,10 +5,10 @@ import { pathToFileURL } from 'node:url';
 const INT64 = 7;
 const CPU = 1;
 
-/** Load the JavaScript module of a runtime with its WebAssembly. */
-export async function loadRuntime(glue, wasm) {
+/** Load the JavaScript module of a runtime with its WebAssembly; `_OrtInit` has to be told the number of threads, too. */
+export async function loadRuntime(glue, wasm, threads = 1) {
   const { default: factory } = await import(pathToFileURL(glue).href);
-  return factory({ wasmBinary: readFileSync(wasm), numThreads: 1 });
+  return factory({ wasmBinary: readFileSync(wasm), numThreads: threads });
 }
 
 function withStrings(m, texts, use) {
