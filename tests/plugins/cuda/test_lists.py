@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
+from pathlib import Path
 
+import onnx
+import pytest
+from tests.plugins.cuda.libraries import library
+from tests.unit.models.berts import source_of
+from tests.unit.models.families import FAMILIES, write_family
+
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import load_plugins
+from edgepack.recipes.prepare import prepare_model
+from edgepack_cuda import draft as module
 from edgepack_cuda.kernels import plain_name
-from edgepack_cuda.lists import Lists, known_versions, lists_for
+from edgepack_cuda.lists import Lists, known_versions, lists_for, nearest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 LISTS = Lists(
     version="9",
@@ -57,6 +73,61 @@ def test_the_lists_that_there_are_can_be_read() -> None:
             lists.operators
         )
     assert lists_for("1.0.0") is None
+
+
+@pytest.mark.parametrize("recipe", ["fp16", "fp32"])
+@pytest.mark.parametrize("kind", sorted(FAMILIES))
+def test_the_lists_know_all_operators_of_each_family(
+    kind: str, recipe: str, context: HostContext, tmp_path: Path
+) -> None:
+    """Every architecture that edgepack exports itself, fused as the target fuses it."""
+    write_family(tmp_path / kind, kind)
+    target = load_plugins().target("linux-x64-cuda", [f"model.recipe={recipe}"])
+    model = prepare_model(
+        source_of(tmp_path / kind), options=target.model, platform=target.platform, context=context
+    )
+    operators = {node.op_type for node in onnx.load(str(model.file)).graph.node}
+    assert {"MatMul", "SkipLayerNormalization"} <= operators, "it is fused"
+    for version in known_versions():
+        lists = lists_for(version)
+        assert lists is not None
+        assert lists.unknown(operators) == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "known", "expected"),
+    [
+        ("1.31.1", ("1.30.0", "1.31.1"), "1.31.1"),
+        ("1.31.2", ("1.30.0", "1.31.1", "1.32.0"), "1.31.1"),
+        ("1.9.0", ("1.10.0", "1.31.1"), "1.10.0"),
+        ("1.0", (), ""),
+    ],
+)
+def test_the_lists_that_another_version_begins_with(
+    version: str, known: tuple[str, ...], expected: str
+) -> None:
+    assert nearest(version, known) == expected
+
+
+def test_lists_for_another_version_are_drafted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They can be read again, and say which kernels are gone and which are nobody's."""
+    lists = Lists(
+        version="8",
+        units=7,
+        always=("CopyVectorHalf",),
+        operators={"Add": ("_BinaryElementWise",), "Gelu": ("gelu", "fill"), "Reshape": ()},
+    )
+    monkeypatch.setattr(module, "known_versions", lambda: ("8",))
+    monkeypatch.setattr(module, "lists_for", {"8": lists}.get)
+    text = module.draft(library(tmp_path).read_bytes(), "it", "9")
+    assert "Drafted from the lists for 8; gone is what it has no longer: gelu." in text
+    assert 'Gelu = ["fill"]  # gone: gelu\n' in text
+    assert tomllib.loads(text) == {
+        "units": 4,
+        "always": ["CopyVectorHalf"],
+        "operators": {"Add": ["_BinaryElementWise"], "Gelu": ["fill"], "Reshape": []},
+    }
+    assert text.splitlines()[-2:] == ["#   flash_fwd_kernel", "#   moe"]
 
 
 @pytest.mark.parametrize(
