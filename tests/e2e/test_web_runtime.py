@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.command import edgepack
+from tests.conftest import made_bundle
+from tests.node_tests import run_node_tests
 
 from edgepack.api import prepare_model, prove_web, reduce_web_runtime, stock_web_runtime, stub_web_runtime
 from edgepack.console import Story
+from edgepack.foundry.explain import explain, find_composition
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import ModelOptions, ModelSource, PreparedModel, RuntimeArtifact
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("CHROMIUM")
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +71,42 @@ def test_the_stock_runtime_and_its_stub(model: PreparedModel, online: HostContex
     assert stub.library.stat().st_size < 0.4 * stock.library.stat().st_size
     for runtime in (stock, stub):
         assert prove_web(model, runtime, context=online).proofs[0].min_cosine > 0.99
+
+
+def test_with_threads_it_is_as_right(model: PreparedModel, online: HostContext) -> None:
+    import brotli
+
+    threaded = reduce_web_runtime(model.needs, threads=True, context=online)
+    assert len(brotli.compress(threaded.library.read_bytes(), quality=11)) < 270_000
+    proof = prove_web(model, threaded, context=online).proofs[0]
+    assert proof.min_cosine > 0.99
+    assert "1, 2, 4 threads" in proof.by
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_threads_in_chromium(online: HostContext, tmp_path: Path) -> None:
+    bundle = made_bundle("web-wasm", tmp_path, "--set", "threads=true")
+    said = run_node_tests("threads", BUNDLE=str(bundle.directory), CHROMIUM=str(CHROMIUM))
+    assert "# fail 0" in said
+
+
+def test_what_takes_the_bytes_is_known_to_the_byte(reduced: RuntimeArtifact, online: HostContext) -> None:
+    found = explain(reduced.library, find_composition(reduced.library, online.store))
+    size = reduced.library.stat().st_size
+    for table in (found.sections, found.areas, found.askers):
+        assert sum(row.bytes for row in table) == size
+    assert {row.name for row in found.areas} >= {"MLAS", "kernels", "framework", "libc", "allocator"}
+    kernel = next(row for row in found.members if row.name.endswith("qgemm_kernel_wasmsimd.cpp"))
+    assert kernel.operators == ("com.microsoft:MatMulIntegerToFloat",)
+
+
+def test_an_exported_archive_is_used_by_another_machine(online: HostContext, tmp_path: Path) -> None:
+    archive = tmp_path / "kernels.tar.zst"
+    done = edgepack("runtime", "export", "--arch", "wasm32", str(archive), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    other = tmp_path / "other"
+    brought = edgepack("runtime", "import", str(archive), "--json", env={"EDGEPACK_CACHE": str(other)})
+    assert brought.returncode == 0, brought.stderr
+    facts = json.loads(brought.stdout)
+    assert facts["added"] == json.loads(done.stdout)["objects"] > 160
+    assert facts["toolchain"].startswith("emscripten 3.1.69")

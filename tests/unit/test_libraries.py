@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.errors import TargetError, UsageError
-from edgepack.libraries import LibraryOptions, library_options, prove_again, worst_by_level
+from edgepack.errors import BundleError, TargetError, UsageError
+from edgepack.libraries import LibraryOptions, fit, library_options, prove_again, worst_by_level
 from edgepack.plugins.context import HostContext
 from edgepack.records import LevelProof, Platform
 
@@ -47,3 +47,36 @@ def test_of_several_models_the_furthest_counts() -> None:
 def test_files_that_are_not_there(tmp_path: Path, context: HostContext) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         prove_again(tmp_path / "lib.so", tmp_path / "model.ort", levels="here", context=context)
+
+
+def test_a_target_for_browsers() -> None:
+    options = library_options("web-wasm", recipe=None, kind=None, glibc=None, threads=True)
+    assert (options.platform.arch, options.kind, options.threads) == ("wasm32", "minimal", True)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        (None, {"threads": True}, "for browsers"),
+        ("web-wasm", {"kind": "full"}, "is minimal"),
+        ("web-wasm", {"glibc": "2.28"}, "no C library"),
+    ],
+)
+def test_what_browsers_have_and_others_have_not(
+    target: str | None, options: dict[str, object], said: str
+) -> None:
+    asked: dict[str, object] = {"recipe": None, "kind": None, "glibc": None, **options}
+    with pytest.raises(UsageError, match=said):
+        library_options(target, **asked)  # type: ignore[arg-type]
+
+
+def test_a_module_is_proved_with_its_script_and_fits_by_its_operators(
+    context: HostContext, tmp_path: Path
+) -> None:
+    module, model = tmp_path / "ort.wasm", tmp_path / "model.ort"
+    module.write_bytes(b"\0asm\1\0\0\0")
+    model.write_bytes(b"ORTM")
+    with pytest.raises(BundleError, match=r"should lie its JavaScript, ort\.mjs"):
+        prove_again(module, model, levels="here", context=context)
+    with pytest.raises(BundleError, match=r"no required_operators_and_types\.config lies beside it"):
+        fit(module, model, context=context)

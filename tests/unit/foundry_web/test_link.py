@@ -8,18 +8,28 @@ import pytest
 
 from edgepack.errors import ToolError
 from edgepack.foundry.web.emscripten import Emscripten
-from edgepack.foundry.web.link import offered_symbols, own_workers, settings
+from edgepack.foundry.web.link import offered_symbols, placeless, settings
+
+BINARY = "wasmBinaryFile??=findWasmBinary();"
+WORKER = 'worker=new Worker(new URL("ort.mjs",import.meta.url),options);'
+
+
+def test_a_module_that_is_given_its_webassembly_makes_up_no_address_for_it() -> None:
+    assert placeless(f"a();{BINARY}b()") == "a();wasmBinaryFile??=wasmBinary?'':findWasmBinary();b()"
 
 
 def test_threads_start_from_the_module_itself_whatever_it_is_called() -> None:
-    script = 'a();worker=new Worker(new URL("ort.mjs",import.meta.url),options);b()'
-    assert own_workers(script) == "a();worker=new Worker(new URL(import.meta.url),options);b()"
+    made = placeless(f"{BINARY}{WORKER}b()", threads=True)
+    assert made.endswith("worker=new Worker(new URL(import.meta.url),options);b()")
 
 
-@pytest.mark.parametrize("script", ["a()", 'new Worker(new URL("a.mjs",import.meta.url))' * 2])
-def test_another_emscripten_is_refused(script: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "threads"),
+    [("a()", False), (BINARY * 2, False), (BINARY, True), (BINARY + WORKER * 2, True), (WORKER, True)],
+)
+def test_another_emscripten_is_refused(script: str, threads: bool) -> None:
     with pytest.raises(ToolError, match="not as it was"):
-        own_workers(script)
+        placeless(script, threads=threads)
 
 
 def test_one_thread_has_no_pool() -> None:

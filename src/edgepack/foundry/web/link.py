@@ -12,7 +12,7 @@ from edgepack.foundry.elf import archive_symbols
 from edgepack.foundry.web.api import EXPORTS
 from edgepack.foundry.web.emscripten import Emscripten
 
-SCHEMA = "6"
+SCHEMA = "7"
 """Changes when the same objects are linked otherwise."""
 WASM, GLUE, MAP = "ort.wasm", "ort.mjs", "link.map"
 RUNTIME_METHODS = (
@@ -57,6 +57,7 @@ THREADS = {
     "PTHREAD_POOL_SIZE": "(Module['numThreads']??1)-1",
 }
 """What is different, or added, with threads."""
+_BINARY = re.compile(r"\bwasmBinaryFile\s*\?\?=\s*(?=findWasmBinary\(\))")
 _WORKER = re.compile(r"new Worker\(\s*new URL\(([\"'])[\w.]+\1,\s*import\.meta\.url\)")
 
 
@@ -115,17 +116,20 @@ def link_web(
         raise ToolError(f"the runtime does not link: {error.message}", hint=error.hint) from error
     for name in (WASM, GLUE, MAP):
         (folder / name).write_bytes((work / name).read_bytes())
-    if threads:
-        (folder / GLUE).write_text(own_workers((work / GLUE).read_text()))
+    (folder / GLUE).write_text(placeless((work / GLUE).read_text(), threads=threads))
 
 
-def own_workers(script: str) -> str:
-    """Emscripten's module whose threads start from itself, whatever it is called and wherever it was loaded from.
+def placeless(script: str, *, threads: bool = False) -> str:
+    """Emscripten's module, to be called anything and to be loaded from anywhere, also from a blob.
 
-    As it comes they start from a file of a fixed name beside it. Upstream changes the same place in its own. Raises
-    ``ToolError`` for another module.
+    As it comes it makes up the address of the WebAssembly beside it, also when it is given that; and threads start from a
+    file of a fixed name instead of from the module itself, which upstream changes in its own, too. Raises ``ToolError``
+    for another module.
     """
-    changed, count = _WORKER.subn("new Worker(new URL(import.meta.url)", script)
+    changed, count = _BINARY.subn(r"\g<0>wasmBinary?'':", script)
+    if threads:
+        changed, workers = _WORKER.subn("new Worker(new URL(import.meta.url)", changed)
+        count *= workers
     if count != 1:
-        raise ToolError("Emscripten's JavaScript for threads is not as it was in 3.1.69")
+        raise ToolError("Emscripten's JavaScript is not as it was in 3.1.69")
     return changed
