@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
+from ctypes import byref, c_size_t, c_void_p
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 from tests.e2e.test_runner_isolated import Device, bare_root
-from tests.fake_cuda import compile_driver, compile_library
+from tests.fake_cuda import DRIVER, compile_driver, compile_library
 from tests.fake_tensorrt import write_home
 from tests.stub_cuda import write_stubs
 
@@ -24,6 +26,8 @@ from edgepack.errors import CannotRunHere, ToolError
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import Bundle, ModelSource
+from edgepack.runner.frozen import ort, provider
+from edgepack.runner.frozen.open import CPU
 from edgepack.targets import built_in_targets, read_target
 from edgepack.tools import run
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
@@ -167,6 +171,66 @@ def test_a_root_with_nothing_but_the_c_library_and_a_driver(
     assert "libnvidia-ml.so.1, which is not on this device" in lacking.stderr
 
 
+GPU = {
+    "cudaGetDeviceCount": "int cudaGetDeviceCount(int *n) { *n = 1; return 0; }",
+    "cudaDeviceGetByPCIBusId": (
+        "int strcmp(const char *, const char *);"
+        'int cudaDeviceGetByPCIBusId(int *d, char *id) { *d = 0; return strcmp(id, "0000:01:00.0"); }'
+    ),
+    "cudaGetDeviceProperties": (
+        "int cudaGetDeviceProperties(char *p, int d)"
+        " { __builtin_memset(p, 0, 900); *(int *)(p + 360) = 8; *(int *)(p + 364) = 6; return 0; }"
+    ),
+    "cudaDeviceGetAttribute": "int cudaDeviceGetAttribute(int *v, int a, int d) { *v = 0; return 0; }",
+    "cudaMemPoolCreate": "int cudaMemPoolCreate(void) { return 2; }",
+    "cudaSetDevice": "int cudaSetDevice(int d) { return 0; }",
+    "cudaStreamCreateWithFlags": "int cudaStreamCreateWithFlags(void **s, int f) { *s = s; return 0; }",
+    "cudaRuntimeGetVersion": "int cudaRuntimeGetVersion(int *v) { *v = 13000; return 0; }",
+}
+"""A GPU of compute capability 8.6 on the bus at 0000:01:00.0, as CUDA's runtime would tell the provider of it."""
+
+
+def write_bus(root: Path) -> None:
+    """What Linux says of a GeForce RTX 4090 in /sys."""
+    place = root / "sys/bus/pci/devices/0000:01:00.0"
+    place.mkdir(parents=True)
+    for name, text in {"vendor": "0x10de", "device": "0x2684", "class": "0x030000"}.items():
+        (place / name).write_text(f"{text}\n")
+    card = root / "sys/class/drm/card0"
+    card.mkdir(parents=True)
+    (card / "device").symlink_to("../../../bus/pci/devices/0000:01:00.0")
+
+
+def test_the_provider_takes_all_up_to_the_engine(bundle: Bundle, tmp_path: Path) -> None:
+    """The real provider finds a made-up GPU, takes every option, reads the EPContext node and hands the engine to
+    TensorRT, which needs a real driver to take it."""
+    made = Path(shutil.copytree(bundle.directory, tmp_path / "bundle", copy_function=os.link, symlinks=True))
+    library = made / "lib" / LIBRARY
+    stubs = write_stubs(library, tmp_path / "stubs", answers=GPU)
+    (made / "lib/libcudart.so.13").unlink()
+    shutil.copy(stubs / "libcudart.so.13", made / "lib/libcudart.so.13")
+    root = tmp_path / "root"
+    root.mkdir()
+    bare_root(root)
+    write_bus(root)
+    (folder,) = [path.parent for path in root.rglob("libc.so.6")]
+    said = run(["nm", "-D", "--undefined-only", library])
+    functions = set(re.findall(r" U (cu[A-Z]\w+)", said)) - {"cuInit"}
+    succeed = "".join(f"int {name}(void **p) {{ *p = p; return 0; }}\n" for name in sorted(functions))
+    compile_library(folder / "libcuda.so.1", DRIVER + succeed)
+    management = "".join(
+        f"int {name}(void) {{ return 999; }}\n" for name in re.findall(r" U (nvml\w+)", said)
+    )
+    compile_library(folder / "libnvidia-ml.so.1", management)
+    device = Device(root, made)
+    done = device.run("/bundle/embed", "a cat")
+    assert done.returncode == 9
+    assert "TensorRT does not take the engine of this bundle" in done.stderr
+    (made / "model/model.engine").rename(tmp_path / "model.engine")
+    done = device.run("/bundle/embed", "a cat")
+    assert "the engine model.engine is missing from the bundle" in done.stderr, done.stderr
+
+
 def test_the_archive_is_within_its_budget(tmp_path: Path) -> None:
     from tests.command import edgepack
 
@@ -259,3 +323,47 @@ def test_classic_tensorrt_up_to_the_first_memory_of_the_gpu(classic: Bundle, tmp
     providers[1].rename(tmp_path / "cuda.so")
     assert "CUDA Provider not available" in said(), "what a bundle without it would say"
     (tmp_path / "cuda.so").rename(providers[1])
+
+
+class OnTheProcessor:
+    """A provider for ``Session`` that goes through a plugin's functions with the device that is always there."""
+
+    api_version = provider.API_VERSION
+    slots = provider.SLOTS
+    releases = provider.RELEASE
+
+    def __init__(self) -> None:
+        self.refused = ""
+
+    def append(self, api: ort.Api, env: c_void_p, options: c_void_p) -> None:
+        api.call("AddSessionConfigEntry", options, b"session.record_ep_graph_assignment_info", b"1")
+        api.call("SetSessionGraphOptimizationLevel", options, provider.LEVELS["none"])
+        try:
+            api.call("RegisterExecutionProviderLibrary", env, b"none", b"/nowhere/libnone.so")
+        except ort.OrtError as error:
+            self.refused = str(error)
+        found, count = c_void_p(), c_size_t()
+        api.call("GetEpDevices", env, byref(found), byref(count))
+        devices = (c_void_p * count.value).from_address(found.value or 0)
+        (processor,) = [each for each in devices if provider.device_name(api, each) == CPU]
+        keys, values = provider.strings({})
+        first = (c_void_p * 1)(processor)
+        api.call("SessionOptionsAppendExecutionProvider_V2", options, env, first, 1, keys, values, 0)
+
+
+@pytest.mark.parametrize("kind", ["rtx", "classic"])
+def test_the_functions_of_the_c_api_are_where_the_runner_looks_for_them(
+    kind: str, request: pytest.FixtureRequest, bundle: Bundle
+) -> None:
+    """In ONNX Runtime 1.24.4 and 1.31.1: each call answers as the function that it is named after."""
+    made: Bundle = bundle if kind == "rtx" else request.getfixturevalue("classic")
+    library = made.directory / made.manifest["runtime"]["library"]
+    appended = OnTheProcessor()
+    with ort.Session(library, bundle.directory / "model/cpu.onnx", provider=appended) as session:
+        assert session.runtime_version == {"rtx": "1.24.4", "classic": "1.31.1"}[kind]
+        assert "/nowhere/libnone.so" in appended.refused
+        (nodes,) = session.ask(provider.assignment).items()
+        assert nodes[0] == CPU
+        assert nodes[1] > 50
+        (vector,) = session.run([[101, 102]], [[1, 1]])
+        assert len(vector) == 384
