@@ -83,7 +83,12 @@ class CudaBuilder:
             provider=ExecutionProvider(
                 name=NAME,
                 append="cuda",
-                options={"device_id": "0", "sdpa_kernel": ATTENTION, "use_tf32": "0"},
+                # Where all units are left, ONNX Runtime chooses among all kinds of attention.
+                options={
+                    "device_id": "0",
+                    "use_tf32": "0",
+                    **({"sdpa_kernel": ATTENTION} if libraries.listed else {}),
+                },
                 # Operators that only a further optimization would bring in may have had their kernels pruned.
                 optimization="none" if libraries.listed else "all",
                 capabilities=libraries.capabilities,
