@@ -9,7 +9,8 @@ file and @huggingface/tokenizers; transformers.js with a model file made as thos
 exported model, per channel, reduced range: no hub is asked). One thread each. Cold visits have a new profile each; a warm one
 is a new page in the same browser; a later one follows a restart of the browser. Bytes are bodies as the server sent them,
 headers not counted. Cosines are to the full-precision model in Python, over those of the 200 verification texts that are
-not cut: transformers.js cuts later than sentence-transformers does. Speeds are taken in turns, so that whatever else the machine does meets all alike.
+not cut: transformers.js cuts later than sentence-transformers does. Visits
+and speeds are taken in turns, so that whatever else the machine does meets all alike.
 """
 
 from __future__ import annotations

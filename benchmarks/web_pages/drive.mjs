@@ -29,45 +29,40 @@ async function peakMemory(browser) {
   return Math.max(...peaks);
 }
 
-async function loading(peer) {
-  const cold = [];
-  let [bytes, memory, vectors, warmBytes] = [];
-  const warm = [];
-  const restarted = [];
-  for (let round = 0; round < plan.cold; round++) {
-    const profile = mkdtempSync(`${tmpdir()}/edgepack-web-`);
-    try {
-      let browser = await openBrowser(plan.chromium, { profile, flags });
+/** A cold visit with a new profile, visits after it, and one after the browser was started anew; added to `found`. */
+async function loading(peer, found) {
+  const profile = mkdtempSync(`${tmpdir()}/edgepack-web-`);
+  try {
+    let browser = await openBrowser(plan.chromium, { profile, flags });
+    await sent(peer);
+    const { page, first } = await visit(browser, peer.url);
+    found.cold.push(first.time);
+    found.bytes ??= await sent(peer);
+    await page.run((texts) => globalThis.embed(texts).then(() => 1), plan.shapes.at(-1).texts);
+    found.memory = Math.max(found.memory, await peakMemory(browser));
+    found.vectors ??= await page.run(embedEach, plan.texts);
+    await page.close();
+    for (let count = 0; count < plan.visits; count++) {
       await sent(peer);
-      const { page, first } = await visit(browser, peer.url);
-      cold.push(first.time);
-      bytes ??= await sent(peer);
-      await page.run((texts) => globalThis.embed(texts).then(() => 1), plan.shapes.at(-1).texts);
-      memory = Math.max(memory ?? 0, await peakMemory(browser));
-      vectors ??= await page.run(async (texts) => {
-        const all = [];
-        for (const text of texts) all.push(Array.from((await globalThis.embed([text]))[0]));
-        return all;
-      }, plan.texts);
-      await page.close();
-      for (let count = 0; count < plan.visits; count++) {
-        await sent(peer);
-        const again = await visit(browser, peer.url);
-        warm.push(again.first);
-        warmBytes = await sent(peer);
-        await again.page.close();
-      }
-      await browser.close();
-      browser = await openBrowser(plan.chromium, { profile, flags });
-      const later = await visit(browser, peer.url);
-      restarted.push(later.first.time);
-      await browser.close();
-    } finally {
-      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+      const again = await visit(browser, peer.url);
+      found.warm.push(again.first);
+      found.warmBytes = await sent(peer);
+      await again.page.close();
     }
-    say(`${peer.name}: cold ${Math.round(cold.at(-1))} ms, warm ${Math.round(median(warm.map(({ time }) => time)))} ms`);
+    await browser.close();
+    browser = await openBrowser(plan.chromium, { profile, flags });
+    found.restarted.push((await visit(browser, peer.url)).first.time);
+    await browser.close();
+  } finally {
+    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
   }
-  return { cold, warm, restarted, bytes, warmBytes, memory, vectors };
+  say(`${peer.name}: cold ${Math.round(found.cold.at(-1))} ms, warm ${Math.round(median(found.warm.map(({ time }) => time)))} ms`);
+}
+
+async function embedEach(texts) {
+  const all = [];
+  for (const text of texts) all.push(Array.from((await globalThis.embed([text]))[0]));
+  return all;
 }
 
 /** Sentences a second, shape by shape; the pages take turns, so that what else the machine does meets all alike. */
@@ -105,8 +100,9 @@ async function runFor(texts, seconds) {
   return (1000 * count) / (performance.now() - begin);
 }
 
-const figures = {};
-for (const peer of plan.peers) figures[peer.name] = await loading(peer);
+const figures = Object.fromEntries(plan.peers.map(({ name }) => [name, { cold: [], warm: [], restarted: [], memory: 0 }]));
+for (let round = 0; round < plan.cold; round++)
+  for (const peer of turned(plan.peers, round)) await loading(peer, figures[peer.name]);
 say("speed, in turns");
 const rates = plan.rounds ? await speed() : {};
 for (const [name, found] of Object.entries(rates)) figures[name].rates = found;
