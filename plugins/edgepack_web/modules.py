@@ -12,13 +12,14 @@ _COMMENT_BLOCK = re.compile(r"^[ \t]*/\*\*.*?\*/[ \t]*\n", re.MULTILINE | re.DOT
 
 
 def joined(entry: Path) -> str:
-    """A module and those that it imports from beside it, each once, as one that imports nothing.
+    """A module and those that it imports from beside it, each once, as one that imports nothing; it exports what it did.
 
     One file is what a worker from another origin needs: it starts from a blob, which nothing lies beside.
     Two modules must not use one name at their top; Node is asked whether the result is sound when the bundle is tried.
     """
     texts: dict[str, str] = {}
     _collect(entry, texts)
+    texts[entry.name] = _IMPORT.sub("", entry.read_text(encoding="utf-8"))
     return without_comments("".join(texts.values()))
 
 

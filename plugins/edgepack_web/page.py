@@ -24,7 +24,7 @@ from edgepack.api import (
 )
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
 from edgepack_web.hosts import write_host_files
-from edgepack_web.modules import joined, without_comments
+from edgepack_web.modules import joined
 
 SCHEMA = 1
 PIECE = 4_000_000
@@ -33,6 +33,8 @@ JS = Path(__file__).with_name("js")
 STABLE = ("index.html", "embed.mjs", "embed.d.mts", "demo.mjs", "demo.css", "service-worker.js")
 SHELL = ("index.html", "demo.css", "demo.mjs", "embed.mjs", "bundle.json")
 """What a page asks for by names that never change, and so asks for again at every visit."""
+KEPT = ("./", *(name for name in SHELL if name not in ("index.html", "bundle.json")))
+"""What the service worker keeps."""
 SERVICE_WORKER = "service-worker.js"
 
 
@@ -139,6 +141,7 @@ def _tokenizer(folder: Folder, tables: TokenizerTables, library: Path | None) ->
         "tokenizer": json.loads(tables.document),
         "template": list(tables.template),
         "pad": tables.pad_id,
+        "boundary": tables.boundary,
     }
     code = (library / "dist/tokenizers.min.mjs").read_bytes()
     return {
@@ -171,8 +174,7 @@ def _copy_stable(folder: Folder, model: PreparedModel) -> None:
             title = model.source.name.rpartition("/")[2]
             (folder.root / name).write_text(page.replace("{{model}}", _escaped(title)), encoding="utf-8")
         elif name == "embed.mjs":
-            text = without_comments((JS / name).read_text(encoding="utf-8"))
-            (folder.root / name).write_text(text, encoding="utf-8", newline="\n")
+            (folder.root / name).write_text(joined(JS / name), encoding="utf-8", newline="\n")
         else:
             shutil.copyfile(JS / name, folder.root / name)
 
@@ -184,7 +186,7 @@ def _write_service_worker(root: Path, assets: Sequence[str]) -> None:
     version = hashlib.sha256(contents).hexdigest()[:16]
     text = place.read_text(encoding="utf-8")
     place.write_text(
-        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(["./", *SHELL[1:]])),
+        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(list(KEPT))),
         encoding="utf-8",
     )
 

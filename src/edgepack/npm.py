@@ -45,7 +45,7 @@ def _candidates() -> list[Path]:
     return [node for node in nodes if node.exists()]
 
 
-def _npm() -> list[str | Path]:
+def npm_command() -> list[str | Path]:
     """npm's own command, or the one that lies beside the packaged Node."""
     if is_installed("npm"):
         return [find("npm")]
@@ -81,7 +81,7 @@ def _fetched(name: str, version: str, context: BuildContext) -> Path:
     folder.mkdir(exist_ok=True)
     # npm would otherwise wait for minutes where there is no network.
     patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
-    command = [*_npm(), "pack", f"{name}@{version}", "--pack-destination", folder, "--ignore-scripts"]
+    command = [*npm_command(), "pack", f"{name}@{version}", "--pack-destination", folder, "--ignore-scripts"]
     try:
         with context.progress(f"npm pack {name}"):
             context.run([*command, *patience], cwd=folder)

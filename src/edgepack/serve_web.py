@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -99,9 +100,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _chosen(self, file: Path) -> tuple[Path, str]:
         """The smallest form of a file that the browser takes, and its encoding."""
-        accepted = {
-            part.partition(";")[0].strip() for part in self.headers.get("Accept-Encoding", "").split(",")
-        }
+        offered = [part.partition(";") for part in self.headers.get("Accept-Encoding", "").split(",")]
+        accepted = {name.strip() for name, _, weight in offered if not re.fullmatch(r"\s*q=0(\.0*)?", weight)}
         for encoding, suffix in ENCODINGS.items():
             copy = file.with_name(file.name + suffix)
             if encoding in accepted and copy.is_file():

@@ -119,3 +119,48 @@ test("an abort ends the download at once, with its reason", async () => {
   await assert.rejects(received(asset(), { signal: stop.signal, onProgress: () => stop.abort(new Error("enough")) }), /enough/);
   assert.equal(asked.length, 1);
 });
+
+test("a compressed copy that is damaged, or is not there, costs a request and no more", async () => {
+  for (const copy of [Buffer.from("not gzip at all"), gzipSync(content).subarray(0, 5000), gzipSync(Buffer.alloc(content.length)), undefined]) {
+    answer = (request, response) => {
+      if (!request.url.endsWith(".gz")) return plain(request, response);
+      return copy ? response.writeHead(200, { "content-length": copy.length }).end(copy) : response.writeHead(404).end();
+    };
+    assert.deepEqual(await received(asset({ gzip: 1000 })), content);
+    assert.ok(asked.length <= 3);
+  }
+});
+
+test("of a host that sends files as they are, the copies of more files are asked for at once", async () => {
+  answer = (request, response) => {
+    const body = request.url.endsWith(".gz") ? gzipSync(content) : content;
+    response.writeHead(200, { "content-length": body.length }).end(body);
+  };
+  const assets = new Assets(base, false);
+  const wanted = asset({ gzip: gzipSync(content).length });
+  await assets.fetchOne(wanted);
+  await assets.fetchOne({ ...wanted, path: "assets/model-2.bin" });
+  assert.deepEqual(asked.map((url) => url.slice(-11)), ["model-1.bin", "el-1.bin.gz", "el-2.bin.gz"]);
+});
+
+test("a connection on which nothing comes any more counts as lost", async () => {
+  answer = (request, response, count) => {
+    if (count > 1) return plain(request, response);
+    response.writeHead(200, { "content-length": content.length }).write(content.subarray(0, 1000));
+  };
+  const wanted = asset();
+  assert.deepEqual(Buffer.from(await new Assets(base, false, { patience: 200 }).fetchOne(wanted)), content);
+  assert.equal(asked.length, 2);
+});
+
+test("an abort ends the waiting before another attempt, too", async () => {
+  answer = (request, response) => response.writeHead(503).end();
+  const stop = new AbortController();
+  const waiting = received(asset(), { signal: stop.signal });
+  setTimeout(() => stop.abort(new Error("enough")), 100);
+  await assert.rejects(waiting, /enough/);
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  assert.equal(asked.length, 1);
+  await assert.rejects(received(asset(), { signal: AbortSignal.abort(new Error("before")) }), /before/);
+  assert.equal(asked.length, 0);
+});

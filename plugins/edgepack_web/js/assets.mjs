@@ -1,8 +1,11 @@
 // The bundle's files: fetched in parts, checked by their SHA-256, kept in Cache Storage for visits without a network.
 
-const IN_NODE = typeof process === "object" && !!process.versions?.node && typeof Deno === "undefined";
+import { addressOf, inNode, keptBytes, openCache } from "./platform.mjs";
+
 const TRIES = 4;
 const AT_ONCE = 3;
+/** Milliseconds without a byte after which a connection counts as lost. */
+const PATIENCE = 30_000;
 
 /** A file could not be fetched: no network, no such file, or one that broke off too often. */
 export class DownloadError extends Error {
@@ -22,11 +25,18 @@ export class IntegrityError extends Error {
 /** The files of one bundle. */
 export class Assets {
   #cache;
+  /** Endings of files that this host sends as they are: of those the compressed copies are asked for at once. */
+  #plain = new Set();
 
-  /** @param {string} base  the bundle's folder, with a slash at its end @param {boolean} keep */
-  constructor(base, keep) {
+  /**
+   * @param {string} base  the bundle's folder, with a slash at its end
+   * @param {boolean} keep
+   * @param {{patience?: number}} [options]
+   */
+  constructor(base, keep, { patience = PATIENCE } = {}) {
     this.base = base;
-    this.#cache = keep ? openCache(`edgepack:${base}`) : undefined;
+    this.patience = patience;
+    this.#cache = keep ? openCache(base) : undefined;
   }
 
   url(path) {
@@ -41,7 +51,7 @@ export class Assets {
   async fetchAll(wanted, { signal, onProgress }) {
     const total = wanted.reduce((sum, { asset }) => sum + asset.size, 0);
     const stop = new AbortController();
-    const both = signal ? anyOf([signal, stop.signal]) : stop.signal;
+    const { either, release } = eitherOf(signal, stop.signal);
     const counts = { loaded: 0, cached: 0 };
     const tell = (bytes, cached = false) => {
       counts.loaded += bytes;
@@ -50,13 +60,15 @@ export class Assets {
     };
     const queue = wanted.slice();
     const lane = async () => {
-      for (let next; (next = queue.shift()); ) next.into(await this.fetchOne(next.asset, both, tell));
+      for (let next; (next = queue.shift()); ) next.into(await this.fetchOne(next.asset, either, tell));
     };
     try {
       await Promise.all(Array.from({ length: AT_ONCE }, lane));
     } catch (error) {
       stop.abort();
       throw error;
+    } finally {
+      release();
     }
   }
 
@@ -64,15 +76,11 @@ export class Assets {
   async fetchOne(asset, signal, tell = () => {}) {
     const cache = await this.#cache;
     const url = this.url(asset.path);
-    const kept = await cache?.match(url);
-    if (kept) {
-      const bytes = new Uint8Array(await kept.arrayBuffer());
-      // What a browser's disk has made of it is no reason to fail: it is fetched again.
-      if (await isSound(bytes, asset)) {
-        tell(bytes.length, true);
-        return bytes;
-      }
-      await cache.delete(url);
+    const kept = await keptBytes(cache, url);
+    // What a browser's disk has made of it is no reason to fail: it is fetched again, and put in its place.
+    if (kept && (await isSound(kept, asset))) {
+      tell(kept.length, true);
+      return kept;
     }
     // Of two tabs that open at the same time one fetches, and the other finds it in the cache.
     if (cache && globalThis.navigator?.locks && !tell.alone) {
@@ -97,7 +105,7 @@ export class Assets {
         tell(bytes);
       };
       try {
-        const bytes = await receive(asset, url, signal, count, { packed: tried % 2 === 1, again: failure instanceof IntegrityError });
+        const bytes = await this.#receive(asset, url, signal, count, { packed: tried % 2 === 1, again: failure instanceof IntegrityError });
         if (await isSound(bytes, asset)) return bytes;
         if (failure instanceof IntegrityError) failure.final = true;
         failure = Object.assign(new IntegrityError(`${url} is damaged, or of another version than bundle.json: its SHA-256 is not the one named there`), { final: failure?.final });
@@ -111,6 +119,33 @@ export class Assets {
     }
   }
 
+  /** One attempt; what has come of a file that broke off is dropped: parts are what a lost connection costs. */
+  async #receive(asset, url, signal, count, { packed, again }) {
+    const watch = patience(signal, this.patience);
+    const ending = url.slice(url.lastIndexOf("."));
+    const form = packed ? packedForm(asset) : undefined;
+    const read = (response, encoding) => readAll(response, asset.size, encoding, (bytes) => (watch.wait(), count(bytes)));
+    try {
+      if (form && this.#plain.has(ending)) {
+        const copy = await get(`${url}.${form.suffix}`, watch.signal, again);
+        // A host without the copies.
+        if (copy.ok) return await read(copy, encodingOf(copy) ? undefined : form.name);
+        await copy.body?.cancel();
+        this.#plain.delete(ending);
+        return await read(requireOk(await get(url, watch.signal, again)));
+      }
+      const response = requireOk(await get(url, watch.signal, again));
+      if (!form || !isPlain(response, asset)) return await read(response);
+      const copy = await get(`${url}.${form.suffix}`, watch.signal, again).catch(() => undefined);
+      if (!copy?.ok) return await read(response);
+      await response.body?.cancel();
+      this.#plain.add(ending);
+      return await read(copy, encodingOf(copy) ? undefined : form.name);
+    } finally {
+      watch.end();
+    }
+  }
+
   /** Forget what an earlier version of the bundle left in the cache. */
   async prune(paths) {
     const cache = await this.#cache;
@@ -119,73 +154,81 @@ export class Assets {
   }
 }
 
-/** One attempt; what has come of a file that broke off is dropped: parts are what a lost connection costs. */
-async function receive(asset, url, signal, count, { packed, again }) {
-  let response = await get(url, signal, again);
-  const form = packed && packedForm(response, asset);
-  if (form) {
-    await response.body?.cancel();
-    response = await get(`${url}.${form.suffix}`, signal, again);
-  }
-  return read(response, asset.size, form?.name, count);
-}
-
 /** A service worker answers with what is in the cache, and a module must have its type there, too. */
 const typeOf = (path) => (path.endsWith(".mjs") ? "text/javascript" : path.endsWith(".wasm") ? "application/wasm" : "application/octet-stream");
 
-/** Cache Storage where there is any: not in Node, not on plain http, not where a browser forbids it. */
-async function openCache(name) {
-  try {
-    return await globalThis.caches?.open(name);
-  } catch {
-    return undefined;
-  }
-}
-
 async function get(url, signal, revalidate) {
-  if (IN_NODE && url.startsWith("file:")) {
+  if (inNode && url.startsWith("file:")) {
     const { readFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
     return new Response(await readFile(new URL(url)));
   }
-  const response = await fetch(url, { signal, cache: revalidate ? "reload" : "default", credentials: "same-origin" });
+  return fetch(url, { signal, cache: revalidate ? "reload" : "default", credentials: "same-origin" });
+}
+
+function requireOk(response) {
   if (response.ok) return response;
-  const error = new DownloadError(`${url} could not be fetched: the server answers ${response.status}`);
-  error.final = response.status < 500 && response.status !== 408 && response.status !== 429;
+  const { status, url } = response;
+  const error = new DownloadError(`${url} could not be fetched: the server answers ${status}`);
+  error.final = status < 500 && status !== 408 && status !== 429;
   throw error;
 }
 
-/**
- * A smaller form to ask for where the host sent the plain file: it has then no Content-Encoding, and the whole length
- * (which other origins may read, too).
- */
-function packedForm(response, asset) {
-  if (!asset.gzip || response.url.startsWith("file:") || response.headers.get("content-encoding")) return undefined;
-  if (Number(response.headers.get("content-length")) !== asset.size) return undefined;
-  for (const [name, suffix, size] of [["brotli", "br", asset.brotli], ["gzip", "gz", asset.gzip]]) {
+const encodingOf = (response) => response.headers.get("content-encoding");
+
+/** Whether a host sent the file as it lies there: without Content-Encoding, at its whole length (which other origins may read, too). */
+function isPlain(response, { size }) {
+  return !response.url.startsWith("file:") && !encodingOf(response) && Number(response.headers.get("content-length")) === size;
+}
+
+/** The smallest compressed copy that can be unpacked here. Browsers know gzip, and few of them brotli. */
+function packedForm({ brotli, gzip }) {
+  for (const [name, suffix, size] of [["brotli", "br", brotli], ["gzip", "gz", gzip]]) {
     try {
       if (size && new DecompressionStream(name)) return { name, suffix };
     } catch {
-      // Browsers know gzip, and few of them brotli.
+      // The next one.
     }
   }
   return undefined;
 }
 
 /** All of a body, unpacked; `count` is told the bytes as they come. */
-async function read(response, size, encoding, count) {
+async function readAll(response, size, encoding, count) {
   const stream = encoding ? response.body.pipeThrough(new DecompressionStream(encoding)) : response.body;
   const bytes = new Uint8Array(size);
   let length = 0;
   for (const reader = stream.getReader(); ; ) {
     const { done, value } = await reader.read();
     if (done) break;
-    if (length + value.length > size) throw new Error(`it has more than its ${size} bytes`);
+    if (length + value.length > size) {
+      reader.cancel().catch(() => {});
+      throw new Error(`it has more than its ${size} bytes`);
+    }
     bytes.set(value, length);
     length += value.length;
     count(value.length);
   }
   if (length !== size) throw new Error(`the connection ended after ${length} of ${size} bytes`);
   return bytes;
+}
+
+/** A signal that aborts when the other does, and when nobody called `wait` for too long. */
+function patience(signal, milliseconds) {
+  const stop = new AbortController();
+  const give = () => stop.abort(signal.reason);
+  let timer;
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => stop.abort(new Error(`nothing came for ${milliseconds / 1000} seconds`)), milliseconds);
+  };
+  const end = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", give);
+  };
+  if (signal?.aborted) give();
+  signal?.addEventListener("abort", give, { once: true });
+  wait();
+  return { signal: stop.signal, wait, end };
 }
 
 async function isSound(bytes, asset) {
@@ -198,37 +241,45 @@ async function isSound(bytes, asset) {
 
 function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal?.addEventListener("abort", () => (clearTimeout(timer), reject(signal.reason)), { once: true });
+    const stop = () => (clearTimeout(timer), reject(signal.reason));
+    const timer = setTimeout(() => (signal?.removeEventListener("abort", stop), resolve()), milliseconds);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
   });
 }
 
-function anyOf(signals) {
+/** A signal that aborts with the first of two, and a function that lets go of both. */
+function eitherOf(signal, other) {
+  if (!signal) return { either: other, release: () => {} };
   const stop = new AbortController();
-  for (const signal of signals) {
-    if (signal.aborted) stop.abort(signal.reason);
-    signal.addEventListener("abort", () => stop.abort(signal.reason), { once: true });
+  const give = ({ target }) => stop.abort(target.reason);
+  for (const each of [signal, other]) {
+    if (each.aborted) give({ target: each });
+    each.addEventListener("abort", give, { once: true });
   }
-  return stop.signal;
+  return { either: stop.signal, release: () => [signal, other].forEach((each) => each.removeEventListener("abort", give)) };
 }
 
 /**
- * Where a module of the bundle can be imported from, checked first. That is its own address where `direct`, as the policy
- * of an extension wants it; else a blob, which other origins need no more than CORS for.
+ * Where a module of the bundle can be imported from, checked first, and what forgets it again. That is its own address
+ * where `direct`, as the policy of an extension wants it; else a blob, which other origins need no more than CORS for.
+ * @returns {Promise<{address: string, release: () => void}>}
  */
 export async function moduleAddress(assets, asset, { direct, signal }) {
   const bytes = await assets.fetchOne(asset, signal);
   const url = assets.url(asset.path);
-  if (IN_NODE) return url.startsWith("file:") ? url : localCopy(asset.path, bytes);
-  return direct ? url : URL.createObjectURL(new Blob([bytes], { type: "text/javascript" }));
+  if (inNode && !url.startsWith("file:")) return localCopy(asset.path, bytes);
+  if (direct) return { address: url, release: () => {} };
+  return addressOf(new TextDecoder().decode(bytes));
 }
 
 /** Node imports files only. */
 async function localCopy(path, bytes) {
-  const { mkdtemp, writeFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
+  const { mkdtemp, rm, writeFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
   const { tmpdir } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:os");
   const { pathToFileURL } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:url");
-  const file = `${await mkdtemp(`${tmpdir()}/edgepack-`)}/${path.split("/").pop()}`;
+  const folder = await mkdtemp(`${tmpdir()}/edgepack-`);
+  const file = `${folder}/${path.split("/").pop()}`;
   await writeFile(file, bytes);
-  return pathToFileURL(file).href;
+  return { address: pathToFileURL(file).href, release: () => rm(folder, { recursive: true, force: true }).catch(() => {}) };
 }

@@ -20,6 +20,7 @@ let pair;
 let running;
 let asked = 0;
 let downloading = 0;
+let restarted;
 
 const begun = performance.now();
 showCost();
@@ -31,7 +32,7 @@ document.querySelector(".examples").addEventListener("click", ({ target }) => {
 });
 
 try {
-  embedder = await load(undefined, { onProgress: showDownload });
+  embedder = await load(undefined, { onProgress: showDownload, onRestart: showRestart });
   ready();
 } catch (error) {
   fail(error);
@@ -56,6 +57,19 @@ function showDownload({ loaded, total, cached }) {
     downloading = 0;
     if (!embedder) at("bytes").textContent = `${Math.round((100 * loaded) / total)} % ${cached === loaded ? "from this device" : "downloaded"}`;
   });
+}
+
+/** The small runtime lacks something that a text needs: said while the whole one comes, and after. */
+function showRestart({ runtime, size }) {
+  restarted = `this needed a part that the small runtime leaves out: the whole one (${runtime}, ${bytes(size)}) took over`;
+  say(`${restarted}, and is being fetched…`);
+}
+
+function showRestarted() {
+  if (!restarted) return;
+  say(`${restarted}.`);
+  restarted = undefined;
+  showCost();
 }
 
 function ready() {
@@ -91,6 +105,7 @@ function later(action, wait = 40) {
 
 async function embed(texts, signal) {
   const vectors = await embedder.embed(texts, { signal });
+  showRestarted();
   texts.forEach((text, index) => known.set(text, vectors[index]));
 }
 

@@ -7,15 +7,24 @@ export interface DownloadProgress {
   cached: number;
 }
 
+export interface Restart {
+  /** Which runtime takes over, and what it weighs before compression; it is fetched now. */
+  runtime: string;
+  size: number;
+  reason: string;
+}
+
 export interface LoadOptions {
   /** Gives up; what nobody else waits for is no longer downloaded. */
   signal?: AbortSignal;
   onProgress?: (progress: DownloadProgress) => void;
+  /** Told when another runtime takes over: this one lacked a function after all. Nothing is lost. */
+  onRestart?: (restart: Restart) => void;
   /** Threads of the runtime, 1 by default; more need a cross-origin isolated page and a bundle whose runtime has them. */
   threads?: number;
   /** Keep files in Cache Storage, for visits without a network; true by default. */
   cache?: boolean;
-  /** One of the bundle's runtimes by name, e.g. "stock"; by default its first that has as many threads as asked for. */
+  /** One of the bundle's runtimes by name, e.g. "stock"; by default its first that can run here with as many threads as asked for. */
   runtime?: string;
 }
 

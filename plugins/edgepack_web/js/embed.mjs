@@ -5,19 +5,14 @@
 //     const embedder = await load();                       // or load("https://cdn.example/all-MiniLM-L6-v2/")
 //     const [vector] = await embedder.embed(["A man is eating food."]);
 
-const SCHEMA = 1;
-// A module with one function that holds `i32.const 0; i8x16.splat; drop`.
-const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11];
-const inNode = typeof process === "object" && !!process.versions?.node && typeof Deno === "undefined";
-const shared = new Map();
+import { chooseRuntime, folderOf, readBundle, requireWasm, textOf, wholeRuntime } from "./document.mjs";
+import { EmbedError } from "./errors.mjs";
+import { openLink } from "./link.mjs";
+import { abortable, inNode } from "./platform.mjs";
 
-/** Something that a user of the bundle can act on; `name` says which kind. */
-export class EmbedError extends Error {
-  constructor(name, message, options) {
-    super(message, options);
-    this.name = name;
-  }
-}
+// Not in one expression: bundlers take `new URL("…", import.meta.url)` for a file that they are to copy.
+const own = import.meta.url;
+const shared = new Map();
 
 /**
  * Open a bundle: its files are fetched (from the cache on later visits) and its worker starts. Asked for the same bundle
@@ -26,44 +21,53 @@ export class EmbedError extends Error {
  * @param {import("./embed.d.mts").LoadOptions} [options]
  * @returns {Promise<Embedder>}
  */
-export async function load(url = new URL(".", import.meta.url), options = {}) {
-  const { signal, onProgress, threads = 1, cache = true, runtime } = options;
+export async function load(url = new URL(".", own), options = {}) {
+  const { signal, onProgress, onRestart, threads = 1, cache = true, runtime } = options;
   signal?.throwIfAborted();
-  const base = folderOf(url);
+  const base = folderOf(url, own);
   const key = JSON.stringify([base, threads, cache, runtime]);
-  let entry = shared.get(key);
-  if (!entry) {
-    const listeners = new Set();
-    const tell = (progress) => listeners.forEach((listener) => listener(progress));
-    const stop = new AbortController();
-    entry = { listeners, stop, waiting: 0 };
-    entry.embedder = open(base, { threads, cache, runtime, onProgress: tell, signal: stop.signal }, () => shared.delete(key));
-    entry.embedder.catch(() => shared.delete(key));
-    shared.set(key, entry);
-  }
-  if (onProgress) entry.listeners.add(onProgress);
+  const entry = shared.get(key) ?? begin(key, base, { threads, cache, runtime });
+  if (onProgress) entry.progress.add(onProgress);
+  if (onRestart) entry.restart.add(onRestart);
   entry.waiting++;
   try {
-    return await abortable(entry.embedder, signal);
+    const embedder = await abortable(entry.embedder, signal);
+    entry.given = true;
+    return embedder;
   } catch (error) {
+    entry.restart.delete(onRestart);
     // The last one who gives up ends the download, too.
-    if (signal?.aborted && entry.waiting === 1) {
-      shared.delete(key);
-      entry.stop.abort(signal.reason);
-    }
+    if (signal?.aborted && entry.waiting === 1 && !entry.given) entry.abandon(signal.reason);
     throw error;
   } finally {
     entry.waiting--;
-    entry.listeners.delete(onProgress);
+    entry.progress.delete(onProgress);
   }
 }
 
-async function open(base, options, closed) {
+/** Start loading what nobody has asked for yet. */
+function begin(key, base, options) {
+  const [progress, restart, stop] = [new Set(), new Set(), new AbortController()];
+  const forget = () => shared.get(key) === entry && shared.delete(key);
+  const tell = (listeners) => (event) => listeners.forEach((listener) => listener(event));
+  const how = { ...options, signal: stop.signal, onProgress: tell(progress), onRestart: tell(restart), onClose: forget };
+  const entry = { progress, restart, waiting: 0, given: false, embedder: open(base, how) };
+  entry.embedder.catch(forget);
+  entry.abandon = (reason) => {
+    forget();
+    stop.abort(reason);
+    // It may have been there a moment before.
+    entry.embedder.then((embedder) => embedder.close(), () => {});
+  };
+  shared.set(key, entry);
+  return entry;
+}
+
+async function open(base, { signal, onProgress, ...options }) {
   requireWasm();
-  const { text, keep } = await bundleDocument(base, options);
-  const bundle = parse(text, base);
-  const embedder = new Embedder(base, bundle, options, closed);
-  await embedder.ready;
+  const { bundle, keep } = await readBundle(base, { ...options, signal });
+  const embedder = new Embedder(base, bundle, options, chooseRuntime(bundle, options));
+  await embedder.begin({ signal, onProgress });
   await keep();
   return embedder;
 }
@@ -73,22 +77,23 @@ export class Embedder {
   #base;
   #bundle;
   #options;
-  #closed;
-  #worker;
+  #runtime;
+  #link;
+  /** Settled when a worker is there to be asked; nothing while there is none, so that the next question starts one. */
+  #ready;
+  #starting = false;
+  /** What was asked and not answered yet, by number. */
   #jobs = new Map();
   #next = 1;
-  #runtime;
   #over = false;
 
-  constructor(base, bundle, options, closed) {
+  constructor(base, bundle, options, runtime) {
     this.#base = base;
     this.#bundle = bundle;
     this.#options = options;
-    this.#closed = closed;
-    this.#runtime = chooseRuntime(bundle, options);
-    /** @type {{times: Record<string, number>, transferred: number, runtime: string}} */
+    this.#runtime = runtime;
+    /** @type {import("./embed.d.mts").Embedder["loaded"]} */
     this.loaded = undefined;
-    this.ready = this.#start(options);
   }
 
   /** What this bundle is: name, dimension, longest text in tokens, prefixes, shorter dimensions. */
@@ -99,7 +104,7 @@ export class Embedder {
   }
 
   /**
-   * @param {string | string[]} texts
+   * @param {string | Iterable<string>} texts
    * @param {import("./embed.d.mts").EmbedOptions} [options]
    * @returns {Promise<Float32Array[]>}  a vector for each text, in their order
    */
@@ -108,19 +113,20 @@ export class Embedder {
     const list = typeof texts === "string" ? [texts] : Array.from(texts);
     list.forEach(requireText);
     const { prefixes = {}, matryoshka, dimension } = this.#bundle.model;
-    if (prefix !== undefined && prefixes[prefix] === undefined) throw new EmbedError("RangeError", noPrefix(prefix, prefixes));
+    if (prefix !== undefined && !Object.hasOwn(prefixes, prefix)) throw new EmbedError("RangeError", noPrefix(prefix, prefixes));
     const shorter = matryoshka?.dimensions ?? [];
     if (dim !== undefined && dim !== dimension && !shorter.includes(dim)) throw new EmbedError("RangeError", noDimension(dim, dimension, shorter));
-    if (this.#over) throw new EmbedError("ClosedError", "this embedder was closed; load() opens another");
+    this.#requireOpen();
     if (!list.length) return [];
     const before = prefix === undefined ? "" : prefixes[prefix];
-    await this.ready;
+    await abortable(this.begin(), signal);
     return this.#ask({ task: "embed", texts: before ? list.map((text) => before + text) : list, dimension: dim }, { signal, onProgress });
   }
 
   /** Whether the bundle makes the vectors that it made when it was built: the lowest cosine of the golden texts. */
   async selfTest() {
-    const golden = JSON.parse(await textOf(new URL("golden.json", this.#base), {}));
+    const url = new URL("golden.json", this.#base);
+    const golden = readGolden(await textOf(url), url, this.#bundle.model.dimension);
     const vectors = await this.embed(golden.texts);
     const lowest = Math.min(...vectors.map((vector, index) => cosine(vector, golden.vectors[index])));
     return { passed: lowest >= golden.tolerance, lowest };
@@ -128,91 +134,143 @@ export class Embedder {
 
   /** Ends the worker and gives its memory back. */
   close() {
+    if (this.#over) return;
     this.#over = true;
-    this.#closed();
-    this.#worker?.terminate();
-    for (const { reject } of this.#jobs.values()) reject(new EmbedError("ClosedError", "this embedder was closed"));
-    this.#jobs.clear();
+    this.#options.onClose();
+    this.#end();
+    this.#rejectAll(closed());
+  }
+
+  /** A worker that is ready; of several who ask at once all wait for the same one. For `load`. */
+  begin(how = {}) {
+    if (!this.#ready) {
+      this.#starting = true;
+      const failed = (error) => {
+        this.#ready = undefined;
+        throw error;
+      };
+      this.#ready = this.#start(how).catch(failed).finally(() => (this.#starting = false));
+    }
+    return this.#ready;
   }
 
   async #start({ signal, onProgress }) {
-    const { threads, cache } = this.#options;
-    const direct = inNode || !globalThis.location || new URL(this.#base).origin === globalThis.location.origin;
-    this.#worker = await spawn(this.#base, this.#bundle.worker, direct, (message) => this.#receive(message), (error) => this.#fail(error));
-    const begun = { task: "start", base: this.#base, bundle: this.#bundle, runtime: this.#runtime, keep: cache, direct, threads };
-    try {
-      const result = await this.#ask(begun, { signal, onProgress });
-      this.loaded = { ...result, runtime: this.#runtime.name };
-    } catch (error) {
-      if (!this.#over && !this.#fallBack(error)) {
-        this.#worker?.terminate();
-        throw error;
+    for (;;) {
+      await this.#connect(signal);
+      const { threads, cache } = this.#options;
+      const message = { task: "start", base: this.#base, bundle: this.#bundle, runtime: this.#runtime, keep: cache, direct: this.#isDirect(), threads };
+      try {
+        const result = await this.#ask(message, { signal, onProgress });
+        this.loaded = { ...result, runtime: this.#runtime.name };
+        return;
+      } catch (error) {
+        this.#end();
+        if (this.#over || signal?.aborted || !this.#fallBack(error)) throw error;
       }
-      await this.#start({ signal, onProgress });
     }
   }
 
+  async #connect(signal) {
+    this.#requireOpen();
+    let link;
+    const mine = (action) => (...values) => link && link === this.#link && action(...values);
+    const listeners = { onMessage: mine((message) => this.#receive(message)), onError: mine((error) => this.#fail(error)) };
+    link = await openLink(this.#base, this.#bundle.worker, { direct: this.#isDirect(), signal, ...listeners });
+    if (this.#over || signal?.aborted) {
+      link.end();
+      throw this.#over ? closed() : signal.reason;
+    }
+    this.#link = link;
+  }
+
+  #end() {
+    this.#link?.end();
+    this.#link = undefined;
+  }
+
+  /** Whether workers and modules can be named by their own address: those of other origins cannot. */
+  #isDirect() {
+    const { location, origin } = globalThis;
+    const { protocol, host } = new URL(this.#base);
+    if (inNode || !location) return protocol === "file:";
+    // A sandboxed frame has an address, but is of no origin.
+    return origin !== "null" && protocol === location.protocol && host === location.host;
+  }
+
   #ask(message, { signal, onProgress }) {
+    this.#requireOpen();
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       const stop = () => {
-        this.#worker.postMessage({ task: "stop", id });
-        this.#jobs.delete(id);
-        reject(signal.reason);
+        this.#link?.post({ task: "stop", id });
+        this.#settle(id, "reject", signal.reason);
       };
+      const quiet = () => signal?.removeEventListener("abort", stop);
+      this.#jobs.set(id, { message: { ...message, id }, resolve, reject, onProgress, quiet });
+      if (signal?.aborted) return stop();
       signal?.addEventListener("abort", stop, { once: true });
-      const done = (settle) => (value) => {
-        signal?.removeEventListener("abort", stop);
-        settle(value);
-      };
-      // In Node a worker that nobody waits for does not keep the program from ending.
-      this.#worker.ref?.();
-      this.#jobs.set(id, { message: { ...message, id }, resolve: done(resolve), reject: done(reject), onProgress });
-      this.#worker.postMessage({ ...message, id });
+      this.#link.hold(true);
+      this.#link.post({ ...message, id });
     });
+  }
+
+  #settle(id, how, value) {
+    const job = this.#jobs.get(id);
+    this.#jobs.delete(id);
+    job.quiet();
+    job[how](value);
+    if (!this.#jobs.size) this.#link?.hold(false);
+  }
+
+  #rejectAll(error) {
+    for (const id of [...this.#jobs.keys()]) this.#settle(id, "reject", error);
   }
 
   #receive({ id, result, error, progress }) {
     const job = this.#jobs.get(id);
     if (!job) return;
     if (progress) return job.onProgress?.(progress);
-    if (error && error.trap && job.message.task === "embed") return this.#restart(error);
-    this.#jobs.delete(id);
-    if (error) job.reject(Object.assign(new EmbedError(error.name, error.message), { trap: error.trap }));
-    else job.resolve(result);
-    if (!this.#jobs.size) this.#worker.unref?.();
+    if (!error) return this.#settle(id, "resolve", result);
+    const failure = Object.assign(new EmbedError(error.name, error.message), { trap: error.trap });
+    if (error.trap && job.message.task === "embed") this.#restart(id, failure);
+    else this.#settle(id, "reject", failure);
   }
 
-  /** A function that this bundle's runtime left out was called after all: the whole runtime takes over. */
+  /** Whether another runtime takes over from one that lacks a function after all. */
   #fallBack(error) {
-    const whole = this.#bundle.runtimes.find(({ name }) => name === "stock");
-    if (!error.trap || !whole || this.#runtime === whole) return false;
-    this.#worker?.terminate();
+    const whole = wholeRuntime(this.#bundle, this.#runtime);
+    if (!whole || !error.trap) return false;
     this.#runtime = whole;
+    this.#options.onRestart({ runtime: whole.name, size: whole.wasm.size, reason: error.message });
     return true;
   }
 
-  #restart(error) {
-    const failed = Object.assign(new EmbedError(error.name, error.message), { trap: true });
-    const jobs = [...this.#jobs.values()];
-    this.#jobs.clear();
-    const again = this.#fallBack(failed);
-    if (!again) {
-      this.#worker?.terminate();
-      // The runtime's memory is not to be trusted any more; what asks next gets a new one.
-      for (const job of jobs) job.reject(failed);
-    }
-    this.ready = this.#start({});
-    this.ready.catch(() => {});
-    if (again) this.ready.then(
-      () => jobs.forEach((job) => this.#ask(job.message, job).then(job.resolve, job.reject)),
-      (reason) => jobs.forEach((job) => job.reject(reason)),
+  /**
+   * A runtime that trapped is not to be trusted any more: a new one answers what is still open. Where there is no other
+   * than the same again, the question that it trapped on is not asked twice.
+   */
+  #restart(culprit, failure) {
+    this.#end();
+    this.#ready = undefined;
+    if (!this.#fallBack(failure)) this.#settle(culprit, "reject", stopped(this.#runtime, failure));
+    if (!this.#jobs.size) return;
+    const waiting = [...this.#jobs.keys()];
+    this.begin().then(
+      () => waiting.forEach((id) => this.#jobs.has(id) && this.#link.post(this.#jobs.get(id).message)),
+      (reason) => waiting.forEach((id) => this.#jobs.has(id) && this.#settle(id, "reject", reason)),
     );
   }
 
+  /** The worker is gone; what is asked next starts another. */
   #fail(error) {
-    for (const { reject } of this.#jobs.values()) reject(new EmbedError("WorkerError", `the worker ended: ${error?.message ?? error}`));
-    this.#jobs.clear();
+    this.#end();
+    // While one is starting, that attempt itself says that it failed.
+    if (!this.#starting) this.#ready = undefined;
+    this.#rejectAll(new EmbedError("WorkerError", `the worker ended: ${error?.message ?? error}`));
+  }
+
+  #requireOpen() {
+    if (this.#over) throw closed();
   }
 }
 
@@ -227,98 +285,22 @@ export function cosine(a, b) {
   return product / (Math.sqrt(left * right) || 1);
 }
 
-function folderOf(url) {
-  const here = globalThis.document?.baseURI ?? globalThis.location?.href ?? import.meta.url;
-  const absolute = new URL(url, inNode ? import.meta.url : here);
-  absolute.search = absolute.hash = "";
-  const folder = absolute.href.replace(/\/(bundle\.json|embed\.mjs|index\.html)$/, "/");
-  return folder.endsWith("/") ? folder : `${folder}/`;
-}
-
-function requireWasm() {
-  if (typeof WebAssembly !== "object") throw new EmbedError("UnsupportedError", "this browser has no WebAssembly, or the page's Content-Security-Policy forbids it (script-src 'wasm-unsafe-eval' allows it)");
-  if (!WebAssembly.validate(new Uint8Array(SIMD))) throw new EmbedError("UnsupportedError", "this browser has no WebAssembly SIMD, which the model needs: Chrome 91, Firefox 89, Safari 16.4 and newer have it");
-}
-
-function chooseRuntime(bundle, { threads, runtime }) {
-  if (!Number.isInteger(threads) || threads < 1) throw new EmbedError("RangeError", `threads is ${threads}, expected a whole number from 1`);
-  const named = runtime === undefined ? bundle.runtimes : bundle.runtimes.filter(({ name }) => name === runtime);
-  const able = named.find((each) => threads === 1 || each.threads);
-  if (!named.length) throw new EmbedError("RangeError", `this bundle has no runtime ${runtime}: it has ${bundle.runtimes.map(({ name }) => name).join(", ")}`);
-  if (!able) throw new EmbedError("UnsupportedError", 'this bundle\'s runtime has one thread; one with threads = true, or with fallback = "stock", can have more');
-  if (threads > 1 && !inNode && !globalThis.crossOriginIsolated)
-    throw new EmbedError("UnsupportedError", "more than one thread needs a cross-origin isolated page: serve it with Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (edgepack serve-web does), or ask for one thread");
-  return able;
-}
-
-async function textOf(url, { signal }) {
-  if (inNode && url.protocol === "file:") return (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises")).readFile(url, "utf8");
-  const response = await fetch(url, { signal, cache: "no-cache" });
-  if (!response.ok) throw new EmbedError("DownloadError", `${url} could not be fetched: the server answers ${response.status}`);
-  return response.text();
-}
-
-/** bundle.json from the network; without one, as it was when everything that it names was fetched. */
-async function bundleDocument(base, { cache, signal }) {
-  const url = new URL("bundle.json", base);
-  const store = cache ? await Promise.resolve(globalThis.caches?.open(`edgepack:${base}`)).catch(() => undefined) : undefined;
+function readGolden(text, url, dimension) {
   try {
-    const text = await textOf(url, { signal });
-    return { text, keep: () => store?.put(url.href, new Response(text)).catch(() => {}) };
-  } catch (error) {
-    signal?.throwIfAborted();
-    const kept = await store?.match(url.href);
-    if (kept) return { text: await kept.text(), keep: () => {} };
-    throw error instanceof EmbedError ? error : new EmbedError("DownloadError", `${url} could not be fetched: ${error.message}`, { cause: error });
-  }
-}
-
-function parse(text, base) {
-  let bundle;
-  try {
-    bundle = JSON.parse(text);
+    const golden = JSON.parse(text);
+    const whole = golden.vectors.length === golden.texts.length && golden.vectors.every(({ length }) => length === dimension);
+    if (whole && golden.texts.length > 0 && golden.tolerance > 0) return golden;
   } catch {
-    throw new EmbedError("BundleError", `${base}bundle.json is not a bundle's: is this the folder that edgepack made?`);
+    // Said below.
   }
-  if (bundle?.schema !== SCHEMA) throw new EmbedError("BundleError", `${base}bundle.json has schema ${bundle?.schema}, this embed.mjs reads schema ${SCHEMA}: take the one that lies beside it`);
-  return bundle;
+  throw new EmbedError("BundleError", `${url} does not hold this bundle's golden texts`);
 }
 
-/** A worker of the bundle's own code. From another origin it starts from a blob, which is why that needs CORS. */
-async function spawn(base, asset, direct, onMessage, onError) {
-  const url = new URL(asset.path, base);
-  if (inNode) {
-    const { Worker: NodeWorker } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:worker_threads");
-    const code = url.protocol === "file:" ? url : new URL(`data:text/javascript,${encodeURIComponent(await verifiedText(url, asset))}`);
-    const worker = new NodeWorker(code);
-    worker.on("message", onMessage);
-    worker.on("error", onError);
-    return worker;
-  }
-  let address = url.href;
-  if (!direct) address = URL.createObjectURL(new Blob([await verifiedText(url, asset)], { type: "text/javascript" }));
-  const worker = new Worker(address, { type: "module", name: "edgepack" });
-  worker.onmessage = ({ data }) => onMessage(data);
-  worker.onerror = (event) => {
-    event.preventDefault?.();
-    onError(new Error(event.message ?? `${url} does not start`));
-  };
-  return worker;
-}
+const closed = () => new EmbedError("ClosedError", "this embedder was closed; load() opens another");
 
-async function verifiedText(url, asset) {
-  const response = await fetch(url, { integrity: asset.integrity });
-  if (!response.ok) throw new EmbedError("DownloadError", `${url} could not be fetched: the server answers ${response.status}`);
-  return response.text();
-}
-
-function abortable(promise, signal) {
-  if (!signal) return promise;
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
+function stopped({ name }, { message }) {
+  const lean = name === "stock" ? "" : "; it may lack a function that this text needs: --set fallback=stock puts the whole runtime beside it";
+  return new EmbedError("RuntimeError", `this bundle's runtime (${name}) stopped: ${message}${lean}`);
 }
 
 function requireText(text, index) {
@@ -334,3 +316,5 @@ function noDimension(dim, dimension, shorter) {
   const why = shorter.length ? `it gives ${[...shorter, dimension].join(", ")}` : `it was not trained for shorter vectors than ${dimension}`;
   return `this model gives no vectors of ${dim} numbers: ${why}`;
 }
+
+export { EmbedError };

@@ -4,7 +4,9 @@ const CACHE = "edgepack-page-{{version}}";
 const SHELL = "{{shell}}";
 
 self.addEventListener("install", (event) => {
-  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(SHELL)).then(() => self.skipWaiting()));
+  // The browser's own cache may hold what was here before: the host is asked whether that still is.
+  const requests = SHELL.map((path) => new Request(path, { cache: "no-cache" }));
+  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(requests)).then(() => self.skipWaiting()));
 });
 
 self.addEventListener("activate", (event) => {
@@ -14,15 +16,22 @@ self.addEventListener("activate", (event) => {
   );
 });
 
-/** Assets never change: the cache first. All else is asked for, and taken from the cache where nobody answers. */
+/**
+ * Assets never change: the cache first, but for one that is asked for past caches, since what came was damaged. All else
+ * is asked for, and taken from the cache where nobody answers. bundle.json is not kept here: a newer one than the model
+ * would be of no use without a network; the loader keeps that of the files that it has.
+ */
 self.addEventListener("fetch", (event) => {
   const { request } = event;
-  if (request.method !== "GET" || new URL(request.url).origin !== location.origin) return;
-  const asset = new URL(request.url).pathname.startsWith(new URL("assets/", registration.scope).pathname);
-  event.respondWith(asset ? kept(request).then((found) => found ?? fetchAndKeep(request)) : fetch(request).catch(() => keptOrFail(request)));
+  const { origin, pathname } = new URL(request.url);
+  const folder = new URL(registration.scope).pathname;
+  if (request.method !== "GET" || origin !== location.origin || !pathname.startsWith(folder)) return;
+  if (!pathname.startsWith(`${folder}assets/`)) event.respondWith(fetch(request).catch(() => keptOrFail(request)));
+  else if (request.cache === "reload") event.respondWith(fetchAndKeep(request));
+  else event.respondWith(kept(request).then((found) => found ?? fetchAndKeep(request)));
 });
 
-const kept = (request) => caches.match(nameOf(request), { ignoreSearch: true, ignoreVary: true });
+const kept = (request) => caches.match(nameOf(request), { ignoreSearch: true, ignoreVary: true }).catch(() => undefined);
 
 /** The page is kept once, as the folder: index.html is another name of it. */
 const nameOf = ({ url }) => url.replace(/\/index\.html(?=$|[?#])/, "/");
@@ -34,6 +43,9 @@ async function keptOrFail(request) {
 /** Code is kept here; the model and the runtime are kept by the loader, which has checked them. */
 async function fetchAndKeep(request) {
   const response = await fetch(request);
-  if (response.ok && request.url.endsWith(".mjs")) (await caches.open(CACHE)).put(request, response.clone());
+  if (response.ok && request.url.endsWith(".mjs")) {
+    const copy = response.clone();
+    caches.open(CACHE).then((cache) => cache.put(request, copy)).catch(() => {});
+  }
   return response;
 }

@@ -4,37 +4,55 @@
 const INT64 = 7;
 const ON_CPU = 1;
 
-/** The runtime refused something: the message is its own. */
+/** The runtime refused something, and can be asked something else; the message is its own. */
 export class RuntimeError extends Error {
   name = "RuntimeError";
+}
+
+/** The runtime stopped, as after a trap: nothing that it still says is to be believed. */
+export class StoppedError extends Error {
+  name = "RuntimeError";
+}
+
+/** This browser, or the page's policy, does not take the runtime. */
+export class UnsupportedError extends Error {
+  name = "UnsupportedError";
 }
 
 /**
  * @param {(options: object) => Promise<any>} factory  the default export of the Emscripten module
  * @param {Uint8Array} wasm
- * @param {{threads?: number, glue?: string, onAbort?: (reason: unknown) => void}} [options]
+ * @param {{threads?: number, glue?: string}} [options]
  */
-export async function startRuntime(factory, wasm, { threads = 1, glue, onAbort } = {}) {
+export async function startRuntime(factory, wasm, { threads = 1, glue } = {}) {
   let fail;
-  const aborted = new Promise((_, reject) => (fail = reject));
-  aborted.catch(() => {});
+  const failed = new Promise((_, reject) => (fail = reject));
+  failed.catch(() => {});
   const module = await Promise.race([
-    aborted,
+    failed,
     factory({
-      wasmBinary: wasm,
+      // Not `wasmBinary`, which the module would hold on to.
+      instantiateWasm: (imports, done) => {
+        WebAssembly.instantiate(wasm, imports).then(({ instance, module }) => done(instance, module), (error) => fail(notTaken(error)));
+        return {};
+      },
       numThreads: threads,
       // What pthreads start from: the module's own address, also where it was loaded from a blob.
       ...(glue ? { mainScriptUrlOrBlob: glue } : {}),
       print: () => {},
       printErr: () => {},
-      onAbort: (reason) => {
-        onAbort?.(reason);
-        fail(new RuntimeError(`ONNX Runtime stopped: ${reason}`));
-      },
+      onAbort: (reason) => fail(new StoppedError(`ONNX Runtime stopped: ${reason}`)),
     }),
   ]);
   if (module._OrtInit(threads, 4) !== 0) throw new RuntimeError(lastError(module));
   return module;
+}
+
+function notTaken(error) {
+  if (!(error instanceof WebAssembly.CompileError)) return error;
+  const forbidden = /policy|unsafe-eval|disallowed by embedder/i.test(error.message);
+  const why = forbidden ? "the Content-Security-Policy forbids it (script-src 'wasm-unsafe-eval' allows it)" : error.message;
+  return new UnsupportedError(`WebAssembly cannot be compiled here: ${why}`);
 }
 
 export class Session {
@@ -102,6 +120,7 @@ export class Session {
     const stack = module.stackSave();
     const bytes = 8 * count;
     const memory = module._malloc(bytes * this.#names.length);
+    if (memory === 0) throw new RuntimeError(`not enough memory for ${batch} texts of ${sequence} tokens`);
     const tensors = [];
     let result = 0;
     try {

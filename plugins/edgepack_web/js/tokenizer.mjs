@@ -6,6 +6,8 @@ const KEEP = 0, DROP = 1, DROP_BARRIER = 2, ISOLATE = 3, SPACE = 4, HANGUL = 5, 
 const LETTER = 0, ALONE = 2;
 const LEFT = 1, RIGHT = 2, NORMALIZED = 4;
 const LIMIT = 0x110000;
+// Characters: a long text's first try (as many a token), where a place to cut is looked for, and the end of the longest text.
+const CHARACTERS_A_TOKEN = 16, FIRST = 4096, WINDOW = 8192, MOST = 0x40000;
 // White space as Unicode has it, which is not what JavaScript's \s is.
 const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const WHITE_END = new RegExp(`${WHITE}+$`);
@@ -103,9 +105,11 @@ export class WordPiece {
 
   #plain(text, ids, limit, full) {
     if (!this.normalized) return this.#pieces(text, ids, limit, true);
+    let whole = "";
     const normal = [];
-    this.#normalize(text, (point) => (normal.push(point), false));
-    const whole = normal.reduce((made, point) => made + String.fromCodePoint(point), "");
+    const flush = () => (whole += String.fromCodePoint(...normal.splice(0)));
+    this.#normalize(text, (point) => (normal.push(point) === 4096 && flush(), false));
+    flush();
     return split(whole, this.normalized, (id) => ids.push(id), (plain) => this.#pieces(plain, ids, limit, false), full);
   }
 
@@ -197,19 +201,45 @@ export class WordPiece {
   }
 }
 
-/** Any other tokenizer.json, through @huggingface/tokenizers. */
+/**
+ * Any other tokenizer.json, through @huggingface/tokenizers. That one encodes all of a text, so long ones are cut before:
+ * where the first tokens cannot depend on what follows, as src/edgepack/runner/frozen/cut.py says, or at last at a
+ * length that no text's first tokens reach.
+ */
 export class Generic {
-  /** @param {any} library @param {{tokenizer: object, template: number[], pad: number}} table */
-  constructor(library, { tokenizer, template, pad }) {
+  /** @param {any} library @param {{tokenizer: object, template: number[], pad: number, boundary?: string}} table */
+  constructor(library, { tokenizer, template, pad, boundary }) {
     this.library = new library.Tokenizer(tokenizer, {});
     this.frame = frameOf(template);
     this.pad = pad;
+    this.boundary = boundary ? new RegExp(boundary, "g") : undefined;
   }
 
   encode(text, maxLength) {
     const limit = Math.max(maxLength - this.frame.before.length - this.frame.after.length, 0);
-    const { ids } = this.library.encode(wellFormed(text), { add_special_tokens: false });
-    return framed(Array.from(ids).slice(0, limit), this.frame, this.pad);
+    return framed(this.#first(wellFormed(text), limit).slice(0, limit), this.frame, this.pad);
+  }
+
+  #first(text, limit) {
+    for (let size = Math.max(FIRST, CHARACTERS_A_TOKEN * limit); this.boundary && size < Math.min(text.length, MOST); size *= 2) {
+      const head = text.slice(0, this.#boundaryBefore(text, size));
+      const ids = head ? this.#ids(head) : [];
+      if (ids.length >= limit) return ids;
+    }
+    return this.#ids(wellFormed(text.slice(0, MOST)));
+  }
+
+  #boundaryBefore(text, size) {
+    const from = Math.max(size - WINDOW, 0);
+    // A character more at either end, for what the pattern looks at.
+    const window = text.slice(from, size + 1);
+    let last = 0;
+    for (const { index } of window.matchAll(this.boundary)) if (index > 0) last = from + index;
+    return last;
+  }
+
+  #ids(text) {
+    return Array.from(this.library.encode(text, { add_special_tokens: false }).ids);
   }
 }
 

@@ -1,11 +1,14 @@
 // The worker of a bundle: downloads the parts, starts the runtime, and turns texts into vectors, batch by batch.
 
 import { Assets, moduleAddress } from "./assets.mjs";
-import { Session, startRuntime } from "./session.mjs";
+import { inDeno, inNode } from "./platform.mjs";
+import { Session, StoppedError, startRuntime } from "./session.mjs";
 import { Generic, WordPiece } from "./tokenizer.mjs";
 
 const BATCH = 8;
 const BATCH_TOKENS = 1024;
+/** Texts that are tokenized before the next message is looked at. */
+const ENCODE_AT_ONCE = 64;
 const LAYER_NORM_EPSILON = 1e-5;
 
 /** Everything that answers for one bundle. */
@@ -21,22 +24,19 @@ class Engine {
       { asset: bundle.tokenizer.table, into: into("table") },
       ...bundle.model.parts.map((asset, index) => ({ asset, into: into(`part${index}`) })),
     ];
-    const address = moduleAddress(assets, runtime.glue, { direct, signal });
-    address.catch(() => {});
+    const glue = moduleAddress(assets, runtime.glue, { direct, signal });
+    glue.catch(() => {});
     await assets.fetchAll(wanted, { signal, onProgress });
     const times = { downloaded: performance.now() };
-    const glue = await address;
-    const { default: factory } = await import(/* @vite-ignore */ /* webpackIgnore: true */ glue);
-    const module = await startRuntime(factory, files.wasm, { threads, glue });
-    times.runtime = performance.now();
-    const size = bundle.model.parts.reduce((sum, part) => sum + part.size, 0);
-    const at = Session.reserve(module, size);
-    bundle.model.parts.reduce((place, part, index) => {
-      module.HEAPU8.set(files[`part${index}`], place);
+    const { address, release } = await glue;
+    const parts = bundle.model.parts.map((_, index) => {
+      const { [`part${index}`]: part } = files;
       delete files[`part${index}`];
-      return place + part.size;
-    }, at);
-    engine.session = await Session.open(module, at, size);
+      return part;
+    });
+    engine.session = await openSession(address, files.wasm, parts, { threads, times });
+    // Threads that start later start from there.
+    if (threads === 1) await release();
     times.session = performance.now();
     engine.tokenizer = await openTokenizer(assets, bundle.tokenizer, files.table, { direct, signal });
     times.tokenizer = performance.now();
@@ -50,8 +50,13 @@ class Engine {
    */
   async embed(texts, { dimension, stopped, onProgress }) {
     const { maxLength, vocabulary } = this.model;
-    const encoded = texts.map((text) => this.tokenizer.encode(text, maxLength));
-    for (const { ids } of encoded) checkIds(ids, maxLength, vocabulary);
+    const encoded = [];
+    for (const text of texts) {
+      if (encoded.length % ENCODE_AT_ONCE === 0 && encoded.length) await breathe();
+      if (stopped()) return undefined;
+      encoded.push(this.tokenizer.encode(text, maxLength));
+      checkIds(encoded.at(-1).ids, maxLength, vocabulary);
+    }
     const order = encoded.map((_, index) => index).sort((a, b) => encoded[a].ids.length - encoded[b].ids.length);
     const vectors = new Array(texts.length);
     for (let start = 0; start < order.length; ) {
@@ -99,9 +104,31 @@ class Engine {
   }
 }
 
+/** The wasm of a bundle's own with the model in its memory. */
+async function openSession(glue, wasm, parts, { threads, times }) {
+  // Emscripten would take Deno for Node, whose `require` wants a file.
+  if (inDeno) globalThis.process = undefined;
+  const { default: factory } = await import(/* @vite-ignore */ /* webpackIgnore: true */ glue);
+  const module = await startRuntime(factory, wasm, { threads, glue });
+  times.runtime = performance.now();
+  const size = sizeOf(parts);
+  const at = Session.reserve(module, size);
+  fill(parts, (part, place) => module.HEAPU8.set(part, at + place));
+  return Session.open(module, at, size);
+}
+
+const sizeOf = (parts) => parts.reduce((sum, part) => sum + part.length, 0);
+
+/** Each part to where it belongs; `parts` is empty after that, so that no copy stays. */
+function fill(parts, set) {
+  for (let place = 0, part; (part = parts.shift()); place += part.length) set(part, place);
+}
+
 async function openTokenizer(assets, { kind, code }, table, options) {
   if (kind === "wordpiece") return new WordPiece(table);
-  const library = await import(/* @vite-ignore */ /* webpackIgnore: true */ await moduleAddress(assets, code, options));
+  const { address, release } = await moduleAddress(assets, code, options);
+  const library = await import(/* @vite-ignore */ /* webpackIgnore: true */ address);
+  await release();
   return new Generic(library, JSON.parse(new TextDecoder().decode(table)));
 }
 
@@ -130,14 +157,13 @@ function breathe() {
 
 // ---- messages
 
-const node = typeof process === "object" && process.versions?.node && typeof Deno === "undefined";
-const port = node ? (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:worker_threads")).parentPort : globalThis;
+const port = inNode ? (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:worker_threads")).parentPort : globalThis;
 const stops = new Map();
 let engine;
 let line = Promise.resolve();
 
 function describe(error) {
-  const trap = error instanceof WebAssembly.RuntimeError || /unreachable|abort/i.test(String(error?.message));
+  const trap = error instanceof WebAssembly.RuntimeError || error instanceof StoppedError;
   return { name: error?.name ?? "Error", message: String(error?.message ?? error), trap };
 }
 
@@ -151,17 +177,17 @@ async function start(message, signal) {
 }
 
 async function handle(message) {
-  const { id, task } = message;
+  const { id } = message;
   const stop = new AbortController();
   stops.set(id, stop);
   try {
-    // One thing at a time: the runtime has one thread of control.
+    // One thing at a time: the runtime has one thread of control. After a trap nothing more: its memory is in pieces.
     const mine = line.then(() => (stop.signal.aborted ? undefined : work(message, stop.signal)));
-    line = mine.catch(() => {});
+    line = mine.catch((error) => (describe(error).trap ? new Promise(() => {}) : undefined));
     const result = await mine;
     port.postMessage({ id, result }, transferable(result));
   } catch (error) {
-    port.postMessage({ id, error: describe(error), task });
+    port.postMessage({ id, error: describe(error) });
   } finally {
     stops.delete(id);
   }
@@ -180,6 +206,6 @@ function onRequest(message) {
   else handle(message);
 }
 
-if (node) port.on("message", onRequest);
+if (inNode) port.on("message", onRequest);
 else globalThis.onmessage = ({ data }) => onRequest(data);
 port.postMessage({ ready: true });

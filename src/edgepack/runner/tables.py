@@ -26,6 +26,8 @@ class TokenizerTables:
     pad_id: int
     size: int
     """One more than the highest id."""
+    boundary: str | None
+    """A pattern of the white space at which a long text may be cut, as ``frozen/cut.py`` says; None where none is known."""
 
 
 def tokenizer_tables(source: ModelSource) -> TokenizerTables:
@@ -35,6 +37,7 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
     from tokenizers import Tokenizer
 
     from edgepack.models.tokenizer import minimal_json
+    from edgepack.runner.frozen.cut import PLAIN_SPACE, SPACE, boundary_of
     from edgepack.runner.native.compile_tokenizer import pad_id_of
     from edgepack.runner.native.template import template_of
     from edgepack.runner.wordpiece_table import wordpiece_table
@@ -42,6 +45,7 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
     text = minimal_json(source)
     tokenizer = Tokenizer.from_str(text)
     template = template_of(json.loads(text).get("post_processor"), tokenizer)
+    boundary = boundary_of(json.loads(text))
     try:
         table = wordpiece_table(text)
     except UnsupportedModelError:
@@ -52,6 +56,7 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
         template=struct.unpack(f"<{len(template) // 4}I", template),
         pad_id=pad_id_of(tokenizer),
         size=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
+        boundary=boundary if boundary in (SPACE, PLAIN_SPACE) else None,
     )
 
 

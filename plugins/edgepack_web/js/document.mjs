@@ -1,0 +1,83 @@
+// bundle.json: where it lies, what it says, and which of its runtimes this page can have.
+
+import { EmbedError } from "./errors.mjs";
+import { inDeno, inNode, keptBytes, openCache } from "./platform.mjs";
+
+const SCHEMA = 1;
+// A module with one function that holds `i32.const 0; i8x16.splat; drop`.
+const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11];
+
+/** The folder of a bundle, with a slash at its end, for an address of it or of a file in it. */
+export function folderOf(url, own) {
+  const here = globalThis.document?.baseURI ?? globalThis.location?.href ?? own;
+  let absolute;
+  try {
+    absolute = new URL(url, inNode ? own : here);
+  } catch (error) {
+    throw new EmbedError("BundleError", `${url} is no address of a bundle`, { cause: error });
+  }
+  absolute.search = absolute.hash = "";
+  const folder = absolute.href.replace(/\/(bundle\.json|embed\.mjs|index\.html)$/, "/");
+  return folder.endsWith("/") ? folder : `${folder}/`;
+}
+
+/** bundle.json from the network; without one, as it was when everything that it names was fetched. */
+export async function readBundle(base, { cache, signal }) {
+  const url = new URL("bundle.json", base);
+  const store = cache ? await openCache(base) : undefined;
+  try {
+    const text = await textOf(url, { signal });
+    return { bundle: parse(text, base), keep: () => store?.put(url.href, new Response(text)).catch(() => {}) };
+  } catch (error) {
+    signal?.throwIfAborted();
+    const kept = error.name === "DownloadError" ? await keptBytes(store, url.href) : undefined;
+    if (kept) return { bundle: parse(new TextDecoder().decode(kept), base), keep: () => {} };
+    throw error;
+  }
+}
+
+/** A file of the bundle as text. Throws a DownloadError. */
+export async function textOf(url, { signal, integrity } = {}) {
+  try {
+    if (inNode && url.protocol === "file:") return await (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises")).readFile(url, "utf8");
+    // What is named by its content never changes; the rest is asked for again.
+    const response = await fetch(url, { signal, integrity, cache: integrity ? "default" : "no-cache" });
+    if (!response.ok) throw new Error(`the server answers ${response.status}`);
+    return await response.text();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw new EmbedError("DownloadError", `${url} could not be fetched: ${error.message}`, { cause: error });
+  }
+}
+
+function parse(text, base) {
+  let bundle;
+  try {
+    bundle = JSON.parse(text);
+  } catch {
+    throw new EmbedError("BundleError", `${base}bundle.json is not a bundle's: is this the folder that edgepack made?`);
+  }
+  if (bundle?.schema !== SCHEMA) throw new EmbedError("BundleError", `${base}bundle.json has schema ${bundle?.schema}, this embed.mjs reads schema ${SCHEMA}: take the one that lies beside it`);
+  return bundle;
+}
+
+export function requireWasm() {
+  if (typeof WebAssembly !== "object") throw new EmbedError("UnsupportedError", "this browser has no WebAssembly: it is too old, or was told not to");
+  if (!WebAssembly.validate(new Uint8Array(SIMD))) throw new EmbedError("UnsupportedError", "this browser has no WebAssembly SIMD, which the model needs: Chrome 91, Firefox 89, Safari 16.4 and newer have it");
+}
+
+/** The first of a bundle's runtimes that is what was asked for and can run here. Throws an EmbedError that says what is missing. */
+export function chooseRuntime({ runtimes }, { threads, runtime }) {
+  if (!Number.isInteger(threads) || threads < 1) throw new EmbedError("RangeError", `threads is ${threads}, expected a whole number from 1`);
+  const named = runtimes.filter(({ name }) => runtime === undefined || name === runtime);
+  if (!named.length) throw new EmbedError("RangeError", `this bundle has no runtime ${runtime}: it has ${runtimes.map(({ name }) => name).join(", ")}`);
+  const able = named.filter((each) => threads === 1 || each.threads);
+  if (!able.length) throw new EmbedError("UnsupportedError", 'this bundle\'s runtime has one thread; one with threads = true, or with fallback = "stock", can have more');
+  if (threads > 1 && inDeno) throw new EmbedError("UnsupportedError", "in Deno the runtime has one thread; in browsers and in Node it can have more");
+  if (threads > 1 && !inNode && !globalThis.crossOriginIsolated)
+    throw new EmbedError("UnsupportedError", "more than one thread needs a cross-origin isolated page: serve it with Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (edgepack serve-web does), or ask for one thread");
+  return able[0];
+}
+
+/** What takes over from a runtime that lacks a function. */
+export const wholeRuntime = ({ runtimes }, failed) => (failed.name === "stock" ? undefined : runtimes.find(({ name }) => name === "stock"));
