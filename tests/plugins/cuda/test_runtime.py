@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.fake_cuda import compile_driver, compile_library
-from tests.plugins.cuda.libraries import library
+from tests.plugins.cuda.libraries import Unit, library
 
 from edgepack.api import BundleError, Target, TargetError, Wheel, opened_libraries
 from edgepack.console import Story
@@ -22,6 +22,9 @@ from edgepack.plugins.host import load_plugins
 from edgepack.store import Store
 from edgepack_cuda import runtime
 from edgepack_cuda.builder import create_builder
+from edgepack_cuda.inspect import inspect
+from edgepack_cuda.nvidia import ONNXRUNTIME_GPU
+from edgepack_cuda.pins import CUBLAS, CUDART
 from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, closure_of_provider, libraries_for
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -109,6 +112,48 @@ def test_it_loads_with_all_symbols_bound_beside_stubs_only(
     assert "libcurand.so.10: cannot open" in loads(whole, stubs), (
         "the whole one needs what nothing of it uses"
     )
+
+
+@pytest.fixture
+def vendor(
+    tmp_path: Path, context: HostContext, wheel: Path, stubs: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Path]:
+    """The wheels of cuBLAS, of which each library has device code, and of cudart, which has none."""
+    code = (Unit(kernels=("_Z4gemm",), architectures=("75", "80", "86", "90")),)
+    files = {
+        "libcublas.so.13": library(tmp_path / "cublas", code, name="libcublas.so.13"),
+        "libcublasLt.so.13": library(tmp_path / "cublas", code, name="libcublasLt.so.13"),
+        "libcudart.so.13": Path(shutil.copy(stubs / "libcudart.so.13", tmp_path)),
+    }
+    folders = {CUBLAS: files["libcublas.so.13"].parent, CUDART: tmp_path, ONNXRUNTIME_GPU: wheel}
+    monkeypatch.setattr(runtime, "wheel_files", lambda wanted, **_: folders[wanted])
+    return files
+
+
+def test_the_full_layout_has_cuda_as_it_came(context: HostContext, vendor: dict[str, Path]) -> None:
+    made = libraries_for(replace(CHOICE, layout="full"), context=context)
+    found = {path.name: path for path in made.companions}
+    assert {name: found[name].read_bytes() for name in vendor} == {
+        name: path.read_bytes() for name, path in vendor.items()
+    }
+    assert not any("cublas" in change for change in made.changes)
+    terms = next(path for path in made.licenses if path.stem == "libcublas").read_text()
+    assert "unmodified" in terms and CUBLAS.requirement in terms
+
+
+def test_the_lite_layout_has_less_and_says_so(context: HostContext, vendor: dict[str, Path]) -> None:
+    made = libraries_for(replace(CHOICE, layout="lite"), context=context)
+    found = {path.name: path for path in made.companions}
+    assert found["libcudart.so.13"].read_bytes() == vendor["libcudart.so.13"].read_bytes()
+    for name in ("libcublas.so.13", "libcublasLt.so.13"):
+        kept = {part.architecture for part in inspect(found[name]).parts if part.kind == "cubin"}
+        assert kept == {"8.0", "8.6"}, "it chooses by itself"
+        assert found[name].stat().st_size < vendor[name].stat().st_size
+        (said,) = [change for change in made.changes if change.startswith(f"{name}: ")]
+        assert "at the builder's own wish (prune_vendor)" in said
+        assert "changed: device code for 80, 86" in (
+            next(path for path in made.licenses if path.stem == name.partition(".")[0]).read_text()
+        )
 
 
 def loads(path: Path, stubs: Path) -> str:
