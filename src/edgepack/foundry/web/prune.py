@@ -22,7 +22,7 @@ from edgepack.foundry.web.stub import stub_wasm
 from edgepack.records import PreparedModel, RuntimeArtifact
 from edgepack.store import key_of, sha256_of
 
-SCHEMA = "2"
+SCHEMA = "3"
 """Changes when the same profile is pruned otherwise."""
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 200, 256)
 """Tokens of a text: on both sides of every width that a kernel may have."""
@@ -145,8 +145,8 @@ def _prune(
     if optimizer:
         smaller = context.work_dir / f"optimized-{runtime.library.name}"
         # Until nothing gets smaller any more, but for the stock module, where that takes minutes.
-        special = THREADS if runtime.kind == "stock" else ("--converge",)
-        flags = ["-O2", "--strip-debug", "--strip-producers", *FEATURES, *special]
+        special = ("-O2", *THREADS) if runtime.kind == "stock" else ("-Os", "--converge")
+        flags = ["--strip-debug", "--strip-producers", *FEATURES, *special]
         with context.progress("optimize the runtime"):
             context.run([optimizer, *flags, output, "-o", smaller])
         smaller.replace(output)
