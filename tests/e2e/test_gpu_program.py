@@ -108,6 +108,25 @@ def test_it_says_which_provider_really_runs(device: Device, tmp_path: Path) -> N
     assert (said["provider"], said["device"], said["nodes"]) == (NAME, GPU, {NAME: 1})
 
 
+def test_at_start_it_says_what_computes(device: Device) -> None:
+    line = f"computing on {NAME} ({GPU}), 1 of 1 nodes"
+    served = device.run("serve", "--check", "--port=0")
+    assert served.returncode == 0, served.stderr
+    assert served.stderr.splitlines()[0] == line
+    assert (device.cache / "edgepack").is_file(), "what was compiled is kept when the server ends"
+    assert device.run("a cat").stderr == "", "nobody looks"
+    master, terminal = os.openpty()
+    environment = {"LD_LIBRARY_PATH": str(device.driver), "XDG_CACHE_HOME": str(device.home)}
+    subprocess.run(
+        [device.bundle / "embed", "a cat"],
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        check=True,
+        env=environment,
+    )
+    assert os.read(master, 1000).decode().splitlines() == [line]
+
+
 def test_what_was_compiled_is_kept_without_a_warm_up(device: Device) -> None:
     assert device.run("a cat").returncode == 0
     assert (device.cache / "edgepack").read_text() == "compiled kernels"

@@ -76,7 +76,7 @@ def load(bundle: Bundle, options: Namespace) -> Embedder:
     from .signals import answer_aborts
 
     answer_aborts()
-    return Embedder(
+    embedder = Embedder(
         bundle,
         batch_size=options.batch_size,
         threads=options.threads,
@@ -86,6 +86,9 @@ def load(bundle: Bundle, options: Namespace) -> Embedder:
         allow_cpu=options.allow_cpu,
         alone=options.similarity is not None or len(options.texts) == 1,
     )
+    if is_terminal(2):
+        say(embedder.engine.at_start())
+    return embedder
 
 
 def print_tokens(options: Namespace, bundle: Bundle) -> int:

@@ -95,11 +95,12 @@ class Engine:
             said |= {"device": self.device, "nodes": dict(sorted(self.nodes.items()))}
         return said | ({"instead": self.instead} if self.instead else {})
 
-    def in_words(self) -> str:
-        """The same for eyes, e.g. ``CUDAExecutionProvider (NVIDIA A10, compute capability 8.6), 61 of 61 nodes``."""
-        if not self.about():
+    def at_start(self) -> str:
+        """A line that says what computes, where a GPU does; that it is the processor instead was said before.
+
+        E.g. ``computing on CUDAExecutionProvider (NVIDIA A10, compute capability 8.6), 61 of 61 nodes``.
+        """
+        if not self.nodes:
             return ""
-        if self.instead:
-            return f"{self.provider}, because {self.instead}"
         count, all_of_them = self.nodes[self.provider], sum(self.nodes.values())
-        return f"{self.provider} ({self.device}), {count} of {all_of_them} nodes"
+        return f"computing on {self.provider} ({self.device}), {count} of {all_of_them} nodes\n"

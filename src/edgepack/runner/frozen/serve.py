@@ -41,6 +41,7 @@ def serve(arguments: Sequence[str], directory: str, *, program: str) -> int:
             max_length=options.max_length,
             allow_cpu=options.allow_cpu,
         )
+        say(embedder.engine.at_start())
         asyncio.run(run(with_socket, Service(bundle, embedder, options), options))
         embedder.finish()
     finally:
