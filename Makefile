@@ -12,7 +12,7 @@ bundle: $(VENV)/.installed
 	$(BUNDLE)/embed --similarity "A man is eating food." "Someone is having a meal."
 
 # The second fetch is for an emulator, of pinned Debian packages: where these have moved on, its tests are skipped and say so.
-# The last is of bundlers, Deno and TypeScript from npm, for the tests of the page.
+# The last two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page.
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -21,6 +21,7 @@ test: $(VENV)/.installed-dev
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock
 	-$(BIN)/python -m tests.npm_tools
+	-$(BIN)/python -m tests.chromium
 	$(BIN)/pytest -r s
 
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).

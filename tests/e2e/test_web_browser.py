@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.chromium import CHROMIUM, in_chromium
 from tests.command import edgepack
 from tests.conftest import made_bundle
 from tests.e2e.lean_runtime import too_lean
@@ -24,8 +23,6 @@ from edgepack.recipes.quality import cached_reference
 from edgepack.records import Bundle, ModelSource
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("CHROMIUM")
-in_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.chromium import CHROMIUM, in_chromium
 from tests.command import edgepack
 from tests.conftest import made_bundle
 from tests.node_tests import run_node_tests
@@ -20,7 +19,6 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import ModelOptions, ModelSource, PreparedModel, RuntimeArtifact
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("CHROMIUM")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +81,7 @@ def test_with_threads_it_is_as_right(model: PreparedModel, online: HostContext) 
     assert "1, 2, 4 threads" in proof.by
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+@in_chromium
 def test_threads_in_chromium(online: HostContext, tmp_path: Path) -> None:
     bundle = made_bundle("web-wasm", tmp_path, "--set", "threads=true")
     said = run_node_tests("threads", BUNDLE=str(bundle.directory), CHROMIUM=str(CHROMIUM))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.chromium import CHROMIUM, in_chromium
 from tests.command import edgepack
 from tests.node_tests import run_node_tests
 
@@ -23,7 +22,6 @@ from edgepack.npm import find_node
 from edgepack.records import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("CHROMIUM")
 VISIT = Path(__file__).parents[1] / "js/visit.mjs"
 
 
@@ -76,12 +74,12 @@ def visit(host: Host, profile: Path) -> dict[str, int]:
     return dict(host.sent)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+@in_chromium
 def test_the_page_as_a_visitor_uses_it(web_bundle: Bundle) -> None:
     assert "# fail 0" in run_node_tests("page", BUNDLE=str(web_bundle.directory), CHROMIUM=str(CHROMIUM))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+@in_chromium
 @pytest.mark.parametrize("encoding", ["brotli", "gzip"])
 def test_visits_are_as_the_report_says(
     encoding: str, web_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -99,7 +97,7 @@ def test_visits_are_as_the_report_says(
         assert (len(again), sum(again.values())) == (warm["files"], 0), again
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+@in_chromium
 def test_a_later_visit_costs_what_is_asked_for_again(web_bundle: Bundle, tmp_path: Path) -> None:
     done = edgepack("report", str(web_bundle.directory), "--json")
     warm = json.loads(done.stdout)["visits"][1]
