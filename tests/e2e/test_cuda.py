@@ -1,4 +1,4 @@
-"""The real wheels: ``pytest --gpu-wheels``, which fetches 702 MB the first time. Nothing here needs a GPU."""
+"""The real wheels: ``pytest --gpu-wheels``, which fetches 708 MB the first time. Nothing here needs a GPU."""
 
 from __future__ import annotations
 
