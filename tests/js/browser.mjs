@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 export async function openBrowser(program, { profile: kept, flags = [] } = {}) {
   const profile = kept ?? mkdtempSync(`${tmpdir()}/edgepack-chromium-`);
   const always = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
-  const child = spawn(program, [...always, ...flags, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+  const child = spawn(program, [...always, ...flags, "about:blank"], { detached: true, stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
   const [to, from] = [child.stdio[3], child.stdio[4]];
   const waiting = new Map();
   let next = 1;
@@ -61,7 +61,25 @@ export async function openBrowser(program, { profile: kept, flags = [] } = {}) {
       await Promise.race([send("Browser.close").catch(() => {}), new Promise((resolve) => setTimeout(resolve, 3000))]);
       child.kill();
       await new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once("exit", resolve) : resolve()));
-      if (!kept) rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+      if (kept) return;
+      // Processes of its own may outlive it for a moment, and write into the profile.
+      try {
+        process.kill(-child.pid, "SIGKILL");
+      } catch {
+        // There are none.
+      }
+      await remove(profile);
     },
   };
+}
+
+/** A folder that others may still be writing into: one that stays after all is no fault of what was tested. */
+async function remove(folder) {
+  for (let tried = 0; tried < 30; tried++) {
+    try {
+      return rmSync(folder, { recursive: true, force: true });
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
 }
