@@ -19,7 +19,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
-	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/python -m tests.npm_tools
 	-$(BIN)/python -m tests.chromium
 	$(BIN)/pytest -r s

@@ -33,11 +33,14 @@ from edgepack.api import (
 from edgepack_web.node import embed_in_node, require_same_tokens
 from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
 from edgepack_web.page import Folder, write_page
+from edgepack_web.webgpu import LICENSE as WEBGPU_LICENSE
+from edgepack_web.webgpu import OnGpu, on_gpu
 
 OPTIONS: OptionTable = {
     "runtime": ("reduced", "stub", "stock"),
     "fallback": ("none", "stock"),
     "threads": False,
+    "webgpu": False,
     "sources": None,
     "asset_cap": "25 MiB",
 }
@@ -58,6 +61,7 @@ class WebBuilder:
     fallback: str
     asset_cap: int
     threads: bool = False
+    webgpu: bool = False
     sources: Path | None = None
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
@@ -87,6 +91,7 @@ class WebBuilder:
             runtimes=[(self.runtime, runtime), *self._with_threads(model), *self._fallbacks(model)],
             tables=tables,
             library=library,
+            gpu=self._on_gpu(model.source),
             context=self.context,
         )
         self._compare_tokens(root, model.source)
@@ -95,8 +100,17 @@ class WebBuilder:
             program="embed.mjs",
             kind="web",
             versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
+            licenses=(WEBGPU_LICENSE,) if self.webgpu else (),
             layout=layout,
         )
+
+    def _on_gpu(self, source: ModelSource) -> OnGpu | None:
+        if not self.webgpu:
+            return None
+        gpu = on_gpu(source, context=self.context)
+        sizes = [file.stat().st_size / 1e6 for file in (gpu.wasm, gpu.model)]
+        self.context.note(f"WebGPU: runtime {sizes[0]:.1f} MB, model {sizes[1]:.1f} MB")
+        return gpu
 
     def _with_threads(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
         """What a page that asks for threads fetches in the place of the other."""
@@ -158,4 +172,5 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         sources=Path(options["sources"]) if options["sources"] else None,
         asset_cap=cap,
         threads=options["threads"],
+        webgpu=options["webgpu"],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgepack.api import BuildContext, Target, fetch_web_toolchain, npm_package, onnxruntime_web
+from edgepack_web.webgpu import webgpu_package
 
 TOKENIZERS_VERSION = "0.2.0"
 TOKENIZERS_INTEGRITY = (
@@ -30,3 +31,5 @@ def fetch_packages(target: Target, context: BuildContext) -> None:
         fetch_web_toolchain(context=context)
     onnxruntime_web(context=context)
     tokenizers_library(context)
+    if target.options.get("webgpu"):
+        webgpu_package(context)

@@ -25,6 +25,8 @@ from edgepack.api import (
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
 from edgepack_web.hosts import write_host_files
 from edgepack_web.modules import joined
+from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
+from edgepack_web.webgpu import OnGpu
 
 SCHEMA = 1
 PIECE = 4_000_000
@@ -36,6 +38,8 @@ SHELL = ("index.html", "demo.css", "demo.mjs", "embed.mjs", "bundle.json")
 KEPT = ("./", *(name for name in SHELL if name not in ("index.html", "bundle.json")))
 """What the service worker keeps."""
 SERVICE_WORKER = "service-worker.js"
+WEBGPU = "webgpu"
+"""The part of the bundle that only visitors fetch who compute on their GPU."""
 
 
 @dataclass(kw_only=True)
@@ -71,9 +75,13 @@ def write_page(
     runtimes: Sequence[tuple[str, RuntimeArtifact]],
     tables: TokenizerTables,
     library: Path | None,
+    gpu: OnGpu | None = None,
     context: BuildContext,
 ) -> Layout:
-    """Fill the folder; where everything lies in it. ``library`` is @huggingface/tokenizers, for what is no WordPiece."""
+    """Fill the folder; where everything lies in it. ``library`` is @huggingface/tokenizers, for what is no WordPiece.
+
+    ``gpu`` is what a page takes that asks for it, the last of the runtimes.
+    """
     pieces = [
         folder.asset(f"model-{index + 1}.bin", content, "model")
         for index, content in enumerate(_pieces(model.file))
@@ -82,20 +90,29 @@ def write_page(
     tokenizer = _tokenizer(folder, tables, library)
     worker = folder.asset("worker.mjs", joined(JS / "worker.mjs").encode(), "runner")
     _copy_stable(folder, model)
-    first = [*pieces, engines[0]["glue"], engines[0]["wasm"], tokenizer["table"], worker]
-    first += [tokenizer["code"]] if "code" in tokenizer else []
+    graphics = _graphics(folder, gpu) if gpu else []
+    shared = [worker, *(tokenizer[key] for key in ("table", "code") if key in tokenizer)]
+    first = [*pieces, engines[0]["glue"], engines[0]["wasm"], *shared]
     assets = sorted(folder.parts)
     encoded = write_encoded(folder.root, assets, context=context)
     _note_sizes(
-        [*pieces, *tokenizer.values(), worker, *(each[key] for each in engines for key in ("glue", "wasm"))],
+        [
+            *pieces,
+            *tokenizer.values(),
+            worker,
+            *(each[key] for each in [*engines, *graphics] for key in ("glue", "wasm")),
+            *(piece for each in graphics for piece in each["model"]["parts"]),
+        ],
         folder.root,
     )
+    for each in graphics:
+        each["downloads"] = _downloads([*each["model"]["parts"], each["glue"], each["wasm"], *shared])
     bundle = {
         "schema": SCHEMA,
         "name": model.source.name.rpartition("/")[2],
         "model": _model_section(model, tables, pieces),
         "tokenizer": tokenizer,
-        "runtimes": engines,
+        "runtimes": [*engines, *graphics],
         "worker": worker,
         "assets": assets,
         "downloads": _downloads(first),
@@ -131,6 +148,25 @@ def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, An
         "glue": folder.asset(f"ort-{name}.mjs", glue.encode(), "runtime"),
         "wasm": folder.asset(f"ort-{name}.wasm", runtime.library.read_bytes(), "runtime"),
     }
+
+
+def _graphics(folder: Folder, gpu: OnGpu) -> list[dict[str, Any]]:
+    pieces = [
+        folder.asset(f"model-webgpu-{index + 1}.bin", content, WEBGPU)
+        for index, content in enumerate(_pieces(gpu.model))
+    ]
+    engine = {
+        "name": "webgpu",
+        "gpu": True,
+        "version": WEBGPU_VERSION,
+        "threads": False,
+        "glue": folder.asset("ort-webgpu.mjs", gpu.glue.read_bytes(), WEBGPU),
+        "wasm": folder.asset("ort-webgpu.wasm", gpu.wasm.read_bytes(), WEBGPU),
+        # In the place of what the other runtimes take.
+        "model": {"parts": pieces, "batchDependent": False},
+        "golden": folder.asset("golden-webgpu.json", gpu.golden.read_bytes(), WEBGPU),
+    }
+    return [engine]
 
 
 def _tokenizer(folder: Folder, tables: TokenizerTables, library: Path | None) -> dict[str, Any]:

@@ -110,6 +110,7 @@ __all__ = [
     "find",
     "find_node",
     "freeze_runner",
+    "golden_document",
     "has_node",
     "hookimpl",
     "is_installed",
@@ -156,6 +157,17 @@ def prepare_model(
     from edgepack.recipes.prepare import prepare_model
 
     return prepare_model(source, options=options, platform=platform, context=context)
+
+
+def golden_document(model: Path, source: ModelSource) -> bytes:
+    """What ``golden.json`` says of a model's file: its vectors of the golden texts, by the stock onnxruntime package.
+
+    For a bundle with a second model; that of the first is written with the bundle.
+    """
+    from edgepack.bundle import golden
+    from edgepack.models.reference import embed_with_onnxruntime
+
+    return golden.golden_json(embed_with_onnxruntime(model, source, golden.TEXTS).tolist())
 
 
 def reduce_runtime(

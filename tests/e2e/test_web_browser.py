@@ -94,6 +94,18 @@ def test_threads(small_bundle: Bundle) -> None:
 
 
 @in_chromium
+def test_on_a_gpu(options: tuple[str, ...], tmp_path: Path) -> None:
+    made = made_bundle("web-wasm", tmp_path, *options, "--set", "webgpu=true")
+    parts = {file["path"]: file["part"] for file in made.manifest["files"]}
+    gpu = json.loads((made.directory / "bundle.json").read_text())["runtimes"][-1]
+    for asset in (gpu["wasm"], gpu["glue"], gpu["golden"], *gpu["model"]["parts"]):
+        assert parts[asset["path"]] == "webgpu"
+    assert not any("webgpu" in path for path in made.manifest["visits"]["cold"])
+    assert (made.directory / "LICENSES/onnxruntime-web.txt").exists()
+    passed("webgpu", made.directory)
+
+
+@in_chromium
 def test_what_is_not_as_it_should_be(small_bundle: Bundle) -> None:
     passed("bad", small_bundle.directory)
 

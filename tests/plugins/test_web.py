@@ -6,13 +6,18 @@ import gzip
 from pathlib import Path
 
 import brotli
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 from edgepack.errors import TargetError
 from edgepack.plugins.context import HostContext
 from edgepack.records import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_web import packages
+from edgepack_web import packages, webgpu
 from edgepack_web.builder import create_builder
 from edgepack_web.encoded import write_encoded
 from edgepack_web.hosts import headers_file, nginx_snippet
@@ -32,6 +37,7 @@ def web(*overrides: str) -> Target:
         ("runtime=quantum", "option runtime is 'quantum'"),
         ("asset_cap=many", "asset_cap: 'many' is not a size"),
         ("threads=2", "option threads is 2, expected true or false"),
+        ("webgpu=1.30", "option webgpu is 1.3, expected true or false"),
     ],
 )
 def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override: str, said: str) -> None:
@@ -54,6 +60,53 @@ def test_the_compiler_is_fetched_for_a_runtime_that_is_compiled(
         monkeypatch.setattr(packages, name, lambda *_, _name=name, **__: fetched.append(_name))
     packages.fetch_packages(web(*overrides), context)
     assert fetched == ["fetch_web_toolchain"] * compiled + ["onnxruntime_web", "npm_package"]
+
+
+def test_the_runtime_for_a_gpu_is_fetched_for_who_wants_it(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+
+    def package(name: str, version: str, **_: object) -> Path:
+        fetched.append(f"{name}@{version}")
+        return Path()
+
+    monkeypatch.setattr(packages, "onnxruntime_web", lambda **_: None)
+    for module in (packages, webgpu):
+        monkeypatch.setattr(module, "npm_package", package)
+    for asked in ("false", "true"):
+        packages.fetch_packages(web("runtime=stock", f"webgpu={asked}"), context)
+    tokenizers = "@huggingface/tokenizers@0.2.0"
+    assert fetched == [tokenizers, tokenizers, "onnxruntime-web@1.30.0"]
+
+
+def test_a_model_for_gpus_is_a_quarter_in_its_file_and_float32_when_it_is_opened(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(5)
+    table = numbers.normal(size=(500, 64)).astype(np.float32)
+    # Columns of very different size, one of them nothing: each has its own scale.
+    matrix = (numbers.normal(size=(64, 96)) * np.logspace(-3, 1, 96)).astype(np.float32)
+    matrix[:, 7] = 0
+    plain = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 14]>
+        g (int64[n] ids) => (float[n, 96] out) { rows = Gather(table, ids) out = MatMul(rows, matrix) }"""
+    )
+    plain.graph.initializer.extend(
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(matrix, "matrix")]
+    )
+    stored = webgpu.stored_as_int8(plain)
+    onnx.checker.check_model(stored)
+    assert stored.ByteSize() < plain.ByteSize() / 3.5
+    assert [tensor.name for tensor in plain.graph.initializer] == ["table", "matrix"]
+    expected, found = (_run(model, np.arange(500)) for model in (plain, stored))
+    assert not found[:, 7].any()
+    errors = np.abs(found - expected).max(axis=0) / np.maximum(np.abs(expected).max(axis=0), 1e-30)
+    assert errors.max() < 0.02
+
+
+def _run(model: onnx.ModelProto, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (out,) = session.run(None, {"ids": ids})
+    return np.asarray(out, np.float32)
 
 
 def test_a_file_over_the_host_s_cap_is_named(tmp_path: Path) -> None:

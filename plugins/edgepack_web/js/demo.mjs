@@ -21,6 +21,8 @@ let running;
 let asked = 0;
 let downloading = 0;
 let restarted;
+/** The runtime that the address names: `?runtime=webgpu`. */
+const wanted = new URLSearchParams(location.search).get("runtime") ?? undefined;
 
 const begun = performance.now();
 showCost();
@@ -32,11 +34,24 @@ document.querySelector(".examples").addEventListener("click", ({ target }) => {
 });
 
 try {
-  embedder = await load(undefined, { onProgress: showDownload, onRestart: showRestart });
+  embedder = await open(wanted);
   ready();
 } catch (error) {
   fail(error);
   throw error;
+}
+
+/** With the runtime that was asked for; where it cannot be had with the one that all visitors have, and that is said. */
+async function open(runtime) {
+  const how = { onProgress: showDownload, onRestart: showRestart };
+  try {
+    return await load(undefined, { ...how, runtime });
+  } catch (error) {
+    if (runtime === undefined || !["UnsupportedError", "RangeError"].includes(error.name)) throw error;
+    const made = await load(undefined, how);
+    restarted = `${error.message}. The runtime is ${made.info.runtime}`;
+    return made;
+  }
 }
 
 function say(text) {
@@ -76,6 +91,8 @@ function ready() {
   at("progress").className = "done";
   at("bytes").textContent = "";
   say(`ready after ${milliseconds(performance.now() - begun)}`);
+  showRestarted();
+  at("gpu").hidden = wanted === "webgpu" || !embedder.info.runtimes.includes("webgpu") || !navigator.gpu;
   at("query").addEventListener("input", later(search));
   at("texts").addEventListener("input", later(readTexts, 300));
   at("stop").addEventListener("click", () => (document.querySelector(".busy.running") ? running.abort() : readTexts()));

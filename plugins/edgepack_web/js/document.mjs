@@ -66,18 +66,29 @@ export function requireWasm() {
   if (!WebAssembly.validate(new Uint8Array(SIMD))) throw new EmbedError("UnsupportedError", "this browser has no WebAssembly SIMD, which the model needs: Chrome 91, Firefox 89, Safari 16.4 and newer have it");
 }
 
-/** The first of a bundle's runtimes that is what was asked for and can run here. Throws an EmbedError that says what is missing. */
-export function chooseRuntime({ runtimes }, { threads, runtime }) {
+/**
+ * The first of a bundle's runtimes that is what was asked for and can run here; one on a GPU only by its name. Throws an
+ * EmbedError that says what is missing.
+ */
+export async function chooseRuntime({ runtimes }, { threads, runtime }) {
   if (!Number.isInteger(threads) || threads < 1) throw new EmbedError("RangeError", `threads is ${threads}, expected a whole number from 1`);
-  const named = runtimes.filter(({ name }) => runtime === undefined || name === runtime);
+  const named = runtimes.filter(({ name, gpu }) => (runtime === undefined ? !gpu : name === runtime));
   if (!named.length) throw new EmbedError("RangeError", `this bundle has no runtime ${runtime}: it has ${runtimes.map(({ name }) => name).join(", ")}`);
   const able = named.filter((each) => threads === 1 || each.threads);
   if (!able.length) throw new EmbedError("UnsupportedError", 'this bundle\'s runtime has one thread; one with threads = true, or with fallback = "stock", can have more');
   if (threads > 1 && inDeno) throw new EmbedError("UnsupportedError", "in Deno the runtime has one thread; in browsers and in Node it can have more");
   if (threads > 1 && !inNode && !globalThis.crossOriginIsolated)
     throw new EmbedError("UnsupportedError", "more than one thread needs a cross-origin isolated page: serve it with Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (edgepack serve-web does), or ask for one thread");
+  if (able[0].gpu) await requireGpu();
   return able[0];
 }
 
+async function requireGpu() {
+  const other = "without runtime: \"webgpu\" it is computed in WebAssembly";
+  const adapter = inNode || inDeno ? null : await globalThis.navigator?.gpu?.requestAdapter().catch(() => null);
+  if (!adapter) throw new EmbedError("UnsupportedError", `no GPU can be had here: navigator.gpu gives no adapter, which browsers do in secure contexts and on drivers that they trust; ${other}`);
+  if (!("Suspending" in WebAssembly)) throw new EmbedError("UnsupportedError", `this browser's WebAssembly cannot wait for a GPU (JSPI: Chrome and Edge 137 and newer); ${other}`);
+}
+
 /** What takes over from a runtime that lacks a function. */
-export const wholeRuntime = ({ runtimes }, failed) => (failed.name === "stock" ? undefined : runtimes.find(({ name }) => name === "stock"));
+export const wholeRuntime = ({ runtimes }, failed) => (failed.name === "stock" || failed.gpu ? undefined : runtimes.find(({ name }) => name === "stock"));

@@ -24,7 +24,11 @@ export interface LoadOptions {
   threads?: number;
   /** Keep files in Cache Storage, for visits without a network; true by default. */
   cache?: boolean;
-  /** One of the bundle's runtimes by name, e.g. "stock"; by default its first that can run here with as many threads as asked for. */
+  /**
+   * One of the bundle's runtimes by name, e.g. "stock"; by default its first that can run here with as many threads as asked
+   * for. "webgpu" is taken only where it is named, has a model of its own, and so vectors of its own: do not mix them with
+   * the others' in one index. Where a browser has no GPU to give it is an UnsupportedError.
+   */
   runtime?: string;
 }
 
@@ -46,6 +50,8 @@ export interface BundleInfo {
   /** Shorter dimensions that `dim` takes. */
   dimensions: number[];
   runtime: string;
+  /** Names that `load` takes for `runtime`. */
+  runtimes: string[];
   /** Bytes of a first visit's assets: plain, and as the compressed copies beside them. */
   downloads: { size: number; gzip: number; brotli: number };
 }

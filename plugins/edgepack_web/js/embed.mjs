@@ -66,7 +66,7 @@ function begin(key, base, options) {
 async function open(base, { signal, onProgress, ...options }) {
   requireWasm();
   const { bundle, keep } = await readBundle(base, { ...options, signal });
-  const embedder = new Embedder(base, bundle, options, chooseRuntime(bundle, options));
+  const embedder = new Embedder(base, bundle, options, await chooseRuntime(bundle, options));
   await embedder.begin({ signal, onProgress });
   await keep();
   return embedder;
@@ -98,9 +98,10 @@ export class Embedder {
 
   /** What this bundle is: name, dimension, longest text in tokens, prefixes, shorter dimensions. */
   get info() {
-    const { name, model, downloads } = this.#bundle;
+    const { name, model, runtimes } = this.#bundle;
+    const { downloads = this.#bundle.downloads } = this.#runtime;
     const { dimension, maxLength, prefixes, matryoshka } = model;
-    return { name, dimension, maxLength, prefixes, dimensions: matryoshka?.dimensions ?? [], runtime: this.#runtime.name, downloads };
+    return { name, dimension, maxLength, prefixes, dimensions: matryoshka?.dimensions ?? [], runtime: this.#runtime.name, runtimes: runtimes.map((each) => each.name), downloads };
   }
 
   /**
@@ -125,8 +126,10 @@ export class Embedder {
 
   /** Whether the bundle makes the vectors that it made when it was built: the lowest cosine of the golden texts. */
   async selfTest() {
-    const url = new URL("golden.json", this.#base);
-    const golden = readGolden(await textOf(url), url, this.#bundle.model.dimension);
+    // A runtime with a model of its own has vectors of its own.
+    const { path = "golden.json", integrity } = this.#runtime.golden ?? {};
+    const url = new URL(path, this.#base);
+    const golden = readGolden(await textOf(url, { integrity }), url, this.#bundle.model.dimension);
     const vectors = await this.embed(golden.texts);
     const lowest = Math.min(...vectors.map((vector, index) => cosine(vector, golden.vectors[index])));
     return { passed: lowest >= golden.tolerance, lowest };
@@ -298,8 +301,8 @@ function readGolden(text, url, dimension) {
 
 const closed = () => new EmbedError("ClosedError", "this embedder was closed; load() opens another");
 
-function stopped({ name }, { message }) {
-  const lean = name === "stock" ? "" : "; it may lack a function that this text needs: --set fallback=stock puts the whole runtime beside it";
+function stopped({ name, gpu }, { message }) {
+  const lean = name === "stock" || gpu ? "" : "; it may lack a function that this text needs: --set fallback=stock puts the whole runtime beside it";
   return new EmbedError("RuntimeError", `this bundle's runtime (${name}) stopped: ${message}${lean}`);
 }
 

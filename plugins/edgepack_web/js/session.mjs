@@ -69,26 +69,36 @@ export class Session {
     return at;
   }
 
-  /** @param {any} module @param {number} at @param {number} size */
-  static async open(module, at, size) {
+  /** @param {any} module @param {number} at @param {number} size @param {{gpu?: boolean}} [how] */
+  static async open(module, at, size, { gpu = false } = {}) {
     const session = new Session();
     session.#module = module;
     const text = strings(module);
-    // All optimizations are baked into the file; no arena, whose blocks would never go back; no spinning.
-    const options = module._OrtCreateSessionOptions(0, 1, 1, 0, 0, 0, text(""), 4, 0, 0);
-    if (options === 0) throw new RuntimeError(lastError(module));
-    for (const key of ["use_ort_model_bytes_directly", "use_ort_model_bytes_for_initializers"])
-      check(module, module._OrtAddSessionConfigEntry(options, text(`session.${key}`), text("1")));
+    const options = gpu ? plainOptions(module, text) : fixedOptions(module, text);
     try {
+      if (gpu) await session.#onGpu(options, text);
       session.#handle = await module._OrtCreateSession(at, size, options);
     } finally {
       module._OrtReleaseSessionOptions(options);
       text.free();
     }
     if (session.#handle === 0) throw new RuntimeError(lastError(module));
+    if (gpu) {
+      module.webgpuOnCreateSession(session.#handle);
+      // An .onnx file is copied while it is opened.
+      module._free(at);
+    }
     session.#readNames();
     session.#options = module._OrtCreateRunOptions(4, 0, 0, 0);
     return session;
+  }
+
+  /** The execution provider, and its promise that another session does not start meanwhile. */
+  async #onGpu(options, text) {
+    const module = this.#module;
+    module.webgpuInit(() => {});
+    module.webgpuRegisterDevice();
+    check(module, await module._OrtAppendExecutionProvider(options, text("WebGPU"), 0, 0, 0));
   }
 
   #readNames() {
@@ -99,10 +109,23 @@ export class Session {
     const inputs = module.getValue(counts, "i32");
     module.stackRestore(stack);
     for (let index = 0; index < inputs; index++) {
-      const at = module._OrtGetInputName(this.#handle, index);
+      const at = this.#nameOf(index, "_OrtGetInputName", index);
       this.#names.push({ at, name: module.UTF8ToString(at) });
     }
-    this.#output = module._OrtGetOutputName(this.#handle, 0);
+    this.#output = this.#nameOf(0, "_OrtGetOutputName", inputs);
+  }
+
+  /** Later versions number outputs after the inputs, and tell their shapes with their names. */
+  #nameOf(index, named, place) {
+    const module = this.#module;
+    if (module[named]) return module[named](this.#handle, index);
+    const stack = module.stackSave();
+    const found = module.stackAlloc(8);
+    check(module, module._OrtGetInputOutputMetadata(this.#handle, place, found, found + 4));
+    const [name, shape] = [found, found + 4].map((at) => module.getValue(at, "*"));
+    module._OrtFree(shape);
+    module.stackRestore(stack);
+    return name;
   }
 
   get inputs() {
@@ -166,6 +189,22 @@ export class Session {
     if (rank !== 2) throw new RuntimeError(`the model gave ${rank} dimensions instead of two`);
     return { data: new Float32Array(module.HEAPU8.buffer, data, rows * width).slice(), width };
   }
+}
+
+/** For a file with all optimizations baked in, read where it lies; no arena, whose blocks would never go back; no spinning. */
+function fixedOptions(module, text) {
+  const options = module._OrtCreateSessionOptions(0, 1, 1, 0, 0, 0, text(""), 4, 0, 0);
+  if (options === 0) throw new RuntimeError(lastError(module));
+  for (const key of ["use_ort_model_bytes_directly", "use_ort_model_bytes_for_initializers"])
+    check(module, module._OrtAddSessionConfigEntry(options, text(`session.${key}`), text("1")));
+  return options;
+}
+
+/** For an .onnx file, whose optimizations are the provider's: all; without memory patterns, as upstream does on a GPU. */
+function plainOptions(module, text) {
+  const options = module._OrtCreateSessionOptions(99, 1, 0, 0, 0, 0, text(""), 4, 0, 0);
+  if (options === 0) throw new RuntimeError(lastError(module));
+  return options;
 }
 
 function check(module, code) {

@@ -15,26 +15,26 @@ const LAYER_NORM_EPSILON = 1e-5;
 class Engine {
   static async start({ base, bundle, runtime, keep, direct, threads }, { signal, onProgress }) {
     const engine = new Engine();
-    engine.model = bundle.model;
+    engine.model = { ...bundle.model, ...runtime.model };
     const assets = new Assets(base, keep);
     const files = {};
     const into = (name) => (bytes) => (files[name] = bytes);
     const wanted = [
       { asset: runtime.wasm, into: into("wasm") },
       { asset: bundle.tokenizer.table, into: into("table") },
-      ...bundle.model.parts.map((asset, index) => ({ asset, into: into(`part${index}`) })),
+      ...engine.model.parts.map((asset, index) => ({ asset, into: into(`part${index}`) })),
     ];
     const glue = moduleAddress(assets, runtime.glue, { direct, signal });
     glue.catch(() => {});
     await assets.fetchAll(wanted, { signal, onProgress });
     const times = { downloaded: performance.now() };
     const { address, release } = await glue;
-    const parts = bundle.model.parts.map((_, index) => {
+    const parts = engine.model.parts.map((_, index) => {
       const { [`part${index}`]: part } = files;
       delete files[`part${index}`];
       return part;
     });
-    engine.session = await openSession(address, files.wasm, parts, { threads, times });
+    engine.session = await openSession(address, files.wasm, parts, { threads, times, gpu: runtime.gpu });
     // Threads that start later start from there.
     if (threads === 1) await release();
     times.session = performance.now();
@@ -105,7 +105,7 @@ class Engine {
 }
 
 /** The wasm of a bundle's own with the model in its memory. */
-async function openSession(glue, wasm, parts, { threads, times }) {
+async function openSession(glue, wasm, parts, { threads, times, gpu }) {
   // Emscripten would take Deno for Node, whose `require` wants a file.
   if (inDeno) globalThis.process = undefined;
   const { default: factory } = await import(/* @vite-ignore */ /* webpackIgnore: true */ glue);
@@ -114,7 +114,7 @@ async function openSession(glue, wasm, parts, { threads, times }) {
   const size = sizeOf(parts);
   const at = Session.reserve(module, size);
   fill(parts, (part, place) => module.HEAPU8.set(part, at + place));
-  return Session.open(module, at, size);
+  return Session.open(module, at, size, { gpu });
 }
 
 const sizeOf = (parts) => parts.reduce((sum, part) => sum + part.length, 0);

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import edgepack
 from edgepack.bundle.usage import prefixes, shortening
@@ -35,8 +35,9 @@ TOKENIZER = "model/tokenizer.json"
 LINK = "link"
 """The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
 
-Part = Literal["model", "tokenizer", "runtime", "runner", "licenses", "golden", "encoded"]
-PARTS: tuple[Part, ...] = ("model", "tokenizer", "runtime", "runner", "licenses", "golden", "encoded")
+Part = Literal["model", "tokenizer", "runtime", "webgpu", "runner", "licenses", "golden", "encoded"]
+PARTS: tuple[Part, ...] = get_args(Part)
+"""``webgpu``: a second runtime and a model for it, which only those fetch who compute on a GPU in a browser."""
 ENCODED: Part = "encoded"
 """Compressed copies for servers that do not compress: another file's name with ``.br`` or ``.gz`` after it."""
 
