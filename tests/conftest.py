@@ -44,6 +44,15 @@ def gpu_wheels(request: pytest.FixtureRequest) -> None:
         pytest.skip("only with --gpu-wheels")
 
 
+@pytest.fixture(scope="session")
+def online(request: pytest.FixtureRequest) -> Iterator[HostContext]:
+    """A context on the user's cache that may fetch compilers and npm's packages."""
+    if not request.config.getoption("--web"):
+        pytest.skip("compiles for minutes with compilers of 243 MB: run with --web")
+    with host_context(story=Story(quiet=True), offline=False) as made:
+        yield made
+
+
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[HostContext]:
     """A host context whose store is empty and its own."""

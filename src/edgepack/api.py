@@ -3,7 +3,9 @@
 The records and errors; ``BuilderSpec`` and ``TargetBuilder`` to write a builder; ``BuildContext``, which a builder is
 given; ``hookimpl`` to register; and, as functions, what builders share: preparing a model, making a reduced runtime,
 freezing the runner. A builder whose runtime comes in wheels finds here what it takes: ``wheel_files`` by their content,
-``closure_of`` for the libraries that have to go along, ``RuntimeFolder`` for them and their licences. Importing this module is light: the functions import what they need when they are called.
+``closure_of`` for the libraries that have to go along, ``RuntimeFolder`` for them and their licences.
+
+Importing this module is light: the functions import what they need when they are called.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +15,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.api import reduce_web_runtime
-from edgepack.console import Story
 from edgepack.foundry.operators import operators_of_ort_model, union
 from edgepack.foundry.web.prove import node_scripts, place
 from edgepack.models.ort_format import convert_to_ort
 from edgepack.npm import find_node
-from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.context import HostContext
 from edgepack.records import RuntimeArtifact
 
 pytestmark = pytest.mark.e2e
@@ -47,15 +45,6 @@ class Model:
 
     file: Path
     factors: tuple[tuple[IDS, IDS], ...] = ()
-
-
-@pytest.fixture(scope="module")
-def online(request: pytest.FixtureRequest) -> Iterator[HostContext]:
-    """A context on the user's cache that may fetch compilers."""
-    if not request.config.getoption("--web"):
-        pytest.skip("compiles for minutes with compilers of 243 MB: run with --web")
-    with host_context(story=Story(quiet=True), offline=False) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

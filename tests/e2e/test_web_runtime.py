@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,11 @@ from tests.conftest import made_bundle
 from tests.node_tests import run_node_tests
 
 from edgepack.api import prepare_model, prove_web, reduce_web_runtime, stock_web_runtime, stub_web_runtime
-from edgepack.console import Story
 from edgepack.foundry.explain import explain, find_composition
-from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.context import HostContext
 from edgepack.records import ModelOptions, ModelSource, PreparedModel, RuntimeArtifact
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
-
-
-@pytest.fixture(scope="module")
-def online(request: pytest.FixtureRequest) -> Iterator[HostContext]:
-    """A context on the user's cache that may fetch compilers and npm's package."""
-    if not request.config.getoption("--web"):
-        pytest.skip("compiles for minutes with compilers of 243 MB: run with --web")
-    with host_context(story=Story(quiet=True), offline=False) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
