@@ -78,7 +78,7 @@ def unpack(kit: Path, place: Path) -> None:
     for name in ("kit.tar.xz", "whole.tar.xz"):
         if (kit / name).exists():
             with tarfile.open(kit / name) as archive:
-                # Python 3.10 may not know filters yet; the kit is the project's own.
+                # Python before 3.11.4 does not know filters; the kit is the project's own.
                 if hasattr(tarfile, "data_filter"):
                     archive.extractall(place, filter="data")
                 else:

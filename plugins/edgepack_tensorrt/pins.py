@@ -34,7 +34,6 @@ ONNXRUNTIME = Wheel(
 TENSORRT_RTX = "1.7.1"
 BINDINGS_VERSION = "1.7.1.116"
 _BINDINGS = {
-    "cp310": ("f357cebfed83af6cbd1d3b172632cd9c6bb06a39e8296a8d3c11a9edd2fae357", 1_232_766),
     "cp311": ("6a4d2bf39a98b71238046b9a9dd22d0e6b146be90cd56ac09f1e068933e4e18d", 1_232_170),
     "cp312": ("52fb62cb86b922637848f5971b53153bf2e091c33948fa89efd215abaa52b044", 1_227_705),
     "cp313": ("f15cdb560cf2d926405789985509f5496e378ba457a7fb657592ce7f7311c0ff", 1_227_578),
@@ -47,7 +46,7 @@ def bindings(python: tuple[int, int] = (sys.version_info[0], sys.version_info[1]
     if tag not in _BINDINGS:
         raise MissingToolError(
             f"engines are built by TensorRT's Python module, of which no wheel for Python {python[0]}.{python[1]} is pinned",
-            hint=f"build with Python 3.10 to 3.13 ({', '.join(_BINDINGS)})",
+            hint=f"build with Python 3.11 to 3.13 ({', '.join(_BINDINGS)})",
         )
     sha256, size = _BINDINGS[tag]
     return Wheel(

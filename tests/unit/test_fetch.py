@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -203,7 +203,7 @@ def test_retry_after_in_seconds_is_honoured(server: Server, tmp_path: Path, paus
 
 
 def test_retry_after_as_a_date_is_honoured(server: Server, tmp_path: Path, pauses: list[float]) -> None:
-    later = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=60), usegmt=True)
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     url = server.on("/f", status(503, retry_after=later), file(CONTENT))
     download(url, tmp_path / "f", policy=QUICK)
     assert len(pauses) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform as host
-import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,11 +16,6 @@ from edgepack.errors import DownloadError, MissingToolError
 from edgepack.foundry.sources import fetch_archives, read_archive
 from edgepack.foundry.unpack import unpack
 from edgepack.store import sha256_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 HINT = "apt-get install qemu-user-static, or put qemu-{arch} on PATH"
 SYSTEM_LIBC = "/usr/{arch}-linux-gnu"

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,11 +21,6 @@ from edgepack.foundry.overlay import HELPER
 from edgepack.foundry.toolchain import INSTALL, Toolchain, cmake_compilers, zig_environment
 from edgepack.foundry.tree import SourceTree, protoc
 from edgepack.store import written_beside
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 TREE, BUILD, ZIG, OVERLAY, EMSCRIPTEN = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@", "@EMSCRIPTEN@"
 """What stands for the folders in a plan, so that it is the same wherever they are."""

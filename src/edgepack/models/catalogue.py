@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -26,12 +26,6 @@ from edgepack.models.folder import read_folder
 from edgepack.network import HASTY, PATIENT, UNREACHABLE_HINT
 from edgepack.records import FileDigest, ModelSource, PoolingMode
 from edgepack.store import sha256_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 log = logging.getLogger(__name__)
 

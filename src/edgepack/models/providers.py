@@ -6,7 +6,7 @@ partitions of upstream's own usability checker (``onnxruntime.tools.mobile_helpe
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,11 +15,6 @@ from typing import Any, Literal
 
 import onnx
 from onnx import shape_inference
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Form = Literal["fused", "as exported", "as exported, 1 text of 128 tokens"]
 FIXED_BATCH = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -89,10 +89,6 @@ def load_prices(path: Path | None = None) -> Prices:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     table: dict[str, Any] = tomllib.loads(text)
     return table
 

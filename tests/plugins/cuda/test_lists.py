@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from pathlib import Path
 
 import onnx
@@ -17,11 +17,6 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack_cuda import draft as module
 from edgepack_cuda.kernels import plain_name
 from edgepack_cuda.lists import Lists, known_versions, lists_for, nearest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LISTS = Lists(
     version="9",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -24,11 +25,6 @@ from edgepack.foundry.toolchain import Toolchain, zig_program
 from edgepack.foundry.unpack import unpack
 from edgepack.foundry.web.objcopy import SCRIPT as OBJCOPY
 from edgepack.npm import find_node
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SCHEMA = "1"
 """Changes when the same packages are laid out otherwise."""

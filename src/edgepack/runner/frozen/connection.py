@@ -117,7 +117,7 @@ class Connection:
         self._writer.close()
         try:
             await asyncio.wait_for(self._writer.wait_closed(), self._limits.sending)
-        except (asyncio.TimeoutError, ConnectionError):
+        except (TimeoutError, ConnectionError):
             self._writer.transport.abort()
 
     async def _serve_one(self) -> bool:
@@ -167,7 +167,7 @@ class Connection:
         self.idle = True
         try:
             data = await asyncio.wait_for(self._reader.read(CHUNK), self._limits.idle)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise Closed from error
         self.idle = False
         if not data:
@@ -193,7 +193,7 @@ class Connection:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             try:
                 data = await asyncio.wait_for(self._reader.read(CHUNK), max(0.0, end - monotonic()))
-            except asyncio.TimeoutError as error:
+            except TimeoutError as error:
                 raise Refused(408, "the request did not come to its end in time") from error
             self._http.receive_data(data)
         return event
@@ -219,7 +219,7 @@ class Connection:
         self._writer.write(b"".join(part for part in parts if part))
         try:
             await asyncio.wait_for(self._writer.drain(), self._limits.sending)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             self._writer.transport.abort()
             raise Closed from error
 
@@ -234,5 +234,5 @@ class Connection:
                 if not data:
                     return
                 size += len(data)
-        except (asyncio.TimeoutError, ConnectionError):
+        except (TimeoutError, ConnectionError):
             return
