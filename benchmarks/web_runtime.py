@@ -28,7 +28,6 @@ from edgepack.api import reduce_web_runtime, stock_web_runtime
 from edgepack.console import Story
 from edgepack.foundry.operators import operators_of_ort_model
 from edgepack.foundry.web.prove import node_scripts, place, prove_module, script_of
-from edgepack.foundry.web.prune import Profile, stub_runtime
 from edgepack.npm import find_node
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records import RuntimeArtifact
@@ -160,14 +159,7 @@ def _compare(models: list[Path], context: HostContext) -> None:
         begin = time.monotonic()
         reduced = reduce_web_runtime(needs, context=context)
         _row(model, "reduced", reduced, time.monotonic() - begin, context)
-        begin = time.monotonic()
-        stub = stub_runtime(model, reduced, profile=Profile(), context=context)
-        _row(model, "reduced, stub", stub, time.monotonic() - begin, context)
-        stock = stock_web_runtime(needs, context=context)
-        begin = time.monotonic()
-        stub = stub_runtime(model, stock, profile=Profile(), context=context)
-        _row(model, "stock, stub", stub, time.monotonic() - begin, context)
-        _row(model, "stock", stock, 0.0, context)
+        _row(model, "stock", stock_web_runtime(needs, context=context), 0.0, context)
 
 
 def _row(model: Path, name: str, runtime: RuntimeArtifact, seconds: float, context: HostContext) -> None:

@@ -27,7 +27,6 @@ from edgepack.api import (
     read_options,
     reduce_web_runtime,
     stock_web_runtime,
-    stub_web_runtime,
     tokenizer_tables,
 )
 from edgepack_web.node import embed_in_node, require_same_tokens
@@ -37,18 +36,13 @@ from edgepack_web.webgpu import LICENSE as WEBGPU_LICENSE
 from edgepack_web.webgpu import OnGpu, on_gpu
 
 OPTIONS: OptionTable = {
-    "runtime": ("reduced", "stub", "stock"),
+    "runtime": ("reduced", "stock"),
     "fallback": ("none", "stock"),
     "threads": False,
     "webgpu": False,
     "sources": None,
     "asset_cap": "25 MiB",
 }
-SESSION_CONFIG = {
-    "session.use_ort_model_bytes_directly": "1",
-    "session.use_ort_model_bytes_for_initializers": "1",
-}
-"""What session.mjs sets: functions that only this way enters must be seen when a runtime is pruned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +68,6 @@ class WebBuilder:
             runtime = reduce_web_runtime(model.needs, sources=self.sources, context=self.context)
         else:
             runtime = stock_web_runtime(model.needs, context=self.context)
-        if self.runtime == "stub":
-            runtime = stub_web_runtime(model, runtime, config=SESSION_CONFIG, context=self.context)
         self.context.note(f"{self.runtime}, {runtime.library.stat().st_size / 1e6:.2f} MB")
         return prove_web(model, runtime, context=self.context) if has_node() else runtime
 

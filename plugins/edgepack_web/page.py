@@ -143,8 +143,7 @@ def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, An
     return {
         "name": name,
         "version": runtime.version,
-        # A stub was pruned by runs with one.
-        "threads": name != "stub" and "pthread" in glue,
+        "threads": "pthread" in glue,
         "glue": folder.asset(f"ort-{name}.mjs", glue.encode(), "runtime"),
         "wasm": folder.asset(f"ort-{name}.wasm", runtime.library.read_bytes(), "runtime"),
     }

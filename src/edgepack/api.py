@@ -10,7 +10,7 @@ Importing this module is light: the functions import what they need when they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,6 @@ __all__ = [
     "run_tool",
     "soname",
     "stock_web_runtime",
-    "stub_web_runtime",
     "system_libraries",
     "tokenizer_cases",
     "tokenizer_tables",
@@ -227,24 +226,6 @@ def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArti
     from edgepack.foundry.web.stock import stock_web_runtime
 
     return stock_web_runtime(needs, context=context)
-
-
-def stub_web_runtime(
-    model: PreparedModel,
-    runtime: RuntimeArtifact,
-    *,
-    config: Mapping[str, str] | None = None,
-    context: BuildContext,
-) -> RuntimeArtifact:
-    """A WebAssembly runtime without the functions that one model never enters; those trap.
-
-    Found by running the model with all lengths, batches and refusals that a page has, also through npm's JavaScript;
-    ``config`` are session options that the page sets. Needs Node; where binaryen can be had, the rest is optimized
-    once more. Raises ``ProofError`` when the model does not run on the runtime.
-    """
-    from edgepack.foundry.web.prune import Profile, stub_web_runtime
-
-    return stub_web_runtime(model, runtime, profile=Profile(config=config), context=context)
 
 
 def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> RuntimeArtifact:

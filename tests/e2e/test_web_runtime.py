@@ -1,4 +1,4 @@
-"""Runtimes for WebAssembly, with the real compiler and the real model: sizes, vectors, and what a pruned one still does."""
+"""Runtimes for WebAssembly, with the real compiler and the real model: sizes, vectors, and what takes the bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.command import edgepack
 from tests.conftest import made_bundle
 from tests.node_tests import run_node_tests
 
-from edgepack.api import prepare_model, prove_web, reduce_web_runtime, stock_web_runtime, stub_web_runtime
+from edgepack.api import prepare_model, prove_web, reduce_web_runtime, stock_web_runtime
 from edgepack.foundry.explain import explain, find_composition
 from edgepack.plugins.context import HostContext
 from edgepack.records import ModelOptions, ModelSource, PreparedModel, RuntimeArtifact
@@ -42,22 +42,9 @@ def test_a_reduced_runtime_is_small_and_right(
     assert {path.stem.split("-")[0] for path in reduced.licenses} >= {"onnxruntime", "emscripten", "eigen"}
 
 
-def test_a_stub_is_smaller_and_still_right(
-    model: PreparedModel, reduced: RuntimeArtifact, online: HostContext
-) -> None:
-    import brotli
-
-    stub = stub_web_runtime(model, reduced, context=online)
-    assert len(brotli.compress(stub.library.read_bytes(), quality=11)) < 160_000
-    assert prove_web(model, stub, context=online).proofs[0].min_cosine > 0.99
-
-
-def test_the_stock_runtime_and_its_stub(model: PreparedModel, online: HostContext) -> None:
+def test_the_stock_runtime_is_right(model: PreparedModel, online: HostContext) -> None:
     stock = stock_web_runtime(model.needs, context=online)
-    stub = stub_web_runtime(model, stock, context=online)
-    assert stub.library.stat().st_size < 0.4 * stock.library.stat().st_size
-    for runtime in (stock, stub):
-        assert prove_web(model, runtime, context=online).proofs[0].min_cosine > 0.99
+    assert prove_web(model, stock, context=online).proofs[0].min_cosine > 0.99
 
 
 def test_with_threads_it_is_as_right(model: PreparedModel, online: HostContext) -> None:

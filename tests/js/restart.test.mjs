@@ -1,4 +1,4 @@
-// A real bundle (its folder is in BUNDLE) whose small runtime was profiled too little, with the whole one beside it.
+// A real bundle (its folder is in BUNDLE) whose first runtime traps on texts of more than three tokens, with the whole one beside it.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ after(() => browser?.close());
 
 const right = (vectors, places) => places.every((place, at) => cosine(vectors[at], golden.vectors[place]) >= golden.tolerance);
 
-/** Several questions at once, of which one has been seen when the runtime was made, one is given up, and others trap. */
+/** Several questions at once, of which one does not trap, one is given up, and others trap. */
 const askALot = async (url, known, texts) => {
   const { load } = await import(`${url}embed.mjs`);
   const restarts = [];

@@ -47,7 +47,7 @@ def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override:
 
 def test_threads_go_with_the_runtime_that_is_compiled(context: HostContext) -> None:
     with pytest.raises(TargetError, match="threads = true goes with") as caught:
-        create_builder(web("runtime=stub", "threads=true"), context)
+        create_builder(web("runtime=stock", "threads=true"), context)
     assert "stock" in str(caught.value.hint)
 
 

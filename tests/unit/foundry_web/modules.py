@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from edgepack.foundry.web.binary import (
     CODE,
     CUSTOM,
-    EXPORT,
-    FUNCTION,
     IMPORT,
-    TYPE,
     Section,
     assemble,
-    code_section,
     u32,
 )
 
+TYPE, FUNCTION, EXPORT = 1, 3, 7
 I32, END, CALL, ADD, CONST, LOCAL_GET = 0x7F, 0x0B, 0x10, 0x6A, 0x41, 0x20
 
 
@@ -44,7 +41,9 @@ def module(
     parts.append(Section(id=FUNCTION, content=vector(*[u32(0)] * len(code))))
     rows = (text(name) + bytes([0]) + u32(index) for name, index in exports.items())
     parts.append(Section(id=EXPORT, content=vector(*rows)))
-    return assemble([*parts, *extra, code_section(code)])
+    return assemble(
+        [*parts, *extra, Section(id=CODE, content=vector(*(u32(len(body)) + body for body in code)))]
+    )
 
 
 def plus(number: int, *, calls: int | None = None) -> bytes:

@@ -12,12 +12,9 @@ from edgepack.foundry.web.binary import (
     WasmError,
     assemble,
     bodies,
-    exported_functions,
     function_names,
-    function_types,
     imported_functions,
     imports,
-    s32,
     section,
     sections,
     u32,
@@ -32,28 +29,18 @@ def test_unsigned_numbers_come_back(number: int) -> None:
     assert len(u32(number)) == max(1, (number.bit_length() + 6) // 7)
 
 
-@pytest.mark.parametrize(
-    ("number", "encoded"),
-    [(0, "00"), (63, "3f"), (64, "c000"), (-1, "7f"), (-64, "40"), (-65, "bf7f"), (-123456, "c0bb78")],
-)
-def test_signed_numbers_are_those_of_the_specification(number: int, encoded: str) -> None:
-    assert s32(number).hex() == encoded
-
-
 def test_a_module_is_read() -> None:
     made = module([plus(1), plus(2, calls=0)], {"f": 1, "g": 2}, imported=["outside"])
     parts = sections(made)
     assert [each.name for each in imports(parts)] == ["outside"]
     assert imported_functions(parts) == 1
-    assert exported_functions(parts) == {"f": 1, "g": 2}
-    assert function_types(parts) == [0, 0]
     assert bodies(parts) == [plus(1), plus(2, calls=0)]
     assert assemble(parts) == made
 
 
 def test_a_module_without_anything_has_nothing() -> None:
     parts = sections(MAGIC)
-    assert (parts, bodies(parts), exported_functions(parts), imports(parts)) == ([], [], {}, [])
+    assert (parts, bodies(parts), imports(parts)) == ([], [], [])
 
 
 def test_names_of_functions_are_read_where_there_are_any() -> None:

@@ -16,7 +16,7 @@ from edgepack.errors import DiskFullError, MissingToolError, ToolError
 from edgepack.foundry.toolchain import Toolchain, compiler
 from edgepack.foundry.web.api import EXPORTS, direct_api
 from edgepack.foundry.web.binary import sections
-from edgepack.foundry.web.emscripten import emscripten, installation_plan, wasm_opt
+from edgepack.foundry.web.emscripten import emscripten, installation_plan
 from edgepack.foundry.web.objcopy import SCRIPT
 from edgepack.plugins.context import HostContext
 
@@ -28,10 +28,10 @@ def test_what_is_fetched_is_said_before(context: HostContext) -> None:
     assert str(context.store.root / "emscripten") in lines[-1]
 
 
-def test_without_a_network_the_other_tiers_are_offered(context: HostContext) -> None:
+def test_without_a_network_the_stock_runtime_is_offered(context: HostContext) -> None:
     with pytest.raises(MissingToolError, match="Emscripten cannot be had here") as caught:
         emscripten(context=context)
-    assert '"stub"' in str(caught.value.hint)
+    assert '"stock"' in str(caught.value.hint)
     assert not list((context.store.root / "emscripten").glob("*")), "nothing half-made is left"
 
 
@@ -55,13 +55,12 @@ def test_a_package_that_cannot_be_had_leaves_nothing_behind(
     monkeypatch.setattr("edgepack.foundry.sources.fetch_packages", package)
     with pytest.raises(MissingToolError, match=said) as caught:
         emscripten(context=replace(context, offline=False))
-    assert '"stub"' in str(caught.value.hint)
     assert '"stock"' in str(caught.value.hint)
     assert not list((context.store.root / "emscripten").glob("*"))
     assert not list((context.store.root / "sources").rglob("*.deb"))
 
 
-def test_without_apt_the_other_tiers_are_offered(
+def test_without_apt_the_stock_runtime_is_offered(
     context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(name: str) -> Path:
@@ -71,7 +70,7 @@ def test_without_apt_the_other_tiers_are_offered(
     monkeypatch.setattr("edgepack.foundry.web.emscripten.find_node", lambda: Path("node"))
     with pytest.raises(MissingToolError, match="apt-get is not installed") as caught:
         emscripten(context=replace(context, offline=False))
-    assert '"stub"' in str(caught.value.hint)
+    assert '"stock"' in str(caught.value.hint)
 
 
 def test_without_node_it_says_so_before_anything_is_fetched(
@@ -97,24 +96,13 @@ def test_a_full_disk_leaves_nothing_half_made(context: HostContext, monkeypatch:
     assert not list((context.store.root / "emscripten").glob("*"))
 
 
-def test_on_another_machine_the_other_tiers_are_offered(
+def test_on_another_machine_the_stock_runtime_is_offered(
     context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    monkeypatch.setattr("edgepack.tools.is_installed", lambda name: False)
-    for wanted in (emscripten, wasm_opt):
-        with pytest.raises(MissingToolError, match="for this machine is not known") as caught:
-            wanted(context=context)
-        assert '"stub"' in str(caught.value.hint)
-
-
-def test_an_optimizer_that_is_installed_will_do(
-    context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "wasm-opt").write_text("#!/bin/sh\n")
-    (tmp_path / "wasm-opt").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert wasm_opt(context=context) == tmp_path / "wasm-opt"
+    with pytest.raises(MissingToolError, match="for this machine is not known") as caught:
+        emscripten(context=context)
+    assert '"stock"' in str(caught.value.hint)
 
 
 def test_objcopy_leaves_out_the_sections_that_are_named(tmp_path: Path) -> None:

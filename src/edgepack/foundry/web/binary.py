@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 MAGIC = b"\0asm\1\0\0\0"
-CUSTOM, TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, START, ELEMENT, CODE, DATA = range(12)
+CUSTOM, IMPORT, CODE, DATA = 0, 2, 10, 11
 FUNCTION_KIND = 0
 
 
@@ -123,16 +123,6 @@ def u32(value: int) -> bytes:
     return bytes(out)
 
 
-def s32(value: int) -> bytes:
-    """A signed number in LEB128, as short as it goes."""
-    out = bytearray()
-    while not -0x40 <= value < 0x40:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value & 0x7F)
-    return bytes(out)
-
-
 def section(parts: Sequence[Section], id: int) -> Section | None:
     """The section with this number, which a module has at most once."""
     return next((part for part in parts if part.id == id), None)
@@ -170,25 +160,6 @@ def imported_functions(parts: Sequence[Section]) -> int:
     return sum(1 for each in imports(parts) if each.kind == FUNCTION_KIND)
 
 
-def exported_functions(parts: Sequence[Section]) -> dict[str, int]:
-    """Name → index of the functions that a module offers."""
-    found = section(parts, EXPORT)
-    if found is None:
-        return {}
-    reader = Reader(found.content)
-    rows = [(reader.name(), reader.byte(), reader.u32()) for _ in range(reader.u32())]
-    return {name: index for name, kind, index in rows if kind == FUNCTION_KIND}
-
-
-def function_types(parts: Sequence[Section]) -> list[int]:
-    """The type of each of a module's own functions, by index into the types."""
-    found = section(parts, FUNCTION)
-    if found is None:
-        return []
-    reader = Reader(found.content)
-    return [reader.u32() for _ in range(reader.u32())]
-
-
 def bodies(parts: Sequence[Section]) -> list[bytes]:
     """The code of each of a module's own functions, without its length: locals, then instructions."""
     found = section(parts, CODE)
@@ -200,14 +171,6 @@ def _bodies(reader: Reader) -> Iterator[bytes]:
         yield reader.bytes(reader.u32())
     if not reader.at_end:
         raise WasmError("the code section does not end where it should")
-
-
-def code_section(code: Sequence[bytes]) -> Section:
-    """A code section of these functions."""
-    pieces = [u32(len(code))]
-    for body in code:
-        pieces += [u32(len(body)), body]
-    return Section(id=CODE, content=b"".join(pieces))
 
 
 def function_names(parts: Sequence[Section]) -> dict[int, str]:

@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
 from edgepack.foundry.debian import Package, fetch_packages
@@ -29,7 +28,7 @@ from edgepack.npm import find_node
 SCHEMA = "1"
 """Changes when the same packages are laid out otherwise."""
 HINT = (
-    'use a runtime that needs no compiler: runtime = "stub" (needs Node only) or "stock" in the target\'s [options]; '
+    'use a runtime that needs no compiler: runtime = "stock" in the target\'s [options]; '
     "or build on Debian or Ubuntu, x86-64"
 )
 
@@ -124,34 +123,24 @@ def emscripten(*, context: BuildContext) -> Emscripten:
     table = _catalogue()
     zig = zig_program()
     find_node()
-    root = _installed(table, context, wanted=_PARTS)
+    root = _installed(table, context)
     words = context.run([zig, "version"]).split()
     return Emscripten(root=root, version=str(table["version"]), zig=zig, zig_version=words[0])
-
-
-def wasm_opt(*, context: BuildContext) -> Path:
-    """binaryen's optimizer: of the toolchain where that is, else on PATH, else Debian's, 9 MB. ``MissingToolError``."""
-    table = _catalogue()
-    if all(store_path(archive, context).is_file() for archive in _archives(table)):
-        return _installed(table, context, wanted=_PARTS) / "bin/wasm-opt"
-    if tools.is_installed("wasm-opt"):
-        return tools.find("wasm-opt")
-    return _installed(table, context, wanted=("binaryen",)) / "bin/wasm-opt"
 
 
 _PARTS = ("emscripten", "binaryen")
 
 
-def _installed(table: Mapping[str, Any], context: BuildContext, *, wanted: Sequence[str]) -> Path:
+def _installed(table: Mapping[str, Any], context: BuildContext) -> Path:
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise MissingToolError("Emscripten for this machine is not known", hint=HINT)
-    archives = _archives(table, wanted)
-    inputs = {"schema": SCHEMA, "catalogue": repr([table[part] for part in wanted])} | {
+    archives = _archives(table)
+    inputs = {"schema": SCHEMA, "catalogue": repr([table[part] for part in _PARTS])} | {
         archive.file: archive.sha256 for archive in archives
     }
 
     def make(folder: Path) -> None:
-        _lay_out(folder, table, wanted, archives, context)
+        _lay_out(folder, table, archives, context)
 
     return context.store.cached("emscripten", inputs, make)
 
@@ -159,7 +148,6 @@ def _installed(table: Mapping[str, Any], context: BuildContext, *, wanted: Seque
 def _lay_out(
     folder: Path,
     table: Mapping[str, Any],
-    wanted: Sequence[str],
     archives: Sequence[Archive],
     context: BuildContext,
 ) -> None:
@@ -176,9 +164,8 @@ def _lay_out(
         for file in (*files, *runtime):
             unpack(file, folder, keep=[*compiler["keep"], *libraries])
             bar.advance()
-    if "emscripten" in wanted:
-        # Emscripten's own modules look for acorn as Node does.
-        (folder / compiler["folder"] / "node_modules").symlink_to("../nodejs")
+    # Emscripten's own modules look for acorn as Node does.
+    (folder / compiler["folder"] / "node_modules").symlink_to("../nodejs")
     shutil.rmtree(folder / "usr/lib/x86_64-linux-gnu/gconv", ignore_errors=True)
     _write_programs(folder, table["binaryen"])
 
@@ -239,8 +226,8 @@ def _configure(emscripten: Emscripten, work: Path) -> Path:
     return config
 
 
-def _archives(table: Mapping[str, Any], parts: Sequence[str] = _PARTS) -> list[Archive]:
-    return [read_archive(entry) for part in parts for entry in table[part]["packages"]]
+def _archives(table: Mapping[str, Any]) -> list[Archive]:
+    return [read_archive(entry) for part in _PARTS for entry in table[part]["packages"]]
 
 
 def _catalogue() -> dict[str, Any]:

@@ -25,7 +25,7 @@ function withStrings(m, texts, use) {
   }
 }
 
-export function lastError(m) {
+function lastError(m) {
   const stack = m.stackSave();
   const place = m.stackAlloc(8);
   m._OrtGetLastError(place, place + 4);
@@ -71,49 +71,43 @@ export class Session {
     });
   }
 
-  tensor(rows, held, type = INT64, shape = [rows.length, rows[0]?.length ?? 0]) {
+  tensor(rows, held) {
     const m = this.m;
+    const shape = [rows.length, rows[0]?.length ?? 0];
     const flat = BigInt64Array.from(rows.flat(), BigInt);
     const data = m._malloc(flat.byteLength || 8);
     held.push(data);
     m.HEAPU8.set(new Uint8Array(flat.buffer), data);
     const dims = m.stackAlloc(4 * shape.length);
     shape.forEach((size, index) => m.setValue(dims + 4 * index, size, '*'));
-    const tensor = m._OrtCreateTensor(type, data, flat.byteLength, dims, shape.length, CPU);
+    const tensor = m._OrtCreateTensor(INT64, data, flat.byteLength, dims, shape.length, CPU);
     check(m, tensor);
     return tensor;
   }
 
-  /** float32 vectors, one a row. `tag` makes run options; `wrong` is a type and a shape that the model does not have. */
-  run(ids, mask, tag, wrong = []) {
+  /** float32 vectors, one a row. */
+  run(ids, mask) {
     const m = this.m;
     const stack = m.stackSave();
     const held = [];
     const given = { input_ids: ids, attention_mask: mask };
     const count = this.inputs.length;
     let tensors = [];
-    let options = 0;
     const [names, values, outName, outValue] = [4 * count, 4 * count, 4, 4].map((size) => m.stackAlloc(size));
     try {
-      if (tag) {
-        options = withStrings(m, [tag], (text) => m._OrtCreateRunOptions(4, 0, 0, text));
-        check(m, options);
-        withStrings(m, ['edgepack.tag', tag], (k, v) => m._OrtAddRunConfigEntry(options, k, v));
-      }
       this.inputs.forEach(({ name, pointer }, index) => {
-        tensors.push(this.tensor(given[name] ?? ids.map((row) => row.map(() => 0)), held, ...wrong));
+        tensors.push(this.tensor(given[name] ?? ids.map((row) => row.map(() => 0)), held));
         m.setValue(names + 4 * index, pointer, '*');
         m.setValue(values + 4 * index, tensors[index], '*');
       });
       m.setValue(outName, this.outputs[0].pointer, '*');
       m.setValue(outValue, 0, '*');
-      check(m, m._OrtRun(this.handle, names, values, count, outName, 1, outValue, options) === 0);
+      check(m, m._OrtRun(this.handle, names, values, count, outName, 1, outValue, 0) === 0);
       const out = m.getValue(outValue, '*');
       tensors.push(out);
       return this.vectors(out, ids.length);
     } finally {
       tensors.forEach((tensor) => m._OrtReleaseTensor(tensor));
-      if (options) m._OrtReleaseRunOptions(options);
       held.forEach((pointer) => m._free(pointer));
       m.stackRestore(stack);
     }
