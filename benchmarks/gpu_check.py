@@ -51,7 +51,6 @@ CHECKS: tuple[tuple[str, str, int, str], ...] = (
     ("lib", "LAZY", 1, ""),
     ("lib", "EAGER", 1, ""),
     ("broken", "LAZY", 1, ""),
-    ("compact", "LAZY", 1, ""),
     ("lib", "LAZY", 8, ""),
     ("lib", "LAZY", 32, ""),
     ("whole", "LAZY", 32, ""),
@@ -60,7 +59,6 @@ CHECKS: tuple[tuple[str, str, int, str], ...] = (
     ("whole", "LAZY", 32, ""),
     ("whole", "LAZY", 32, "defaults"),
     ("empty", "EAGER", 1, ""),
-    ("compact", "EAGER", 1, ""),
     ("whole", "LAZY", 1, ""),
     ("whole", "LAZY", 8, ""),
     ("whole", "EAGER", 1, ""),
@@ -88,9 +86,9 @@ def unpack(kit: Path, place: Path) -> None:
             f"error: there is no kit.tar.xz in {kit}\nhint: make gpu-kit packs it, on a machine with a network"
         )
     facts = json.loads((place / "facts.json").read_text())
-    for name in ("broken", "empty", "compact", "whole"):
+    for name in ("broken", "empty", "whole"):
         folder = place / name
-        if name in ("compact", "whole") and not (folder / PROVIDER).exists():
+        if name == "whole" and not (folder / PROVIDER).exists():
             continue
         folder.mkdir(exist_ok=True)
         for file in (place / "bundle" / "lib").iterdir():

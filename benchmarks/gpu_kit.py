@@ -2,9 +2,8 @@
 
     python benchmarks/gpu_kit.py --arch 90
 
-`kit.tar.xz` has a thin bundle of all-MiniLM-L6-v2 as `edgepack bundle` makes it, the same provider pruned in the other
-way, token ids and full-precision vectors; `whole.tar.xz` the provider with all units of the architecture, to compare
-with. The second may follow in a later copy.
+`kit.tar.xz` has a thin bundle of all-MiniLM-L6-v2 as `edgepack bundle` makes it, token ids and full-precision
+vectors; `whole.tar.xz` the provider with all units of the architecture, to compare with. The second may follow in a later copy.
 """
 
 from __future__ import annotations
@@ -61,18 +60,14 @@ def pack(output: Path, arch: str, count: int, context: BuildContext, folder: Pat
     assemble(
         target=builder.target, model=model, runtime=runtime, runner=runner, folder=folder, context=context
     )
-    compact = replace(builder, way="compact").provide_runtime(model)
     whole = replace(builder, units="all").provide_runtime(model)
-    assert compact.provider is not None
     provider = folder / "lib" / PROVIDER
     facts = {"arch": arch, **patches(provider), **questions(source, count, context)}
     facts_file = folder.with_name("facts.json")
     facts_file.write_text(json.dumps(facts))
-    # The two providers behind each other: most of the second is found in the first.
-    others = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    first = [(f"bundle/{name}", path) for name, path in sorted(others.items()) if path != provider]
-    both = [(f"bundle/lib/{PROVIDER}", provider), (f"compact/{PROVIDER}", provider_of(compact.companions))]
-    write(output / "kit.tar.xz", [("facts.json", facts_file), *first, *both])
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    bundle = [(f"bundle/{name}", path) for name, path in sorted(files.items())]
+    write(output / "kit.tar.xz", [("facts.json", facts_file), *bundle])
     write(output / "whole.tar.xz", [(f"whole/{PROVIDER}", provider_of(whole.companions))])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from edgepack.api import (
     BuildContext,
@@ -26,7 +25,6 @@ from edgepack.api import (
 )
 from edgepack_cuda.native import resolve
 from edgepack_cuda.nvidia import CUDA, DRIVER, ONNXRUNTIME_GPU, require_linux
-from edgepack_cuda.prune import Way
 from edgepack_cuda.runtime import Choice, fetch, libraries_for
 
 NAME = "CUDAExecutionProvider"
@@ -34,7 +32,6 @@ OPTIONS: OptionTable = {
     "cuda_arch": ["86"],
     "layout": ("thin", "full", "lite"),
     "units": ("model", "listed", "all"),
-    "way": get_args(Way),
     "prune_vendor": False,
     "batch_size": 32,
     "runner_layout": ("onedir", "onefile"),
@@ -52,7 +49,6 @@ class CudaBuilder:
     architectures: tuple[str, ...]
     layout: str
     units: str
-    way: Way
     batch_size: int
     runner_layout: RunnerLayout
 
@@ -65,7 +61,6 @@ class CudaBuilder:
         choice = Choice(
             architectures=self.architectures,
             operators=self._operators(model),
-            way=self.way,
             layout=self.layout,
         )
         libraries = libraries_for(choice, context=self.context)
@@ -151,7 +146,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         architectures=resolve([str(each).replace(".", "") for each in options["cuda_arch"]]),
         layout=options["layout"],
         units=options["units"],
-        way=options["way"],
         batch_size=options["batch_size"],
         runner_layout=options["runner_layout"],
     )

@@ -50,7 +50,6 @@ def inspect_command(library: Path, units: int, as_json: bool) -> None:
 @click.option(
     "--op", "operators", multiple=True, metavar="NAME", help="Of these operators.  [default: all listed]"
 )
-@click.option("--way", type=click.Choice(["punch", "compact"]), default="punch", show_default=True)
 @click.option(
     "--prune-vendor", is_flag=True, help="Allow it for NVIDIA's own libraries, for use on this machine."
 )
@@ -60,7 +59,6 @@ def prune_command(
     archs: Sequence[str],
     ort: str | None,
     operators: Sequence[str],
-    way: str,
     prune_vendor: bool,
 ) -> None:
     """Write LIBRARY without the GPU code for other architectures, and of other operators' translation units."""
@@ -84,7 +82,6 @@ def prune_command(
         library.name,
         architectures=architectures,
         units=units,
-        way="compact" if way == "compact" else "punch",
         blobs=units is None,
         nearest=not is_vendors(library.name),
     )

@@ -21,8 +21,8 @@ HEADER = struct.Struct("<IHHQ")
 ENTRY = struct.Struct("<HHIQI4xHHI8xQ8xQ")
 """Kind, version, header size, padded size, compressed size, minor, major, architecture, flags, size unpacked."""
 KINDS: dict[int, Literal["ptx", "cubin"]] = {1: "ptx", 2: "cubin"}
-COMPRESSED, ZSTD, SPECIFIC = 0x2000, 0x8000, 0x100000
-"""Flags: packed as older CUDAs do, packed with zstd, for one architecture alone (``sm_90a``)."""
+ZSTD, SPECIFIC = 0x8000, 0x100000
+"""Flags: packed with zstd, for one architecture alone (``sm_90a``)."""
 ALIGNMENT = 8
 NOBODYS = 110
 """Compute capability 11.0, of computers on modules (Jetson Thor) whose processor is an Arm: none that these libraries meet."""

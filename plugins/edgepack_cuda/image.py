@@ -16,11 +16,9 @@ PAGE = 0x1000
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 PHDR = struct.Struct("<IIQQQQQQ")
 SHDR = struct.Struct("<IIQQQQIIQQ")
-RELA = struct.Struct("<QQq")
 PT_LOAD, PT_PHDR = 1, 6
-SHT_RELA, SHT_NOBITS, SHT_RELR = 4, 8, 19
+SHT_NOBITS = 8
 SHF_ALLOC = 2
-R_X86_64_RELATIVE = 8
 READ_ONLY = 4
 ZEROS = bytes(PAGE)
 
@@ -92,14 +90,6 @@ class Image:
                 start = segment.offset + first - segment.address
                 found[first - address : last - address] = self.content[start : start + last - first]
         return bytes(found)
-
-    def relocations(self) -> Iterator[tuple[int, int, int, int]]:
-        """Offset in the file, place, information and addend of each relocation with an addend."""
-        for section in self.sections:
-            if section.kind == SHT_RELA:
-                start = self.offset_of(section.address)
-                for at in range(start, start + section.size, RELA.size):
-                    yield (at, *RELA.unpack_from(self.content, at))
 
 
 def read_image(content: bytes | bytearray, name: str) -> Image:

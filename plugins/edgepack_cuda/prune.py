@@ -1,20 +1,16 @@
 """Pruning a finished library: only the device code that one kind of GPU, and one kind of model, asks for.
 
-Two ways. ``compact`` moves what is kept together and corrects the relocations that point at it; ``punch`` leaves every fat
-binary where it begins and touches no relocation. In both, what is left are zeros, which then come out of the file
-(``image.punch``). Either way the result is read again and compared before anyone gets it.
+Every fat binary stays where it begins, cut down to what is kept, and no relocation is touched. What is left are zeros, which
+then come out of the file (``image.punch``). The result is read again and compared before anyone gets it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 from edgepack.api import BundleError, TargetError
 from edgepack_cuda.fatbin import (
-    ALIGNMENT,
     SECTION,
     Code,
     Fatbin,
@@ -25,9 +21,6 @@ from edgepack_cuda.fatbin import (
 )
 from edgepack_cuda.image import (
     EHDR,
-    R_X86_64_RELATIVE,
-    RELA,
-    SHT_RELR,
     Image,
     Section,
     memory_of,
@@ -35,7 +28,6 @@ from edgepack_cuda.image import (
     read_image,
 )
 
-Way = Literal["punch", "compact"]
 CUDA_MACHINE = 190
 """``EM_CUDA``."""
 
@@ -45,7 +37,6 @@ class Pruned:
     """A library with less device code, and what was kept of it."""
 
     content: bytes
-    way: Way
     architectures: tuple[str, ...]
     units: int
     """Translation units that still have code."""
@@ -58,7 +49,7 @@ class Pruned:
     def in_words(self) -> str:
         return (
             f"device code for {', '.join(self.architectures)}: {self.units} of {self.units_before} translation units, "
-            f"{self.code_bytes / 1e6:.1f} of {self.code_bytes_before / 1e6:.1f} MB ({self.way})"
+            f"{self.code_bytes / 1e6:.1f} of {self.code_bytes_before / 1e6:.1f} MB (punch)"
         )
 
 
@@ -137,7 +128,6 @@ def prune(
     *,
     architectures: Sequence[str],
     units: Collection[int] | None = None,
-    way: Way = "punch",
     blobs: bool = True,
     nearest: bool = True,
 ) -> Pruned:
@@ -159,15 +149,12 @@ def prune(
         for kept in chosen(fatbin, architectures, nearest=nearest)
     }
     kept = only(fatbins, lambda fatbin, each: (fatbin.index, each.offset) in wanted)
-    places = _rewrite(image, section, code, kept, way)
-    if way == "compact":
-        image = _shortened(image, section, code, kept, places)
+    _rewrite(image, section, code, kept)
     dropped = _drop_blobs(image, architectures if blobs else ())
     small = punch(image)
-    _prove(small, image, section, code, kept, places, name)
+    _prove(small, image, section, code, kept, name)
     return Pruned(
         content=small,
-        way=way,
         architectures=tuple(sorted({c.architecture for f in kept for c in f.codes}, key=architecture_key)),
         units=sum(bool(fatbin.codes) for fatbin in kept),
         units_before=len(fatbins),
@@ -177,33 +164,13 @@ def prune(
     )
 
 
-def _rewrite(image: Image, section: Section, code: bytes, kept: Sequence[Fatbin], way: Way) -> dict[int, int]:
-    """Change the section in place; old → new offset of each fat binary."""
-    places = {fatbin.offset: fatbin.offset for fatbin in kept}
-    if way == "compact":
-        at = 0
-        for fatbin in kept:
-            places[fatbin.offset] = at
-            size = len(packed(code, fatbin))
-            at += size + -size % ALIGNMENT
+def _rewrite(image: Image, section: Section, code: bytes, kept: Sequence[Fatbin]) -> None:
+    """Change the section in place: each fat binary begins where it did."""
     changed = bytearray(section.size)
     for fatbin in kept:
-        start = places[fatbin.offset]
         content = packed(code, fatbin)
-        changed[start : start + len(content)] = content
+        changed[fatbin.offset : fatbin.offset + len(content)] = content
     _write(image, section.address, changed)
-    if way == "compact":
-        _relocate(image, section, places)
-    return places
-
-
-def _shortened(
-    image: Image, section: Section, code: bytes, kept: Sequence[Fatbin], places: dict[int, int]
-) -> Image:
-    """The section ends where the last fat binary does, so that NVIDIA's own tools list what is there."""
-    size = max(places[fatbin.offset] + len(packed(code, fatbin)) for fatbin in kept)
-    short = replace(section, size=size + -size % ALIGNMENT)
-    return replace(image, sections=tuple(short if each == section else each for each in image.sections))
 
 
 def _write(image: Image, address: int, content: bytes | bytearray) -> None:
@@ -214,23 +181,6 @@ def _write(image: Image, address: int, content: bytes | bytearray) -> None:
         if first < last:
             start = segment.offset + first - segment.address
             image.content[start : start + last - first] = content[first - address : last - address]
-
-
-def _relocate(image: Image, section: Section, places: dict[int, int]) -> None:
-    """Let what points at fat binaries point at their new places. Raises ``BundleError`` where that cannot be known."""
-    if any(each.kind == SHT_RELR for each in image.sections):
-        raise BundleError("a library with packed relocations cannot be compacted", hint="--way punch")
-    pointed: Counter[int] = Counter()
-    for at, place, information, addend in image.relocations():
-        inside = addend - section.address
-        if information & 0xFFFFFFFF != R_X86_64_RELATIVE or not 0 <= inside < section.size:
-            continue
-        if inside not in places:
-            raise BundleError("something points into the middle of device code", hint="--way punch")
-        pointed[inside] += 1
-        RELA.pack_into(image.content, at, place, information, section.address + places[inside])
-    if set(pointed) != set(places):
-        raise BundleError("not all device code is pointed at by a relocation", hint="--way punch")
 
 
 def blobs_of(image: Image) -> Iterator[tuple[int, int, str]]:
@@ -274,7 +224,6 @@ def _prove(
     section: Section,
     code: bytes,
     kept: Sequence[Fatbin],
-    places: dict[int, int],
     name: str,
 ) -> None:
     """What was written, read again: the same memory as the changed file, and every kept piece of code as it was."""
@@ -283,7 +232,7 @@ def _prove(
     if memory_of(again)[EHDR.size :] != memory_of(changed)[EHDR.size :]:
         raise BundleError(f"pruning {name} changed what is not device code", hint="please report the library")
     section_again, code_again, fatbins = device_code(again, name)
-    before = {(places[f.offset], each.sha256(code)) for f in kept for each in f.codes}
+    before = {(f.offset, each.sha256(code)) for f in kept for each in f.codes}
     after = {(f.offset, each.sha256(code_again)) for f in fatbins for each in f.codes}
     if before != after or section_again.address != section.address:
         raise BundleError(f"pruning {name} changed code that is kept", hint="please report the library")

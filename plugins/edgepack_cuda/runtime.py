@@ -24,7 +24,7 @@ from edgepack_cuda.image import read_image
 from edgepack_cuda.lists import lists_for
 from edgepack_cuda.nvidia import CUDA_PROVIDER, DRIVER, GPU_FILES, HOST, ONNXRUNTIME_GPU, SHARED, cuda_terms
 from edgepack_cuda.pins import CUBLAS, CUDART
-from edgepack_cuda.prune import Way, device_code, dotted, prune
+from edgepack_cuda.prune import device_code, dotted, prune
 from edgepack_cuda.select import select_units
 
 SCHEMA = "6"
@@ -41,7 +41,6 @@ class Choice:
     architectures: tuple[str, ...]
     operators: tuple[str, ...] | None
     """Those whose translation units stay; ``None``: all units."""
-    way: Way = "punch"
     layout: str = "thin"
 
 
@@ -78,7 +77,7 @@ def libraries_for(choice: Choice, *, context: BuildContext) -> Libraries:
         "wheels": " ".join(wheel.sha256 for wheel in _wheels(choice.layout)),
         "architectures": " ".join(choice.architectures),
         "operators": json.dumps(choice.operators),
-        "way": choice.way,
+        "way": "punch",  # the one that there is: kept so that what is in stores stays valid
         "layout": choice.layout,
         "host": " ".join(str(library.file) for library in host),
         "lists": repr(lists and (lists.always, sorted(lists.operators.items()))),
@@ -159,7 +158,6 @@ def _lay_provider(
         PROVIDER,
         architectures=choice.architectures,
         units=units,
-        way=choice.way,
         blobs=units is None,
     )
     file.write_bytes(pruned.content)
@@ -182,7 +180,7 @@ def _lay_cuda(made: RuntimeFolder, names: Sequence[str], choice: Choice, context
         file, how = made.add(wheel_file(folders[wheel], name)), "unmodified"
         content = file.read_bytes()
         if choice.layout == "lite" and _has_device_code(content, name):
-            pruned = prune(content, name, architectures=choice.architectures, way=choice.way, nearest=False)
+            pruned = prune(content, name, architectures=choice.architectures, nearest=False)
             file.write_bytes(pruned.content)
             how = f"changed: {pruned.in_words()}"
             changes.append(f"{name}: {pruned.in_words()}, at the builder's own wish (prune_vendor)")

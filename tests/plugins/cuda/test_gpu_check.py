@@ -57,7 +57,6 @@ def write_kit(folder: Path, made: Path) -> None:
         "bundle/embed": PROGRAM,
         "bundle/lib/libonnxruntime.so.9": "no library",
         f"bundle/lib/{PROVIDER}": "p" * 100,
-        f"compact/{PROVIDER}": "c" * 100,
     }
     folder.mkdir()
     with tarfile.open(folder / "kit.tar.xz", "w:xz") as archive:
@@ -91,14 +90,14 @@ def test_what_fails_is_written_down(checkout: Path, tmp_path: Path) -> None:
     said: dict[str, Any] = json.loads((results / "gpu.json").read_text())
     assert "libcuda.so.1: 13000" in said["libraries"]
     checks = [each for each in said["results"] if "folder" in each]
-    assert {each["folder"] for each in checks} == {"lib", "broken", "empty", "compact"}
+    assert {each["folder"] for each in checks} == {"lib", "broken", "empty"}
     assert all("libonnxruntime.so.9" in each["error"] for each in checks), checks
     assert not any(each["good"] for each in checks)
     programs = {each["program"]: each for each in said["results"] if "program" in each}
     assert programs["--info"]["good"]
     assert programs["--bench"]["error"] == "error: nothing here runs"
     table = (results / "gpu.md").read_text()
-    assert "| compact | LAZY | 1 |" in table
+    assert "| broken | LAZY | 1 |" in table
     assert table.count("FAILED") == len(checks) + 3
     assert said["ratio"] is None
 
@@ -110,11 +109,10 @@ def test_the_forms_of_the_library_are_what_the_kit_says(checkout: Path, tmp_path
     run(checkout, tmp_path, str(tmp_path / "kit"), FAKE_CUDA_INIT="100")
     place = checkout / "build" / "gpu"
     assert (place / "bundle/lib" / PROVIDER).read_text() == "p" * 100
-    assert (place / "compact" / PROVIDER).read_text() == "c" * 100
     assert (place / "broken" / PROVIDER).read_bytes() == b"p" * 8 + bytes(8) + b"p" * 84
     assert (place / "empty" / PROVIDER).read_bytes() == (
         b"p" * 16 + b"\xff" * 4 + b"p" * 12 + b"\xff" + b"p" * 67
     )
-    for name in ("broken", "empty", "compact"):
+    for name in ("broken", "empty"):
         assert (place / name / "libonnxruntime.so.9").exists()
     assert (tmp_path / "kit" / "gpu.md").exists(), "beside the kit, where nothing else is said"
