@@ -25,12 +25,6 @@ from edgepack.cli.output import print_json, print_rich
     metavar="FILE",
     help="Write a page with a plot.",
 )
-@click.option(
-    "--png",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the plot (needs edgepack[plot]).",
-)
 @set_option
 @offline_option
 @common_options
@@ -40,7 +34,6 @@ def search(
     recipes: tuple[str, ...],
     mixed: bool,
     html: Path | None,
-    png: Path | None,
     overrides: tuple[str, ...],
     offline: bool,
     as_json: bool,
@@ -54,7 +47,7 @@ def search(
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.search import search as run_search
-    from edgepack.report.frontier import as_dict, choice_lines, render, render_html, write_png
+    from edgepack.report.frontier import as_dict, choice_lines, render, render_html
     from edgepack.store import written_beside
 
     target = load_plugins().target(target_name, overrides)
@@ -76,9 +69,6 @@ def search(
     if html is not None:
         with written_beside(html) as temporary:
             temporary.write_text(render_html(points, title), encoding="utf-8")
-    if png is not None:
-        with written_beside(png) as temporary:
-            write_png(points, title, temporary)
     if as_json:
         print_json(as_dict(points))
     else:

@@ -1,14 +1,12 @@
-"""The frontier of a search: a table for people, data for programs, a page and a picture."""
+"""The frontier of a search: a table for people, data for programs, a page with a plot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgepack.errors import MissingToolError
 from edgepack.recipes.frontier import Point, choices, is_dominated
 from edgepack.report.scatter import COARSE, FINE, HEIGHT, WIDTH, Mark, scatter, ticks
 
@@ -16,11 +14,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA = 1
-MARGIN, DPI = 105, 130
-"""Around the field, pixels; and of them in an inch of paper."""
+MARGIN = 105
+"""Around the field, pixels."""
 BLUE, ORANGE = "#2a7ae2", "#d9822b"
 """Within the target's gate, and below it."""
-ACROSS, UP = "MB under zstd", "1 - mean cosine"
 HEAD = ("recipe", "MB", "MB zstd", "mean cosine", "min", "nearest", "ms", "")
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>:root{{color-scheme:light dark}}body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
@@ -99,38 +96,6 @@ def render_html(points: Sequence[Point], title: str) -> str:
         plot=_svg(points),
         table=f"<table><tr>{head}</tr>{body}</table>",
     )
-
-
-def write_png(points: Sequence[Point], title: str, file: Path) -> None:
-    """The same picture as PNG. Raises ``MissingToolError`` where matplotlib is not installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingToolError(
-            "a PNG needs matplotlib", hint="pip install 'edgepack[plot]', or take --html, which needs nothing"
-        ) from error
-    plan = scatter(points)
-    figure = Figure(figsize=((WIDTH + 2 * MARGIN) / DPI, (HEIGHT + 2 * MARGIN) / DPI), dpi=DPI)
-    share = MARGIN / (WIDTH + 2 * MARGIN), MARGIN / (HEIGHT + 2 * MARGIN)
-    axes = figure.add_axes((share[0], share[1], 1 - 2 * share[0], 1 - 2 * share[1]), title=title)
-    axes.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0), xlabel=ACROSS, ylabel=UP)
-    across, up = ticks(plan.left, plan.right, FINE), ticks(plan.top, plan.bottom, COARSE)
-    axes.set_xticks([plan.across(tick) for tick in across], [_megabytes(tick) for tick in across])
-    axes.set_yticks([plan.down(tick) for tick in up], [f"{tick:g}" for tick in up])
-    axes.grid(alpha=0.25)
-    for mark in plan.marks:
-        colour = _colour(mark)
-        axes.plot((mark.x, mark.label_x), (mark.y, mark.label_y), color=colour, alpha=0.4, linewidth=0.7)
-        axes.plot(
-            mark.x,
-            mark.y,
-            marker="o",
-            markersize=2 * mark.radius * 72 / DPI,
-            color=colour,
-            markerfacecolor="none" if mark.dominated else colour,
-        )
-        axes.text(mark.label_x, mark.label_y, mark.label, fontsize=8, va="center")
-    figure.savefig(file, format="png")
 
 
 def _remark(point: Point, points: Sequence[Point], wish: str) -> str:

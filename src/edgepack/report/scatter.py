@@ -1,4 +1,4 @@
-"""Where a frontier's points and their names go in a picture: one plan for the page and for the PNG."""
+"""Where a frontier's points and their names go in a picture: for the page's plot."""
 
 from __future__ import annotations
 

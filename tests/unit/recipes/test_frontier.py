@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
-from pathlib import Path
 
-import pytest
-
-from edgepack.errors import MissingToolError
 from edgepack.recipes.frontier import Point, choices, is_dominated
 from edgepack.records import Verification
-from edgepack.report.frontier import as_dict, choice_lines, render_html, rows, write_png
+from edgepack.report.frontier import as_dict, choice_lines, render_html, rows
 from edgepack.report.scatter import HEIGHT, LINE, WIDTH, scatter
 
 
@@ -76,24 +71,3 @@ def test_no_name_lies_upon_another() -> None:
     (alone,) = (mark for mark in marks if mark.point is last)
     assert alone.label_x < alone.x, "at the right edge the name stands on the left"
     assert all(0 < mark.x < WIDTH and 0 < mark.y < HEIGHT for mark in marks)
-
-
-def test_the_picture_shows_every_point(tmp_path: Path) -> None:
-    from matplotlib.image import imread
-
-    write_png(POINTS, "a <model>", tmp_path / "four.png")
-    write_png(POINTS[:1], "a <model>", tmp_path / "one.png")
-    pictures = [imread(str(tmp_path / name)) for name in ("four.png", "one.png")]
-    four, one = (int((picture[..., 2] > picture[..., 0] + 0.2).sum()) for picture in pictures)
-    assert pictures[0].shape[:2] == (730, 1110)
-    assert four > one > 0, "more circles are more blue"
-
-
-def test_without_matplotlib_the_hint_names_what_needs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingToolError) as refused:
-        write_png(POINTS, "a model", tmp_path / "p.png")
-    assert "--html" in str(refused.value.hint)
-    assert list(tmp_path.iterdir()) == []
