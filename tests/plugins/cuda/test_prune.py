@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from tests.plugins.cuda.libraries import UNITS, Unit, library
 from tests.recording_cudart import assert_registered, compile_recorder, registrations
 
@@ -102,9 +103,10 @@ def test_punching_changes_no_byte_in_memory_and_no_relocation(whole: Path) -> No
     assert len(small.content) < len(image.content) - 380_000
 
 
-def relocations(content: bytes) -> list[object]:
+def relocations(content: bytes | bytearray) -> list[object]:
     """Those with an addend, read by other code than edgepack's."""
     section = ELFFile(BytesIO(content)).get_section_by_name(".rela.dyn")
+    assert isinstance(section, RelocationSection)
     return [each.entry for each in section.iter_relocations()]
 
 
