@@ -13,7 +13,6 @@ from edgepack.api import (
     OptionTable,
     PreparedModel,
     RunnerArtifact,
-    RunnerLayout,
     RuntimeArtifact,
     Target,
     TargetBuilder,
@@ -34,7 +33,6 @@ OPTIONS: OptionTable = {
     "units": ("model", "listed", "all"),
     "prune_vendor": False,
     "batch_size": 32,
-    "runner_layout": ("onedir", "onefile"),
 }
 ATTENTION = "18"
 """``sdpa_kernel``: 2 (cutlass's memory-efficient attention) and 16 (plain), so that it is known which kernels run."""
@@ -50,7 +48,6 @@ class CudaBuilder:
     layout: str
     units: str
     batch_size: int
-    runner_layout: RunnerLayout
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return prepare_model(
@@ -110,7 +107,7 @@ class CudaBuilder:
         return tuple(sorted({node.op_type for node in graph.node}))
 
     def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
-        return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
+        return freeze_runner(context=self.context, platform=self.target.platform)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         return embed_on_gpu(bundle, texts, context=self.context)
@@ -147,5 +144,4 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         layout=options["layout"],
         units=options["units"],
         batch_size=options["batch_size"],
-        runner_layout=options["runner_layout"],
     )

@@ -17,7 +17,6 @@ from edgepack.api import (
     OptionTable,
     PreparedModel,
     RunnerArtifact,
-    RunnerLayout,
     RuntimeArtifact,
     RuntimeKind,
     Target,
@@ -40,7 +39,6 @@ OPTIONS: OptionTable = {
     "library": False,
     "runtime": ("minimal", "minimal-extended", "full"),
     "prove": ("here", "all"),
-    "runner_layout": ("onedir", "onefile"),
     "runtime_glibc": None,
     "sources": None,
 }
@@ -54,7 +52,6 @@ class LinuxBuilder:
     context: BuildContext
     runtime: RuntimeKind
     levels: Levels
-    runner_layout: RunnerLayout
     runtime_glibc: str | None
     sources: Path | None
     runner: str = "pyinstaller"
@@ -96,7 +93,6 @@ class LinuxBuilder:
         return freeze_runner(
             model=model,
             platform=self.target.platform,
-            layout=self.runner_layout,
             context=self.context,
         )
 
@@ -125,7 +121,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         context=context,
         runtime=options["runtime"],
         levels=options["prove"],
-        runner_layout=options["runner_layout"],
         runtime_glibc=options["runtime_glibc"],
         sources=Path(options["sources"]) if options["sources"] else None,
         runner=options["runner"],

@@ -15,7 +15,6 @@ from edgepack.api import (
     OptionTable,
     PreparedModel,
     RunnerArtifact,
-    RunnerLayout,
     RuntimeArtifact,
     RuntimeFolder,
     Target,
@@ -42,7 +41,6 @@ OPTIONS: OptionTable = {
     "batch_size": 8,
     "max_batch": 32,
     "tensorrt_home": None,
-    "runner_layout": ("onedir", "onefile"),
 }
 
 
@@ -56,7 +54,6 @@ class TensorrtBuilder:
     batch_size: int
     max_batch: int
     home: Home | None
-    runner_layout: RunnerLayout
 
     @cached_property
     def libraries(self) -> RuntimeFolder:
@@ -96,7 +93,7 @@ class TensorrtBuilder:
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
-        return freeze_runner(context=self.context, platform=self.target.platform, layout=self.runner_layout)
+        return freeze_runner(context=self.context, platform=self.target.platform)
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         return embed_on_gpu(bundle, texts, context=self.context)
@@ -136,7 +133,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         batch_size=options["batch_size"],
         max_batch=options["max_batch"],
         home=None if home is None else read_home(target, Path(home)),
-        runner_layout=options["runner_layout"],
     )
 
 

@@ -49,7 +49,6 @@ from edgepack.records import (
     PreparedModel,
     Report,
     RunnerArtifact,
-    RunnerLayout,
     RuntimeArtifact,
     RuntimeKind,
     Target,
@@ -92,7 +91,6 @@ __all__ = [
     "ProofError",
     "Report",
     "RunnerArtifact",
-    "RunnerLayout",
     "RuntimeArtifact",
     "RuntimeFolder",
     "RuntimeKind",
@@ -262,16 +260,14 @@ def freeze_runner(
     model: PreparedModel | None = None,
     context: BuildContext,
     platform: Platform | None = None,
-    layout: RunnerLayout = "onedir",
 ) -> RunnerArtifact:
     """The ``embed`` program for this machine's kind, frozen with PyInstaller; it reads the bundle's manifest.
 
-    With ``model`` and ``platform``, its tokenizer is compiled if it can be, and tokenizers is left out. With ``platform``, raises ``FloorError`` when the program needs a newer glibc than its devices have. ``onedir`` is the
-    program and a folder ``_internal``; ``onefile`` unpacks itself into a temporary folder at every start.
+    With ``model`` and ``platform``, its tokenizer is compiled if it can be, and tokenizers is left out. With ``platform``, raises ``FloorError`` when the program needs a newer glibc than its devices have.
     """
     from edgepack.runner.freeze import freeze_runner
 
-    return freeze_runner(model=model, context=context, platform=platform, layout=layout)
+    return freeze_runner(model=model, context=context, platform=platform)
 
 
 def link_native_runner(

@@ -10,7 +10,6 @@ from typing import Any, Literal
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 PoolingMode = Literal["mean", "cls", "weighted-mean", "last"]
 GateLevel = Literal["off", "quick", "full"]
-RunnerLayout = Literal["onedir", "onefile"]
 RuntimeKind = Literal["minimal", "minimal-extended", "full"]
 Levels = Literal["here", "all"]
 """Kinds of processors that a runtime is proved for. ``here``: this processor's and, with it, those below. ``all``: also

@@ -16,10 +16,10 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.elf import floor_of, version_key
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
-from edgepack.records import Platform, PreparedModel, RunnerArtifact, RunnerLayout
+from edgepack.records import Platform, PreparedModel, RunnerArtifact
 from edgepack.runner.cxx_runtime import installed_compiler
 from edgepack.runner.licenses import write_licenses
-from edgepack.runner.pyinstaller import PROGRAM, freeze, freeze_into_one
+from edgepack.runner.pyinstaller import PROGRAM, freeze
 from edgepack.runner.python_library import python_library
 from edgepack.runner.smoke import try_program
 from edgepack.runner.trims import TRIMS
@@ -39,7 +39,6 @@ def freeze_runner(
     model: PreparedModel | None = None,
     context: BuildContext,
     platform: Platform | None = None,
-    layout: RunnerLayout = "onedir",
 ) -> RunnerArtifact:
     """The program ``embed``, which reads the bundle's manifest and so serves every model.
 
@@ -50,13 +49,13 @@ def freeze_runner(
     """
     tokens = compact_tokens(model, platform, context) if model and platform else None
     library = tokens.library if tokens else None
-    decided = {**inputs(), **({} if layout == "onedir" else {"layout": layout})}
+    decided = inputs()
     if library:
         decided["tokens"] = sha256_of(library)
     made = context.store.cached(
         "runner",
         decided,
-        lambda folder: make(folder, layout=layout, library=library, context=context),
+        lambda folder: make(folder, library=library, context=context),
     )
     versions = json.loads((made / "versions.json").read_text())
     context.note(
@@ -122,7 +121,7 @@ def inputs() -> dict[str, str]:
     }
 
 
-def make(folder: Path, *, layout: RunnerLayout, library: Path | None = None, context: BuildContext) -> None:
+def make(folder: Path, *, library: Path | None = None, context: BuildContext) -> None:
     """Fill a store entry: ``program/``, ``licenses/`` and ``versions.json``."""
     for tool in ("ldd", "objdump", "patchelf", "strip"):
         find(tool)
@@ -133,11 +132,6 @@ def make(folder: Path, *, layout: RunnerLayout, library: Path | None = None, con
     trim = freeze_leanest(program, library=python, tokens_library=library, context=context)
     versions = versions_of(program, trim)
     write_licenses(program, folder / "licenses", context=context)
-    if layout == "onefile":
-        used = next(known for known in TRIMS if known.name == trim)
-        compact = library is not None
-        freeze_into_one(program, trim=used, python_library=python, compact=compact, context=context)
-        try_program(program, work=work, tokens_library=library, context=context)
     if library is not None:
         (program / TOKENS_FILE).parent.mkdir()
         shutil.copyfile(library, program / TOKENS_FILE)

@@ -29,18 +29,13 @@ analysis = Analysis(
 )
 if settings["drop_hooks"]:
     analysis.scripts = [entry for entry in analysis.scripts if not entry[0].startswith("pyi_rth_")]
-contents = [  # of a program in one file: what was collected before, trimmed and stripped
-    (path.relative_to(settings["contents"]).as_posix(), str(path), "BINARY")
-    for path in sorted(pathlib.Path(settings["contents"]).rglob("*")) if path.is_file()
-] if settings["contents"] else []
 program = EXE(
-    PYZ(analysis.pure), analysis.scripts, contents, [("X utf8=1", None, "OPTION")],
+    PYZ(analysis.pure), analysis.scripts, [], [("X utf8=1", None, "OPTION")],
     name=settings["name"], contents_directory=settings["internal"],
-    exclude_binaries=not contents, append_pkg=False, strip=False, upx=False, console=True,
+    exclude_binaries=True, append_pkg=False, strip=False, upx=False, console=True,
     cdict={"EMPTY": False},  # nothing compressed
 )
-if not contents:
-    COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
+COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
 """
 
 
@@ -78,30 +73,6 @@ def freeze(
     shutil.rmtree(work)
 
 
-def freeze_into_one(
-    program: Path, *, trim: Trim, python_library: Path, compact: bool = False, context: BuildContext
-) -> None:
-    """Turn a frozen folder into one that holds ``embed`` alone, which unpacks the rest into a temporary folder."""
-    work = program.with_name(program.name + "-work")
-    shutil.rmtree(work, ignore_errors=True)
-    lay_out_sources(work / "sources", compact=compact)
-    run_pyinstaller(
-        work,
-        trim=trim,
-        python_library=python_library,
-        contents=program / INTERNAL,
-        compact=compact,
-        context=context,
-    )
-    made = work / "dist"
-    join_program(made, context=context)
-    shutil.rmtree(program)
-    program.mkdir(mode=0o755)
-    shutil.move(made / PROGRAM, program / PROGRAM)
-    (program / PROGRAM).chmod(0o755)
-    shutil.rmtree(work)
-
-
 def lay_out_sources(folder: Path, *, compact: bool) -> None:
     """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
 
@@ -125,7 +96,6 @@ def run_pyinstaller(
     *,
     trim: Trim,
     python_library: Path,
-    contents: Path | None = None,
     compact: bool = False,
     context: BuildContext,
 ) -> None:
@@ -136,7 +106,6 @@ def run_pyinstaller(
         "internal": INTERNAL,
         "excludes": [*trim.excludes, *(["tokenizers"] if compact else [])],
         "drop_hooks": trim.drop_hooks,
-        "contents": contents and str(contents),
     }
     (work / "settings.json").write_text(json.dumps(settings))
     spec = work / f"{PROGRAM}.spec"

@@ -217,22 +217,6 @@ def test_a_machine_without_binutils_is_told_what_to_install(
     assert not list((context.store.root / "runner").iterdir())
 
 
-def test_one_file_does_all_the_same(
-    frozen_sample: Path, store: Store, frozen: RunnerArtifact, tmp_path: Path
-) -> None:
-    with host_context(story=Story(quiet=True), offline=True, store=store) as context:
-        made = freeze_runner(context=context, layout="onefile")
-    assert [file.path for file in digest_tree(made.directory)] == ["embed"]
-    assert made.versions == frozen.versions
-    folder = tmp_path / "bündle"
-    shutil.copytree(frozen_sample, folder)
-    shutil.copytree(made.directory, folder, dirs_exist_ok=True)
-    expected = json.loads((frozen_sample / "golden.json").read_text())
-    assert vectors_of(run(folder / "embed", *expected["texts"]).stdout) == expected["vectors"]
-    (tmp_path / "vectorize").symlink_to(folder / "embed")
-    assert run(tmp_path / "vectorize", "--version").stdout == b"embed 0 (sample)\n"
-
-
 def test_devices_with_an_older_c_library_are_refused(store: Store, frozen: RunnerArtifact) -> None:
     device = Platform(os="linux", arch="x86_64", glibc="2.17")
     with (
