@@ -20,8 +20,8 @@ test: $(VENV)/.installed-dev
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
-	-$(BIN)/python -m tests.npm_tools
-	-$(BIN)/python -m tests.chromium
+	-$(BIN)/python -m tests.support.npm_tools
+	-$(BIN)/python -m tests.support.chromium
 	$(BIN)/pytest -r s
 
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).

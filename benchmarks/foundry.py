@@ -30,22 +30,17 @@ from rich.console import Console
 from rich.table import Table
 
 from edgepack.console import Story
-from edgepack.foundry.reduce import reduce_runtime
+from edgepack.files.store import Store, default_root
+from edgepack.foundry.link.reduce import reduce_runtime
 from edgepack.libraries import format_for
-from edgepack.models.source import ingest
+from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records import (
-    ModelOptions,
-    ModelSource,
-    Operators,
-    Platform,
-    PreparedModel,
-    RuntimeArtifact,
-    RuntimeKind,
-)
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
+from edgepack.records.target import ModelOptions, Platform
 from edgepack.runner.frozen import ort
-from edgepack.store import Store, default_root
 
 PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 KINDS: tuple[RuntimeKind, ...] = ("minimal", "minimal-extended", "full")

@@ -16,14 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgepack.bundle.assemble import assemble
-from edgepack.bundle.verify import verification_texts
 from edgepack.console import Story
 from edgepack.context import BuildContext
+from edgepack.models.find.source import ingest
 from edgepack.models.reference import batches, reference_vectors
-from edgepack.models.source import ingest
 from edgepack.plugins.context import host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
+from edgepack.verify.gate import verification_texts
 from edgepack_cuda.builder import CudaBuilder, create_builder
 from edgepack_cuda.fatbin import HEADER, NO_CODE, Fatbin, packed
 from edgepack_cuda.image import Image, read_image

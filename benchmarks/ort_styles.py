@@ -26,14 +26,14 @@ from rich.table import Table
 
 from edgepack.console import Story
 from edgepack.errors import UnsupportedModelError
-from edgepack.foundry.operators import operators_of_ort_model
-from edgepack.models.ort_format import Level, convert_to_ort
+from edgepack.models.find.source import ingest
+from edgepack.models.ort.convert import Level, convert_to_ort
+from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import exported_model
-from edgepack.models.session import open_session, session_options
-from edgepack.models.source import ingest
+from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records import ModelOptions
+from edgepack.records.target import ModelOptions
 
 TOKENS = 32
 BATCHES = (1, 32)

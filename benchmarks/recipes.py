@@ -29,15 +29,16 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from edgepack.bundle.verify import verification_texts
 from edgepack.console import Story
+from edgepack.models.find.source import ingest
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
-from edgepack.models.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.quality import measure_quality, measure_retrieval
 from edgepack.recipes.registry import RECIPES
-from edgepack.records import ModelOptions, ModelSource
+from edgepack.records.model import ModelSource
+from edgepack.records.target import ModelOptions
+from edgepack.verify.gate import verification_texts
+from edgepack.verify.quality import measure_quality, measure_retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -35,11 +35,13 @@ from rich.table import Table
 
 from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
-from edgepack.models.source import ingest
+from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.wordnet import retrieval_task
-from edgepack.records import Bundle, ModelOptions, ModelSource
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.records.target import ModelOptions
+from edgepack.verify.wordnet import retrieval_task
 
 CHUNK = 250
 STARTS = 11

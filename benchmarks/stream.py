@@ -23,7 +23,7 @@ from rich.table import Table
 from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.plugins.context import host_context
-from edgepack.recipes.wordnet import retrieval_task
+from edgepack.verify.wordnet import retrieval_task
 
 SEED = 7
 CHUNK = 1000

@@ -40,16 +40,16 @@ from rich.table import Table
 
 from edgepack.api import onnxruntime_web
 from edgepack.bundle.manifest import open_bundle
-from edgepack.bundle.verify import verification_texts
 from edgepack.console import Story
+from edgepack.models.find.source import ingest
+from edgepack.models.read.tokenizer import load
 from edgepack.models.reference import exported_model
-from edgepack.models.source import ingest
-from edgepack.models.tokenizer import load
 from edgepack.npm import find_node, npm_package
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.recipes.quality import cached_reference
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 from edgepack.serve_web import Handler
+from edgepack.verify.gate import verification_texts
+from edgepack.verify.quality import cached_reference
 from edgepack_web.encoded import write_encoded
 from edgepack_web.packages import tokenizers_library
 

@@ -26,12 +26,12 @@ import brotli
 
 from edgepack.api import reduce_web_runtime, stock_web_runtime
 from edgepack.console import Story
-from edgepack.foundry.operators import operators_of_ort_model
+from edgepack.files.store import Store, default_root
 from edgepack.foundry.web.prove import node_scripts, place, prove_module, script_of
 from edgepack.npm import find_node
+from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import RuntimeArtifact
-from edgepack.store import Store, default_root
+from edgepack.records.runtime import RuntimeArtifact
 
 TIMED = """\
 import { readFileSync } from 'node:fs';

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from edgepack.console import Story
+from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import Bundle, ModelSource
-from edgepack.store import Store
-from tests.command import edgepack
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from tests.support.command import edgepack
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,7 +71,7 @@ def shared_context() -> Iterator[HostContext]:
 @pytest.fixture(scope="session")
 def minilm(shared_context: HostContext) -> ModelSource:
     """all-MiniLM-L6-v2 with its real weights."""
-    from edgepack.models.source import ingest
+    from edgepack.models.find.source import ingest
 
     return ingest(None, context=shared_context)
 

@@ -14,9 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgepack.closure import Closure, closure_of
 from edgepack.context import BuildContext, Progress
-from edgepack.elf import SYSTEM_LIBRARIES, needed_libraries, opened_libraries, soname, unused_libraries
 from edgepack.errors import (
     BundleError,
     CannotRunHere,
@@ -30,36 +28,26 @@ from edgepack.errors import (
     ToolError,
     UnsupportedModelError,
 )
-from edgepack.foundry.isa import check_isa
+from edgepack.fetch.wheels import Wheel, wheel_file, wheel_files
+from edgepack.files.elf import SYSTEM_LIBRARIES, needed_libraries, opened_libraries, soname, unused_libraries
+from edgepack.files.shared_libraries import Closure, closure_of
+from edgepack.foundry.releases.ort_1_21.isa import check_isa
 from edgepack.npm import NODE_HINT, find_node, has_node, npm_package
 from edgepack.options import OptionTable, read_options, require_platform
 from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
-from edgepack.records import (
-    Bundle,
-    ExecutionProvider,
-    Layout,
-    LevelProof,
-    Levels,
-    ModelOptions,
-    ModelSource,
-    Operator,
-    Operators,
-    Platform,
-    PreparedModel,
-    Report,
-    RunnerArtifact,
-    RuntimeArtifact,
-    RuntimeKind,
-    Target,
-)
+from edgepack.records.bundle import Bundle, Layout, RunnerArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.operators import Operator, Operators
+from edgepack.records.report import Report
+from edgepack.records.runtime import ExecutionProvider, LevelProof, Levels, RuntimeArtifact, RuntimeKind
+from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.runner.runtime_folder import RuntimeFolder, onnxruntime_files
 from edgepack.runner.system_libraries import SystemLibrary
 from edgepack.runner.tables import TokenizerTables
 from edgepack.targets import parse_size
 from edgepack.tools import find, is_installed, missing_tools
 from edgepack.tools import run as run_tool
-from edgepack.wheels import Wheel, wheel_file, wheel_files
 
 __all__ = [
     "API_VERSION",
@@ -183,7 +171,7 @@ def reduce_runtime(
     ``glibc`` is the oldest C library that the library itself must run on; by default 2.28, or the platform's where that
     is older.
     """
-    from edgepack.foundry.reduce import reduce_runtime
+    from edgepack.foundry.link.reduce import reduce_runtime
 
     return reduce_runtime(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
 
@@ -212,7 +200,7 @@ def fetch_web_toolchain(*, context: BuildContext) -> None:
 
     Raises ``MissingToolError`` where Emscripten cannot be had.
     """
-    from edgepack.foundry.sources import fetch_sources
+    from edgepack.foundry.sources.pinned import fetch_sources
     from edgepack.foundry.web.emscripten import emscripten
 
     emscripten(context=context)
@@ -250,7 +238,7 @@ def prove(
     """
     from dataclasses import replace
 
-    from edgepack.foundry.prove import prove
+    from edgepack.foundry.proof.prove import prove
 
     return replace(runtime, proofs=prove(model, runtime, levels=levels, context=context))
 
@@ -303,7 +291,7 @@ def embed_with_program(
     bundle: Bundle, texts: Sequence[str], *, options: Sequence[str] = (), context: BuildContext
 ) -> Sequence[Sequence[float]]:
     """Vectors of the texts as the bundle's own program makes them, run with an empty environment and ``options``."""
-    from edgepack.runner.embed_program import embed_with_program
+    from edgepack.verify.run import embed_with_program
 
     return embed_with_program(bundle, texts, options=options, context=context)
 
@@ -314,7 +302,7 @@ def embed_on_gpu(bundle: Bundle, texts: Sequence[str], *, context: BuildContext)
     Where this host has none, raises ``CannotRunHere`` with the vectors that the bundle makes on the processor, which are
     measured and verify nothing.
     """
-    from edgepack.runner.embed_program import embed_on_gpu
+    from edgepack.verify.run import embed_on_gpu
 
     return embed_on_gpu(bundle, texts, context=context)
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from edgepack.store import Store
+from edgepack.files.store import Store
 
 
 class Progress(Protocol):

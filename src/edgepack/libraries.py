@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING
 
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.records import (
-    LevelProof,
-    Levels,
-    ModelFormat,
-    ModelOptions,
-    Operators,
-    Pass,
-    Platform,
-    PreparedModel,
-    RuntimeArtifact,
-    RuntimeKind,
-)
+from edgepack.records.model import PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
+from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
 
 if TYPE_CHECKING:
-    from edgepack.foundry.fits import Fit
+    from edgepack.foundry.proof.compatibility import Fit
 
 DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 OPERATORS_FILE = "required_operators_and_types.config"
@@ -101,8 +93,8 @@ def make_library(
     Raises ``OutputError`` when ``output`` exists.
     """
     from edgepack.bundle.place import placed_folder
-    from edgepack.foundry.operators import union
-    from edgepack.models.source import ingest
+    from edgepack.models.find.source import ingest
+    from edgepack.operators.config import union
     from edgepack.recipes.prepare import prepare_model
 
     story = context.story
@@ -126,7 +118,7 @@ def make_library(
 
 
 def _make_runtime(needs: Operators, options: LibraryOptions, context: HostContext) -> RuntimeArtifact:
-    from edgepack.foundry.reduce import reduce_runtime
+    from edgepack.foundry.link.reduce import reduce_runtime
     from edgepack.foundry.web.reduce import reduce_web_runtime
 
     if options.platform.arch == "wasm32":
@@ -137,7 +129,7 @@ def _make_runtime(needs: Operators, options: LibraryOptions, context: HostContex
 def _proved(
     model: PreparedModel, runtime: RuntimeArtifact, levels: Levels, context: HostContext
 ) -> tuple[LevelProof, ...]:
-    from edgepack.foundry.prove import prove
+    from edgepack.foundry.proof.prove import prove
     from edgepack.foundry.web.composition import is_module
     from edgepack.foundry.web.prove import prove_web
 
@@ -156,7 +148,7 @@ def prove_again(
     library: Path, model: Path, *, levels: Levels, context: HostContext
 ) -> tuple[LevelProof, ...]:
     """Prove a model on a library that are out there, by the operators beside it for the instruction sets it was made for."""
-    from edgepack.foundry.prove import prove_file
+    from edgepack.foundry.proof.prove import prove_file
     from edgepack.foundry.web.composition import is_module
     from edgepack.foundry.web.prove import module_artifact, prove_module
 
@@ -172,7 +164,7 @@ def prove_again(
 def operators_beside(library: Path) -> Operators | None:
     """What a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in."""
     from edgepack.bundle.manifest import MANIFEST, read_manifest
-    from edgepack.foundry.operators import parse_config
+    from edgepack.operators.config import parse_config
 
     for folder in (library.parent, library.parent.parent):
         if (folder / OPERATORS_FILE).is_file():
@@ -188,9 +180,9 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
     What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
     is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
     """
-    from edgepack.foundry.fits import Fit, try_model
-    from edgepack.foundry.operators import missing, operators_of_ort_model
+    from edgepack.foundry.proof.compatibility import Fit, try_model
     from edgepack.foundry.web.composition import is_module
+    from edgepack.operators.config import missing, operators_of_ort_model
 
     if not library.is_file():
         raise BundleError(
@@ -223,10 +215,10 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
 
 
 def _lay_library(runtime: RuntimeArtifact, folder: Path, context: HostContext) -> None:
-    from edgepack.foundry.composition import COMPOSITION
-    from edgepack.foundry.operators import format_config
-    from edgepack.foundry.tree import source_tree
+    from edgepack.foundry.link.composition import COMPOSITION
+    from edgepack.foundry.sources.tree import source_tree
     from edgepack.foundry.web.composition import is_module
+    from edgepack.operators.config import format_config
 
     (folder / "lib").mkdir()
     shutil.copyfile(runtime.library, folder / "lib" / runtime.library.name)

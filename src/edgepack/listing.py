@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Sequence
 
 from edgepack.errors import EdgepackError, UsageError
+from edgepack.files.store import Store, disk_errors
 from edgepack.plugins.host import PluginHost, TargetFile
-from edgepack.store import Store, disk_errors
 from edgepack.targets import nearest
 
 Row = dict[str, str]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
-from edgepack.fetch import require_online
+from edgepack.fetch.download import require_online
 from edgepack.tools import find, is_installed, run
 
 OLDEST_NODE = 20

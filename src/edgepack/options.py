@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgepack.errors import TargetError
-from edgepack.records import Target
+from edgepack.records.target import Target
 from edgepack.targets import nearest
 
 KIND_NAMES: Mapping[type, str] = {

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack.errors import BudgetError
+from edgepack.files.store import written_beside
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.records import Bundle, LevelProof, Report, Target, Verification
-from edgepack.store import written_beside
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report, Verification
+from edgepack.records.runtime import LevelProof
+from edgepack.records.target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +39,9 @@ def build(
     from edgepack.bundle.assemble import assemble
     from edgepack.bundle.manifest import bundle_name
     from edgepack.bundle.place import placed_folder, require_free
-    from edgepack.bundle.verify import verify
-    from edgepack.foundry.operators import require_match
-    from edgepack.models.source import ingest
+    from edgepack.models.find.source import ingest
+    from edgepack.operators.config import require_match
+    from edgepack.verify.gate import verify
 
     story = context.story
     builder = host.create(target, context)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import TargetError, UsageError
-from edgepack.records import ModelOptions, Pass, Platform, Target
+from edgepack.records.target import ModelOptions, Pass, Platform, Target
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable

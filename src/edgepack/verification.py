@@ -13,18 +13,11 @@ from edgepack.errors import BundleError, ModelError
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.records import (
-    Bundle,
-    GateLevel,
-    LevelProof,
-    ModelOptions,
-    ModelSource,
-    Platform,
-    Report,
-    Retrieval,
-    Target,
-    Verification,
-)
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.records.report import Report, Retrieval, Verification
+from edgepack.records.runtime import LevelProof
+from edgepack.records.target import GateLevel, ModelOptions, Platform, Target
 
 
 def verify_again(
@@ -43,8 +36,8 @@ def verify_again(
     ``write_vectors`` the bundle's vectors are kept for another machine, with ``others`` they are compared with those
     of another machine.
     """
-    from edgepack.bundle import verify as gatekeeper
-    from edgepack.models.source import ingest
+    from edgepack.models.find.source import ingest
+    from edgepack.verify import gate as gatekeeper
 
     story = context.story
     with story.step("bundle"), _opened(path, context.work_dir) as bundle:

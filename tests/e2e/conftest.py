@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 
 
 @pytest.fixture(scope="session")

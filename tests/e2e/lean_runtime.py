@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from edgepack.records import Bundle
+from edgepack.records.bundle import Bundle
 
 EXPORTED = "export default ortWasmThreaded;"
 TRAPPING = """\

@@ -16,10 +16,10 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.command import edgepack
-from tests.serving import file, serving
+from tests.support.command import edgepack
+from tests.support.serving import file, serving
 
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

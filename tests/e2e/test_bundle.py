@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.command import edgepack
+from tests.support.command import edgepack
 
-from edgepack.records import Bundle
-from edgepack.store import sha256_of
+from edgepack.files.store import sha256_of
+from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

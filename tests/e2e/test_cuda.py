@@ -13,19 +13,20 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.command import edgepack
 from tests.e2e.test_runner_isolated import Device, bare_root
-from tests.recording_cudart import VARIABLE, Registered, assert_registered, read_record
-from tests.stub_cuda import write_stubs
+from tests.support.command import edgepack
+from tests.support.recording_cudart import VARIABLE, Registered, assert_registered, read_record
+from tests.support.stub_cuda import write_stubs
 
 from edgepack.api import onnxruntime_files, wheel_file, wheel_files
 from edgepack.bundle.assemble import assemble
 from edgepack.console import Story
-from edgepack.elf import needed_libraries
 from edgepack.errors import CannotRunHere
+from edgepack.files.elf import needed_libraries
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.records import Bundle, ModelSource
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
 from edgepack_cuda.builder import CudaBuilder, create_builder
 from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.lists import lists_for

@@ -1,6 +1,6 @@
 """The frozen program of a bundle for a GPU, with a driver and an execution provider that are made up: what it says, does and keeps.
 
-The driver is ``tests.fake_cuda``'s, ONNX Runtime is the bundle's own behind ``fake_onnxruntime.c``; vectors are real.
+The driver is ``tests.support.fake_cuda``'s, ONNX Runtime is the bundle's own behind ``fake_onnxruntime.c``; vectors are real.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fake_cuda import compile_driver, compile_library
+from tests.support.fake_cuda import compile_driver, compile_library
 
-from edgepack.records import Bundle
+from edgepack.records.bundle import Bundle
 
 pytestmark = [
     pytest.mark.e2e,

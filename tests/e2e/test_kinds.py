@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import helper
-from tests.command import edgepack
+from tests.support.command import edgepack
 
 from edgepack.runner.frozen.ort import OrtError, Session
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.elf import glibc_floor
-from edgepack.records import Bundle
+from edgepack.files.elf import glibc_floor
+from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -31,7 +31,7 @@ def test_it_is_small_and_needs_no_library(native_bundle: Bundle) -> None:
 
 
 def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_bundle: Bundle) -> None:
-    texts = (Path(__file__).parents[2] / "src/edgepack/bundle/data/texts.txt").read_bytes()
+    texts = (Path(__file__).parents[2] / "src/edgepack/verify/data/texts.txt").read_bytes()
     for arguments in (("--out", "raw"), ("--out", "jsonl"), ("--out", "jsonl", "--dtype", "int8")):
         native = embed(native_bundle, *arguments, input=texts)
         frozen = embed(frozen_bundle, *arguments, input=texts)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.elf import SYSTEM_LIBRARIES
-from edgepack.records import Bundle
+from edgepack.files.elf import SYSTEM_LIBRARIES
+from edgepack.records.bundle import Bundle
 
 pytestmark = pytest.mark.e2e
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 from onnx import helper
-from tests.command import edgepack
+from tests.support.command import edgepack
 
-from edgepack.elf import architecture, glibc_floor, version_key
 from edgepack.errors import MissingToolError, ProofError
-from edgepack.foundry.emulator import find_emulator
-from edgepack.foundry.levels import processor_flags
-from edgepack.foundry.prove import prove_file
-from edgepack.models.ort_format import convert_to_ort
+from edgepack.files.elf import architecture, glibc_floor, version_key
+from edgepack.files.store import default_root
+from edgepack.foundry.proof.emulator import find_emulator
+from edgepack.foundry.proof.prove import prove_file
+from edgepack.foundry.releases.ort_1_21.feature_levels import processor_flags
+from edgepack.models.ort.convert import convert_to_ort
 from edgepack.plugins.context import HostContext
-from edgepack.records import Bundle
-from edgepack.store import default_root
+from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

@@ -15,21 +15,22 @@ import onnx
 import pytest
 from onnx import TensorProto
 from tests.e2e.test_runner_isolated import Device, bare_root
-from tests.fake_cuda import DRIVER, compile_driver, compile_library
-from tests.fake_tensorrt import write_home
-from tests.stub_cuda import write_stubs
+from tests.support.fake_cuda import DRIVER, compile_driver, compile_library
+from tests.support.fake_tensorrt import write_home
+from tests.support.stub_cuda import write_stubs
 
 from edgepack.bundle.assemble import assemble
-from edgepack.bundle.verify import verification_texts
 from edgepack.console import Story
 from edgepack.errors import CannotRunHere, ToolError
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import Bundle, ModelSource
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
 from edgepack.runner.frozen import ort, provider
 from edgepack.runner.frozen.open import CPU
 from edgepack.targets import built_in_targets, read_target
 from edgepack.tools import run
+from edgepack.verify.gate import verification_texts
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
 from edgepack_tensorrt.runtime import LIBRARY, NAME
 
@@ -232,7 +233,7 @@ def test_the_provider_takes_all_up_to_the_engine(bundle: Bundle, tmp_path: Path)
 
 
 def test_the_archive_is_within_its_budget(tmp_path: Path) -> None:
-    from tests.command import edgepack
+    from tests.support.command import edgepack
 
     done = edgepack("bundle", "--target", "linux-x64-tensorrt", "--output", str(tmp_path), "--json")
     assert done.returncode == 0, done.stderr

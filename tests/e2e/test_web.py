@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.command import edgepack
-from tests.node_tests import run_node_tests
+from tests.support.command import edgepack
+from tests.support.node_tests import run_node_tests
 
-from edgepack.records import Bundle
+from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

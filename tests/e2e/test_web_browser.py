@@ -9,18 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.chromium import CHROMIUM, in_chromium
-from tests.command import edgepack
 from tests.conftest import made_bundle
 from tests.e2e.lean_runtime import too_lean
 from tests.e2e.small_models import write_small_model
-from tests.node_tests import run_node_tests
-from tests.npm_tools import required_tools
+from tests.support.chromium import CHROMIUM, in_chromium
+from tests.support.command import edgepack
+from tests.support.node_tests import run_node_tests
+from tests.support.npm_tools import required_tools
 
-from edgepack.bundle.verify import verification_texts
 from edgepack.plugins.context import HostContext
-from edgepack.recipes.quality import cached_reference
-from edgepack.records import Bundle, ModelSource
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.verify.gate import verification_texts
+from edgepack.verify.quality import cached_reference
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.api import reduce_web_runtime
-from edgepack.foundry.operators import operators_of_ort_model, union
 from edgepack.foundry.web.prove import node_scripts, place
-from edgepack.models.ort_format import convert_to_ort
+from edgepack.models.ort.convert import convert_to_ort
 from edgepack.npm import find_node
+from edgepack.operators.config import operators_of_ort_model, union
 from edgepack.plugins.context import HostContext
-from edgepack.records import RuntimeArtifact
+from edgepack.records.runtime import RuntimeArtifact
 
 pytestmark = pytest.mark.e2e
 

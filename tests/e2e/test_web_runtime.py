@@ -6,15 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.chromium import CHROMIUM, in_chromium
-from tests.command import edgepack
 from tests.conftest import made_bundle
-from tests.node_tests import run_node_tests
+from tests.support.chromium import CHROMIUM, in_chromium
+from tests.support.command import edgepack
+from tests.support.node_tests import run_node_tests
 
 from edgepack.api import prepare_model, prove_web, reduce_web_runtime, stock_web_runtime
-from edgepack.foundry.explain import explain, find_composition
+from edgepack.foundry.explain.sizes import explain, find_composition
 from edgepack.plugins.context import HostContext
-from edgepack.records import ModelOptions, ModelSource, PreparedModel, RuntimeArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import ModelOptions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

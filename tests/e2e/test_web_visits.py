@@ -13,13 +13,13 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.chromium import CHROMIUM, in_chromium
-from tests.command import edgepack
-from tests.node_tests import run_node_tests
+from tests.support.chromium import CHROMIUM, in_chromium
+from tests.support.command import edgepack
+from tests.support.node_tests import run_node_tests
 
 from edgepack import serve_web
 from edgepack.npm import find_node
-from edgepack.records import Bundle
+from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 VISIT = Path(__file__).parents[1] / "js/visit.mjs"

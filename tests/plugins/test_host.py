@@ -11,7 +11,8 @@ import pytest
 from edgepack import listing
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.host import load_plugins
-from edgepack.records import Bundle, Report, Verification
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report, Verification
 
 InstallPlugin = Callable[[str, str], None]
 

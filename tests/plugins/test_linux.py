@@ -8,7 +8,8 @@ import pytest
 
 from edgepack.errors import TargetError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.records import ModelSource, Pooling, Target
+from edgepack.records.model import ModelSource, Pooling
+from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_linux.builder import create_builder
 

@@ -15,16 +15,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.fake_cuda import compile_driver, compile_library
-from tests.fake_tensorrt import fake_wheels, write_home
+from tests.support.fake_cuda import compile_driver, compile_library
+from tests.support.fake_tensorrt import fake_wheels, write_home
 from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.manifest import digest as digest_of
 from edgepack.bundle.manifest import open_bundle
-from edgepack.closure import closure_of
 from edgepack.console import Story
-from edgepack.elf import needed_libraries, read_needs
 from edgepack.errors import (
     BundleError,
     CannotRunHere,
@@ -34,10 +32,14 @@ from edgepack.errors import (
     ToolError,
     UnsupportedModelError,
 )
+from edgepack.files.elf import needed_libraries, read_needs
+from edgepack.files.shared_libraries import closure_of
+from edgepack.files.store import Store
 from edgepack.models.reference import exported_model, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import Bundle, ModelSource, RunnerArtifact, Target
-from edgepack.store import Store
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource
+from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_cuda import runtime as cuda_runtime
 from edgepack_tensorrt import classic, fetch, pins, runtime

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from edgepack.errors import TargetError
 from edgepack.plugins.context import HostContext
-from edgepack.records import Target
+from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_web import packages, webgpu
 from edgepack_web.builder import create_builder

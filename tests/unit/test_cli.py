@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.command import edgepack
+from tests.support.command import edgepack
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 COMMANDS = [

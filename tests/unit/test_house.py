@@ -1,4 +1,4 @@
-"""The order of the house: floors, strangers at the door, and a light start."""
+"""The order of the house: no circles, no crowded rooms, strangers at the door, and a light start."""
 
 from __future__ import annotations
 
@@ -10,54 +10,85 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FLOORS = (
-    ("records", "errors"),
-    (
-        *("store", "fetch", "network", "tools", "context", "console"),
-        *("elf", "closure", "tarballs", "npm", "wheels"),
-    ),
-    ("models", "foundry", "runner", "targets"),
-    ("recipes", "bundle", "report", "options", "plugins"),
-    ("pipeline", "api", "libraries", "listing", "verification", "serve_web"),
-    ("cli", "__main__"),
-)
 SHARED_BY_PLUGINS = "edgepack_cuda.nvidia"
 """What two plugins have in common and nobody else needs."""
 HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}
 
 
-def imports_of(file: Path) -> set[str]:
-    """Modules that a file imports while it is itself imported (not inside functions or TYPE_CHECKING blocks)."""
-    found: set[str] = set()
-    todo: list[ast.AST] = list(ast.parse(file.read_text()).body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, (ast.Try, ast.With, ast.ClassDef)):
-            todo.extend(node.body)
+def modules() -> dict[str, Path]:
+    found = {}
+    for base in (ROOT / "src", ROOT / "plugins"):
+        for file in sorted(base.rglob("*.py")):
+            name = ".".join(file.relative_to(base).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = file
     return found
 
 
-def floor_of(module: str) -> int | None:
-    part = module.split(".")[1] if module.startswith("edgepack.") else None
-    return next((level for level, names in enumerate(FLOORS) if part in names), None)
+MODULES = modules()
 
 
-def test_a_floor_stands_only_on_floors_below_it() -> None:
-    source = ROOT / "src" / "edgepack"
-    for file in sorted(source.rglob("*.py")):
-        module = ".".join(("edgepack", *file.relative_to(source).with_suffix("").parts))
-        here = floor_of(module)
-        if here is None:
-            assert file.name == "__init__.py" or "testing" in file.parts, f"{file} is on no floor"
+def imports_of(module_name: str) -> set[str]:
+    """Modules of ours that one imports at its top or inside functions, but for what is imported for types alone."""
+    found: set[str] = set()
+    file = MODULES[module_name]
+    package = module_name.split(".") if file.name == "__init__.py" else module_name.split(".")[:-1]
+    todo: list[ast.AST] = list(ast.parse(file.read_text()).body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
-        for imported in imports_of(file):
-            there = floor_of(imported)
-            assert there is None or there <= here, f"{module} imports {imported}, which is above it"
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(
+                [*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]
+            )
+            module = start if node.level else str(node.module)
+            for alias in node.names:
+                found.add(f"{module}.{alias.name}" if f"{module}.{alias.name}" in MODULES else module)
+        todo.extend(ast.iter_child_nodes(node))
+    return found & MODULES.keys()
+
+
+def room_of(module: str) -> str:
+    """The folder that a module lies in; what lies at the top is a room of its own."""
+    folder = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    return module if folder == "edgepack" else folder
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Groups that import one another, and what lies between such groups."""
+    left = {name: set(to) for name, to in arrows.items()}
+    changed = True
+    while changed:
+        ends = {name for name, to in left.items() if not to & left.keys()}
+        starts = left.keys() - set().union(*left.values()) if left else set()
+        changed = bool(ends | starts)
+        left = {name: to for name, to in left.items() if name not in ends | starts}
+    return [sorted(left)] if left else []
+
+
+@pytest.mark.xfail(reason="rooms of the foundry, the runner and the web are still being parted")
+def test_no_circle_of_files() -> None:
+    arrows = {name: imports_of(name) - {name} for name in MODULES}
+    assert not circles(arrows)
+
+
+@pytest.mark.xfail(reason="rooms of the foundry, the runner and the web are still being parted")
+def test_no_circle_of_rooms() -> None:
+    arrows: dict[str, set[str]] = {room_of(name): set() for name in MODULES}
+    for name in MODULES:
+        arrows[room_of(name)] |= {room_of(other) for other in imports_of(name)} - {room_of(name)}
+    assert not circles(arrows)
+
+
+@pytest.mark.xfail(reason="rooms of the foundry, the runner and the web are still being parted")
+def test_a_room_is_small_enough_to_look_over() -> None:
+    rooms: dict[Path, int] = {}
+    for file in MODULES.values():
+        if file.name != "__init__.py":
+            rooms[file.parent] = rooms.get(file.parent, 0) + 1
+    assert {room: count for room, count in rooms.items() if count > 15} == {}
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").rglob("*.py")), ids=str)

@@ -9,7 +9,8 @@ import pytest
 from edgepack.errors import BundleError, TargetError, UsageError
 from edgepack.libraries import LibraryOptions, fit, library_options, prove_again, worst_by_level
 from edgepack.plugins.context import HostContext
-from edgepack.records import LevelProof, Platform
+from edgepack.records.runtime import LevelProof
+from edgepack.records.target import Platform
 
 
 def test_without_a_target() -> None:

@@ -9,7 +9,7 @@ import pytest
 from edgepack import targets
 from edgepack.errors import TargetError, UsageError
 from edgepack.options import read_options
-from edgepack.records import Pass, Target
+from edgepack.records.target import Pass, Target
 
 MINIMAL = """
 schema = 1

@@ -15,9 +15,9 @@ from edgepack.bundle.manifest import MANIFEST, mode_of
 from edgepack.bundle.place import placed_folder
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import BundleError
-from edgepack.records import Bundle
-from edgepack.store import written_beside
-from edgepack.tarballs import opened_tarball
+from edgepack.files.store import written_beside
+from edgepack.files.tarballs import opened_tarball
+from edgepack.records.bundle import Bundle
 
 LEVEL = 19
 LARGEST_WINDOW = 27

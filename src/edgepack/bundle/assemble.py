@@ -25,8 +25,11 @@ from edgepack.bundle.manifest import (
 from edgepack.bundle.notices import write_notices
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
-from edgepack.records import Bundle, PreparedModel, RunnerArtifact, RuntimeArtifact, Target
-from edgepack.store import ENTRY_FILE, disk_errors
+from edgepack.files.store import ENTRY_FILE, disk_errors
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import Target
 
 
 def assemble(
@@ -70,8 +73,8 @@ def assemble(
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
     """The model, its tokenizer, and golden vectors: those of the shipped file, by the stock onnxruntime package."""
+    from edgepack.models.read.tokenizer import minimal_json
     from edgepack.models.reference import embed_with_onnxruntime
-    from edgepack.models.tokenizer import minimal_json
 
     if runner.layout is None:
         _copy(model.file, folder / model_path(model, runner))

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from edgepack.elf import (
+from edgepack.errors import BundleError, FloorError
+from edgepack.files.elf import (
     SYSTEM_LIBRARIES,
     UNSOUND_HINT,
     elf_files,
@@ -14,8 +15,7 @@ from edgepack.elf import (
     needed_libraries,
     version_key,
 )
-from edgepack.errors import BundleError, FloorError
-from edgepack.records import Platform
+from edgepack.records.target import Platform
 
 MACHINES = {
     "x86_64": (62, 64),

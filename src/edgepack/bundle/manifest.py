@@ -14,17 +14,12 @@ from typing import Any, Literal, get_args
 import edgepack
 from edgepack.bundle.usage import prefixes, shortening
 from edgepack.errors import BundleError
-from edgepack.records import (
-    Bundle,
-    ModelOptions,
-    ModelSource,
-    Operators,
-    PreparedModel,
-    RunnerArtifact,
-    RuntimeArtifact,
-    Target,
-)
-from edgepack.store import sha256_of
+from edgepack.files.store import sha256_of
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import ModelOptions, Target
 from edgepack.targets import LIMITS
 
 SCHEMA = 1

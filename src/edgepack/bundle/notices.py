@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import edgepack
-from edgepack.records import ModelSource, RunnerArtifact, RuntimeArtifact
+from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.model import ModelSource
+from edgepack.records.runtime import RuntimeArtifact
 
 INDEX = "NOTICES.txt"
 SBOM = "sbom.cdx.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from edgepack.bundle.manifest import MANIFEST
 from edgepack.errors import OutputError
-from edgepack.store import disk_errors
+from edgepack.files.store import disk_errors
 
 UNFINISHED = ".unfinished"
 REPLACED = ".replaced"

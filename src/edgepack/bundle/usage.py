@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 
 PURPOSES: Mapping[str, tuple[str, ...]] = {
     "query": ("query", "search_query", "retrieval.query", "s2p_query"),

@@ -13,9 +13,9 @@ from edgepack.cli.output import print_json
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
-    from edgepack.foundry.archive import KernelArchive
-    from edgepack.foundry.travel import Travelled
-    from edgepack.records import RuntimeKind
+    from edgepack.foundry.compile.archive import KernelArchive
+    from edgepack.foundry.compile.exchange import Travelled
+    from edgepack.records.runtime import RuntimeKind
 
 
 def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,10 +63,10 @@ def _features(arch: str, kind: str, *, with_ml: bool, threads: bool) -> tuple[st
 def _open(
     arch: str, kind: RuntimeKind, glibc: str, features: tuple[str, ...], context: BuildContext
 ) -> KernelArchive:
-    from edgepack.foundry.archive import open_archive
-    from edgepack.foundry.toolchain import choose
+    from edgepack.foundry.compile.archive import open_archive
+    from edgepack.foundry.toolchains.choose import choose
     from edgepack.foundry.web.emscripten import emscripten
-    from edgepack.records import Platform
+    from edgepack.records.target import Platform
 
     if arch == "wasm32":
         toolchain = emscripten(context=context).toolchain
@@ -101,8 +101,8 @@ def export_command(
     They then link runtimes without compiling those objects again. FILE is kernels-KIND-ARCH.tar.zst by default.
     """
     from edgepack.console import Story
-    from edgepack.foundry.full import compile_everything
-    from edgepack.foundry.travel import export_archive
+    from edgepack.foundry.compile.exchange import export_archive
+    from edgepack.foundry.link.everything import compile_everything
     from edgepack.plugins.context import host_context
 
     features = _features(arch, kind, with_ml=with_ml, threads=threads)
@@ -137,9 +137,9 @@ def index_command(
 ) -> None:
     """Write the symbol index that edgepack ships for a kind, from what has been compiled here; for its maintainers."""
     from edgepack.console import Story
-    from edgepack.foundry.full import make_index
+    from edgepack.files.store import written_beside
+    from edgepack.foundry.link.everything import make_index
     from edgepack.plugins.context import host_context
-    from edgepack.store import written_beside
 
     features = _features(arch, kind, with_ml=with_ml, threads=threads)
     with host_context(story=Story(), offline=offline) as context:
@@ -158,7 +158,7 @@ def index_command(
 def import_command(file: Path, as_json: bool) -> None:
     """Check an exported FILE and put it into the cache, beside what is there already."""
     from edgepack.console import Story
-    from edgepack.foundry.travel import import_archive
+    from edgepack.foundry.compile.exchange import import_archive
     from edgepack.plugins.context import host_context
 
     story = Story()

@@ -18,12 +18,13 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich
-from edgepack.records import Bundle, GateLevel
+from edgepack.records.bundle import Bundle
+from edgepack.records.target import GateLevel
 from edgepack.targets import GATES
 
 if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
-    from edgepack.records import Target
+    from edgepack.records.target import Target
 
 
 @click.command(context_settings=ANY_FLAG)
@@ -182,8 +183,8 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
 
     result = verification.report_again(path, prices=prices)
     if html is not None:
+        from edgepack.files.store import written_beside
         from edgepack.report.html import render_html
-        from edgepack.store import written_beside
 
         with written_beside(html) as temporary:
             temporary.write_text(render_html(result), encoding="utf-8")
@@ -200,7 +201,7 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
 def inspect(model: str | None, offline: bool, as_json: bool) -> None:
     """Say what a model is made of, and which recipe fits it."""
     from edgepack.console import Story
-    from edgepack.models.source import ingest
+    from edgepack.models.find.source import ingest
     from edgepack.models.usability import as_dict, inspect_model
     from edgepack.plugins.context import host_context
     from edgepack.report.inspection import render_inspection
@@ -229,9 +230,9 @@ def fetch(
 ) -> None:
     """Download everything that a build needs, so that the build itself can be --offline."""
     from edgepack.console import Story
-    from edgepack.foundry.emulator import find_emulator
-    from edgepack.foundry.sources import fetch_sources
-    from edgepack.models.source import ingest
+    from edgepack.foundry.proof.emulator import find_emulator
+    from edgepack.foundry.sources.pinned import fetch_sources
+    from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
 
@@ -250,7 +251,7 @@ def fetch(
                 if target.platform.arch != platform.machine():
                     find_emulator(target.platform.arch, context=context)
         if target.model.gate == "full":
-            from edgepack.recipes.wordnet import fetch_wordnet
+            from edgepack.verify.wordnet import fetch_wordnet
 
             with story.step("gate"):
                 fetch_wordnet(context=context)

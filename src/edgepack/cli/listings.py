@@ -46,7 +46,7 @@ def cache(context: click.Context, as_json: bool) -> None:
 @common_options
 def cache_where(as_json: bool) -> None:
     """Print the cache folder ($EDGEPACK_CACHE moves it)."""
-    from edgepack.store import default_root
+    from edgepack.files.store import default_root
 
     if as_json:
         print_json({"path": str(default_root())})
@@ -67,7 +67,7 @@ def cache_size(as_json: bool) -> None:
 def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
     """Empty the cache, or only the kinds named."""
     from edgepack import listing
-    from edgepack.store import Store, default_root
+    from edgepack.files.store import Store, default_root
 
     freed = listing.clean_cache(Store(root=default_root()), kinds)
     if as_json:
@@ -90,7 +90,7 @@ def completion(shell: str) -> None:
 
 def _show_cache(*, as_json: bool) -> None:
     from edgepack import listing
-    from edgepack.store import Store, default_root
+    from edgepack.files.store import Store, default_root
 
     root = default_root()
     sizes = listing.cache_sizes(Store(root=root))

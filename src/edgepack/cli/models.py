@@ -12,7 +12,9 @@ from edgepack.cli.options import Command, common_options, offline_option
 from edgepack.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
-    from edgepack.records import Operators, PreparedModel, Verification
+    from edgepack.records.model import PreparedModel
+    from edgepack.records.operators import Operators
+    from edgepack.records.report import Verification
 
 SCHEMA = 1
 FORMATS = ("onnx", "ort", "ort-runtime-opt")
@@ -61,14 +63,14 @@ def quantize(
     as_json: bool,
 ) -> None:
     """Make a model small by a recipe, and write it with its tokenizer into a folder."""
-    from edgepack.bundle.verify import verification_texts
     from edgepack.console import Story
+    from edgepack.models.find.source import ingest
     from edgepack.models.reference import embed_with_onnxruntime
-    from edgepack.models.source import ingest
     from edgepack.plugins.context import host_context
-    from edgepack.recipes.quality import measure_quality
     from edgepack.recipes.standalone import quantize_model
-    from edgepack.records import ModelOptions, Platform
+    from edgepack.records.target import ModelOptions, Platform
+    from edgepack.verify.gate import verification_texts
+    from edgepack.verify.quality import measure_quality
 
     options = ModelOptions(recipe=recipe, format=model_format, calibration=calibration)
     platform = Platform(os="linux", arch="x86_64", isa=isa)
@@ -162,7 +164,7 @@ def convert(
 ) -> None:
     """Convert a model to ORT format, the only one that a minimal ONNX Runtime reads."""
     from edgepack.console import Story
-    from edgepack.models.source import ingest
+    from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.recipes.standalone import convert_model
 
@@ -191,8 +193,8 @@ def convert(
 
 
 def _write_operators(needs: Operators, destination: Path) -> None:
-    from edgepack.foundry.operators import format_config
-    from edgepack.store import written_beside
+    from edgepack.files.store import written_beside
+    from edgepack.operators.config import format_config
 
     with written_beside(destination) as temporary:
         temporary.write_text(format_config(needs), encoding="utf-8")

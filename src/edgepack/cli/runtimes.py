@@ -12,7 +12,7 @@ from edgepack.cli.options import common_options, complete_target, offline_option
 from edgepack.cli.output import print_json, print_rich
 
 if TYPE_CHECKING:
-    from edgepack.records import Levels, RuntimeKind
+    from edgepack.records.runtime import Levels, RuntimeKind
 
 levels_option = click.option(
     "--levels",
@@ -186,9 +186,9 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     this machine by the record in the cache; of others the sections only.
     """
     from edgepack.errors import UsageError
-    from edgepack.foundry.explain import explain, find_composition
+    from edgepack.files.store import Store, default_root
+    from edgepack.foundry.explain.sizes import explain, find_composition
     from edgepack.report.explain import render, render_why
-    from edgepack.store import Store, default_root
 
     found = explain(library, find_composition(library, Store(root=default_root())))
     if why is not None:

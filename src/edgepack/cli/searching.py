@@ -43,12 +43,12 @@ def search(
     What was measured is remembered: a search that was interrupted goes on where it stopped.
     """
     from edgepack.console import Story
-    from edgepack.models.source import ingest
+    from edgepack.files.store import written_beside
+    from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.search import search as run_search
     from edgepack.report.frontier import as_dict, choice_lines, render, render_html
-    from edgepack.store import written_beside
 
     target = load_plugins().target(target_name, overrides)
     story = Story(quiet=as_json)

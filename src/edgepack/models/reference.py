@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from edgepack.models.export import export_onnx
-from edgepack.models.graph_writer import OUTPUT
-from edgepack.models.session import open_session
-from edgepack.models.source_key import source_key
-from edgepack.models.tokenizer import load
+from edgepack.models.export.from_source import export_onnx
+from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.ort.session import open_session
+from edgepack.models.read.source_key import source_key
+from edgepack.models.read.tokenizer import load
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
-    from edgepack.records import ModelSource
+    from edgepack.records.model import ModelSource
 
 Vectors = npt.NDArray[np.float32]
 

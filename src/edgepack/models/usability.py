@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import onnx
 from onnx import TensorProto, shape_inference
 
-from edgepack.models.fuse import fuse, fused_operators
-from edgepack.models.providers import ProviderFit, fits_of
-from edgepack.models.quantized import quantized_by
+from edgepack.models.fuse.fusion import fuse, fused_operators
+from edgepack.models.graph.quantized import quantized_by
+from edgepack.models.ort.providers import ProviderFit, fits_of
 from edgepack.models.reference import exported_model
-from edgepack.records import FileDigest, ModelSource, Pooling
+from edgepack.records.model import FileDigest, ModelSource, Pooling
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext

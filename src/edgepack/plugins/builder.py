@@ -8,14 +8,10 @@ from typing import Protocol
 
 from edgepack.context import BuildContext
 from edgepack.options import OptionTable
-from edgepack.records import (
-    Bundle,
-    ModelSource,
-    PreparedModel,
-    RunnerArtifact,
-    RuntimeArtifact,
-    Target,
-)
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import Target
 
 API_VERSION = 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from edgepack import tools
 from edgepack.console import Story
 from edgepack.context import Progress
-from edgepack.store import Store, default_root, disk_errors
+from edgepack.files.store import Store, default_root, disk_errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class HostContext:
         return tools.run(command, cwd=cwd, env=env, input=input, log_file=log_file)
 
     def download(self, url: str, *, sha256: str) -> Path:
-        from edgepack.fetch import fetch_file
+        from edgepack.fetch.download import fetch_file
 
         return fetch_file(url, sha256=sha256, context=self)
 

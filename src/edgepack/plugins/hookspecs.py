@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from click import Command
 
-    from edgepack.records import Bundle, Report
+    from edgepack.records.bundle import Bundle
+    from edgepack.records.report import Report
 
 hookspec = pluggy.HookspecMarker("edgepack")
 hookimpl = pluggy.HookimplMarker("edgepack")

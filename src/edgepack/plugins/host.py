@@ -15,7 +15,9 @@ from edgepack import targets
 from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
-from edgepack.records import Bundle, Report, Target
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report
+from edgepack.records.target import Target
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable

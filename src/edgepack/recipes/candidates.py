@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import onnx
 
-from edgepack.models.graph_editor import edit
-from edgepack.recipes.layers import taken_by
-from edgepack.recipes.recipe import ALL
+from edgepack.models.graph.editor import edit
+from edgepack.quantization.layers import taken_by
 from edgepack.recipes.registry import RECIPES
-from edgepack.records import Pass
+from edgepack.records.recipe import ALL
+from edgepack.records.target import Pass
 
 LAYER = re.compile(r"^(.*?\d+)\.")
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})

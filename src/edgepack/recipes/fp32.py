@@ -5,8 +5,8 @@ Source: https://onnxruntime.ai/docs/performance/transformers-optimization.html
 
 from __future__ import annotations
 
-from edgepack.recipes.recipe import Recipe
-from edgepack.records import Pass
+from edgepack.records.recipe import Recipe
+from edgepack.records.target import Pass
 
 RECIPE = Recipe(
     name="fp32",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgepack.records import Verification
+from edgepack.records.report import Verification
 
 
 @dataclass(frozen=True, kw_only=True)

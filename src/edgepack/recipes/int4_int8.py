@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgepack.recipes.recipe import Recipe
-from edgepack.records import Pass
+from edgepack.records.recipe import Recipe
+from edgepack.records.target import Pass
 
 RECIPE = Recipe(
     name="int4-int8",

@@ -6,8 +6,8 @@ weights are paired*.
 
 from __future__ import annotations
 
-from edgepack.recipes.recipe import Recipe
-from edgepack.records import Pass
+from edgepack.records.recipe import Recipe
+from edgepack.records.target import Pass
 
 RECIPE = Recipe(
     name="int8",

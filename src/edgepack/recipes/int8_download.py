@@ -5,8 +5,8 @@ Speed, memory and file are those of ``int8``; under brotli the model is a third 
 
 from __future__ import annotations
 
-from edgepack.recipes.recipe import Recipe
-from edgepack.records import Pass
+from edgepack.records.recipe import Recipe
+from edgepack.records.target import Pass
 
 RECIPE = Recipe(
     name="int8-download",

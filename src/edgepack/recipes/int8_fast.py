@@ -6,8 +6,8 @@ What the activation function makes is not: there every token keeps a scale of it
 
 from __future__ import annotations
 
-from edgepack.recipes.recipe import Recipe
-from edgepack.records import Pass
+from edgepack.records.recipe import Recipe
+from edgepack.records.target import Pass
 
 RECIPE = Recipe(
     name="int8-fast",

@@ -11,25 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from edgepack.models.fuse import fused_operators
-from edgepack.models.graph_writer import OUTPUT
-from edgepack.models.ort_format import convert_to_ort
-from edgepack.models.quantized import quantized_by
+from edgepack.models.fuse.fusion import fused_operators
+from edgepack.models.graph.quantized import quantized_by
+from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.ort.convert import convert_to_ort
+from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
-from edgepack.models.source_key import source_key
-from edgepack.recipes.calibration import read_texts
+from edgepack.quantization.calibration import read_texts
 from edgepack.recipes.precision import is_batch_dependent, precision_of
-from edgepack.recipes.recipe import Material
 from edgepack.recipes.registry import apply, passes_of
-from edgepack.records import (
-    ModelFormat,
-    ModelOptions,
-    ModelSource,
-    Operators,
-    Pass,
-    Platform,
-    PreparedModel,
-)
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.recipe import Material
+from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -129,7 +123,7 @@ def _write(model: onnx.ModelProto, model_format: ModelFormat, folder: Path) -> N
 
 def _needs(folder: Path) -> Operators:
     """Of every form that the model takes on the device, from the file's own to the fully optimized one."""
-    from edgepack.foundry.operators import operators_of_ort_model, union
+    from edgepack.operators.config import operators_of_ort_model, union
 
     return union(operators_of_ort_model(file) for file in sorted(folder.glob("*.ort")))
 

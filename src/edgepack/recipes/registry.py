@@ -9,50 +9,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import TargetError
-from edgepack.records import Pass
+from edgepack.records.target import Pass
 from edgepack.targets import nearest
 
 if TYPE_CHECKING:
     import onnx
 
-    from edgepack.recipes.recipe import Material, Note, Recipe
+    from edgepack.records.recipe import Material, Note, Recipe
 
     Transform = Callable[..., onnx.ModelProto]
 
 RECIPES: Mapping[str, str] = {
     "fp32": "edgepack.recipes.fp32",
-    "fp16": "edgepack.recipes.fp16",
-    "half": "edgepack.recipes.half",
-    "half-fused": "edgepack.recipes.half_fused",
-    "unfused": "edgepack.recipes.merge_projections",
-    "float-levels": "edgepack.recipes.float_levels",
+    "fp16": "edgepack.passes.fp16",
+    "half": "edgepack.passes.half",
+    "half-fused": "edgepack.passes.half_fused",
+    "unfused": "edgepack.passes.merge_projections",
+    "float-levels": "edgepack.passes.float_levels",
     "int8": "edgepack.recipes.int8",
     "int8-download": "edgepack.recipes.int8_download",
-    "int8-dynamic": "edgepack.recipes.int8_dynamic",
-    "int8-static": "edgepack.recipes.int8_static",
+    "int8-dynamic": "edgepack.passes.int8_dynamic",
+    "int8-static": "edgepack.passes.int8_static",
     "int8-fast": "edgepack.recipes.int8_fast",
     "int8-fastest": "edgepack.recipes.int8_fastest",
-    "int8-weights": "edgepack.recipes.int8_weights",
-    "int4": "edgepack.recipes.int4",
+    "int8-weights": "edgepack.passes.int8_weights",
+    "int4": "edgepack.passes.int4",
     "int4-int8": "edgepack.recipes.int4_int8",
 }
 """Name → module whose ``RECIPE`` it is. ``int8`` is the one that edgepack recommends today."""
 
 PASSES: Mapping[str, str] = {
-    "fuse": "edgepack.models.fuse:fuse",
-    "smooth": "edgepack.recipes.smooth:smooth",
-    "sequence-first": "edgepack.recipes.sequence_first:sequence_first",
-    "fast-gelu": "edgepack.recipes.fast_gelu:fast_gelu",
-    "prune-vocabulary": "edgepack.recipes.prune_vocabulary:prune_vocabulary",
-    "fp16": "edgepack.recipes.fp16:fp16",
-    "half": "edgepack.recipes.half:half",
-    "half-fused": "edgepack.recipes.half_fused:half_fused",
-    "merge-projections": "edgepack.recipes.merge_projections:merge_projections",
-    "float-levels": "edgepack.recipes.float_levels:float_levels",
-    "int8-dynamic": "edgepack.recipes.int8_dynamic:int8_dynamic",
-    "int8-static": "edgepack.recipes.int8_static:int8_static",
-    "int8-weights": "edgepack.recipes.int8_weights:int8_weights",
-    "int4": "edgepack.recipes.int4:int4",
+    "fuse": "edgepack.models.fuse.fusion:fuse",
+    "smooth": "edgepack.passes.smooth:smooth",
+    "sequence-first": "edgepack.passes.sequence_first:sequence_first",
+    "fast-gelu": "edgepack.passes.fast_gelu:fast_gelu",
+    "prune-vocabulary": "edgepack.passes.prune_vocabulary:prune_vocabulary",
+    "fp16": "edgepack.passes.fp16:fp16",
+    "half": "edgepack.passes.half:half",
+    "half-fused": "edgepack.passes.half_fused:half_fused",
+    "merge-projections": "edgepack.passes.merge_projections:merge_projections",
+    "float-levels": "edgepack.passes.float_levels:float_levels",
+    "int8-dynamic": "edgepack.passes.int8_dynamic:int8_dynamic",
+    "int8-static": "edgepack.passes.int8_static:int8_static",
+    "int8-weights": "edgepack.passes.int8_weights:int8_weights",
+    "int4": "edgepack.passes.int4:int4",
 }
 """Name → function ``(model, note, *, parameters) -> model``, or one whose third argument is a ``Material``."""
 

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from edgepack.bundle.verify import verification_texts
-from edgepack.models.fuse import fuse
+from edgepack.files.store import sha256_of
+from edgepack.models.fuse.fusion import fuse
+from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
-from edgepack.models.session import open_session, session_options
 from edgepack.recipes.candidates import Candidate, layers_of, mixed_candidates, named_candidates, probe
 from edgepack.recipes.frontier import Point
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.quality import COMPANY, measure_quality, shortfalls
-from edgepack.records import ModelOptions, ModelSource, Platform, PreparedModel, Verification
-from edgepack.store import sha256_of
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.report import Verification
+from edgepack.records.target import ModelOptions, Platform
+from edgepack.verify.gate import verification_texts
+from edgepack.verify.quality import COMPANY, measure_quality, shortfalls
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import onnx
 
 from edgepack.errors import OutputError
-from edgepack.models.ort_format import Level, convert_to_ort, save_optimized
+from edgepack.files.store import disk_errors, written_beside
+from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
 from edgepack.models.reference import exported_model
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records import ModelOptions, ModelSource, Operators, Platform, PreparedModel
-from edgepack.store import disk_errors, written_beside
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.target import ModelOptions, Platform
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -43,7 +45,7 @@ def quantize_model(
 
     Raises what ``prepare_model`` raises, and ``OutputError`` when the folder cannot be written to.
     """
-    from edgepack.models.tokenizer import minimal_json
+    from edgepack.models.read.tokenizer import minimal_json
 
     prepared = prepare_model(source, options=options, platform=platform, context=context)
     destination = folder / prepared.file.name
@@ -68,7 +70,7 @@ def convert_model(
     ``optimized`` is where the optimized graph goes as ONNX, too, for Netron. Raises ``ModelError`` or
     ``UnsupportedModelError`` when ONNX Runtime refuses the model, ``OutputError`` for a path that cannot be written.
     """
-    from edgepack.foundry.operators import operators_of_ort_model
+    from edgepack.operators.config import operators_of_ort_model
 
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", hint="name the file to be written, e.g. model.ort")

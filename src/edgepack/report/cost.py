@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import UsageError
-from edgepack.records import DownloadCost
+from edgepack.records.report import DownloadCost
 
 SCHEMA = 1
 

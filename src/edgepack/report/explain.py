@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from edgepack.foundry.explain import (
+from edgepack.foundry.explain.sizes import (
     DYNAMIC,
     EVERY,
     MERGED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from edgepack.records import PartSize, Report
+from edgepack.records.report import PartSize, Report
 from edgepack.report.text import (
     archive_line,
     costs_by_provider,

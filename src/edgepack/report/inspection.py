@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgepack.models.providers import ProviderFit
+from edgepack.models.ort.providers import ProviderFit
 from edgepack.models.usability import Inspection, OperatorCount
 
 MISSING_SHOWN = 4

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from edgepack.bundle.manifest import ENCODED, LINK, MANIFEST, PARTS, content_of, digest
 from edgepack.context import BuildContext
-from edgepack.records import Bundle, PartSize, Report, Verification, Visit
-from edgepack.report.cost import download_costs, load_prices
-from edgepack.report.wire import (
+from edgepack.files.store import Store, default_root
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import PartSize, Report, Verification, Visit
+from edgepack.report.compressed import (
     BEST,
     BROTLI_LARGE,
     HUGE,
@@ -20,7 +21,7 @@ from edgepack.report.wire import (
     total,
     wire_sizes,
 )
-from edgepack.store import Store, default_root
+from edgepack.report.cost import download_costs, load_prices
 
 
 def measure(

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgepack.records import DownloadCost, LevelProof, PartSize, Report, Verification
+from edgepack.records.report import DownloadCost, PartSize, Report, Verification
+from edgepack.records.runtime import LevelProof
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -63,7 +64,7 @@ def total_of(report: Report) -> PartSize:
 
 def verification_line(verification: Verification) -> str:
     """How near the bundle's vectors are to the full-precision model's, in a line."""
-    from edgepack.bundle.verify import describe
+    from edgepack.verify.gate import describe
 
     if verification.status == "not verified":
         measured = f" ({describe(verification)})" if verification.texts else ""

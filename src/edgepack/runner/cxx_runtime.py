@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import elf_files, needed_libraries, rename_needed, undefined_symbols
+from edgepack.files.elf import elf_files, needed_libraries, rename_needed, undefined_symbols
 from edgepack.tools import find, is_installed
 
 LIBRARY = "libstdc++.so.6"

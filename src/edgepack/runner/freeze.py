@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import floor_of, version_key
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
-from edgepack.records import Platform, PreparedModel, RunnerArtifact
+from edgepack.files.elf import floor_of, version_key
+from edgepack.files.store import sha256_of
+from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.model import PreparedModel
+from edgepack.records.target import Platform
 from edgepack.runner.cxx_runtime import installed_compiler
 from edgepack.runner.licenses import write_licenses
 from edgepack.runner.pyinstaller import PROGRAM, freeze
 from edgepack.runner.python_library import python_library
 from edgepack.runner.smoke import try_program
 from edgepack.runner.trims import TRIMS
-from edgepack.store import sha256_of
 from edgepack.tools import find
 
 log = logging.getLogger(__name__)
@@ -83,7 +85,7 @@ class CompactTokens:
 
 def compact_tokens(model: PreparedModel, platform: Platform, context: BuildContext) -> CompactTokens | None:
     """None where the tokenizer has a part that cannot be compiled."""
-    from edgepack.models.tokenizer import minimal_json
+    from edgepack.models.read.tokenizer import minimal_json
     from edgepack.runner.native.build import compiled_tokenizer, link_tokens_library
 
     try:

@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import elf_files
 from edgepack.errors import MissingToolError, ToolError
+from edgepack.files.elf import elf_files
 from edgepack.runner.cxx_runtime import STAND_IN
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries, weaken_undefined
 from edgepack.errors import ToolError
+from edgepack.files.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries, weaken_undefined
 from edgepack.runner.cxx_runtime import replace_cxx_runtime
 from edgepack.tools import find
 

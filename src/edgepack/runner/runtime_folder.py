@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
+from edgepack.fetch.wheels import wheel_file
 from edgepack.runner.system_libraries import SystemLibrary
 from edgepack.tools import find
-from edgepack.wheels import wheel_file
 
 MAIN = "libonnxruntime.so*"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgepack.store import digest_tree
+from edgepack.files.store import digest_tree
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "kitten", "sat", "on", "the", "mat", "##s")
 DIMENSION = 8

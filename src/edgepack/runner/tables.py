@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 
 LONGEST_COMPARED = 128
 """Tokens: where cutting is tried, too."""
@@ -36,7 +36,7 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
 
     from tokenizers import Tokenizer
 
-    from edgepack.models.tokenizer import minimal_json
+    from edgepack.models.read.tokenizer import minimal_json
     from edgepack.runner.frozen.cut import PLAIN_SPACE, SPACE, boundary_of
     from edgepack.runner.native.compile_tokenizer import pad_id_of
     from edgepack.runner.native.template import template_of
@@ -68,8 +68,8 @@ def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int
     """
     from importlib.resources import files
 
-    from edgepack.models.tokenizer import load
-    from edgepack.runner.strange_texts import strange_texts
+    from edgepack.models.read.tokenizer import load
+    from edgepack.verify.fuzz_texts import strange_texts
 
     tokenizer = load(source)
     tokenizer.enable_truncation(min(source.max_length, LONGEST_COMPARED))

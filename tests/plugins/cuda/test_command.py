@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.command import edgepack
 from tests.plugins.cuda.libraries import UNITS, library
+from tests.support.command import edgepack
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 GOLDEN = Path(__file__).with_name("inspect.txt")

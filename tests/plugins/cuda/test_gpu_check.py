@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fake_cuda import compile_driver
+from tests.support.fake_cuda import compile_driver
 
 from edgepack_cuda.runtime import PROVIDER
 

@@ -15,7 +15,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from tests.plugins.cuda.libraries import UNITS, Unit, library
-from tests.recording_cudart import assert_registered, compile_recorder, registrations
+from tests.support.recording_cudart import assert_registered, compile_recorder, registrations
 
 from edgepack.api import BundleError, TargetError
 from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, packed, read_fatbins

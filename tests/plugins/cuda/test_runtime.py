@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fake_cuda import compile_driver, compile_library
 from tests.plugins.cuda.libraries import Unit, library
+from tests.support.fake_cuda import compile_driver, compile_library
 
 from edgepack.api import BundleError, Target, TargetError, Wheel, opened_libraries
 from edgepack.console import Story
-from edgepack.elf import needed_libraries, read_needs
+from edgepack.files.elf import needed_libraries, read_needs
+from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.store import Store
 from edgepack_cuda import runtime
 from edgepack_cuda.builder import create_builder
 from edgepack_cuda.inspect import inspect

@@ -15,21 +15,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.place import placed_folder
+from edgepack.files.store import digest_tree
 from edgepack.plugins.context import HostContext
-from edgepack.records import (
-    Bundle,
-    ModelOptions,
-    ModelSource,
-    Operator,
-    Operators,
-    Platform,
-    Pooling,
-    PreparedModel,
-    RunnerArtifact,
-    RuntimeArtifact,
-    Target,
-)
-from edgepack.store import digest_tree
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource, Pooling, PreparedModel
+from edgepack.records.operators import Operator, Operators
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import ModelOptions, Platform, Target
 
 DIMENSION = 8
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz0123456789.,?!/"]

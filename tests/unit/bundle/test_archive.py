@@ -18,7 +18,7 @@ from edgepack.bundle.archive import LARGEST_WINDOW, MTIME, archive_of, pack, unp
 from edgepack.bundle.manifest import open_bundle
 from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.plugins.context import HostContext
-from edgepack.records import Bundle
+from edgepack.records.bundle import Bundle
 
 from .conftest import names_in
 

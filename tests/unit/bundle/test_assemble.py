@@ -18,9 +18,12 @@ import pytest
 from edgepack.bundle import manifest as manifests
 from edgepack.bundle.golden import TEXTS
 from edgepack.errors import BundleError, DiskFullError, FloorError, OutputError
+from edgepack.files.store import ENTRY_FILE, sha256_of
 from edgepack.models.reference import embed_with_onnxruntime
-from edgepack.records import Bundle, Platform, PreparedModel, RunnerArtifact, RuntimeArtifact
-from edgepack.store import ENTRY_FILE, sha256_of
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import Platform
 from edgepack.verification import target_of
 
 from .conftest import compile_c, names_in

@@ -11,7 +11,7 @@ import pytest
 
 from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.errors import BundleError
-from edgepack.records import Bundle
+from edgepack.records.bundle import Bundle
 
 
 def edit(bundle: Bundle, change: Callable[[dict[str, Any]], object]) -> None:

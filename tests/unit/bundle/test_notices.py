@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgepack.bundle.notices import write_notices
-from edgepack.records import Bundle, ModelSource, RunnerArtifact, RuntimeArtifact
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource
+from edgepack.records.runtime import RuntimeArtifact
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgepack.bundle.usage import prefixes, shortening
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 
 
 @pytest.mark.parametrize(

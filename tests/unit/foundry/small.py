@@ -12,12 +12,18 @@ import sys
 from pathlib import Path
 
 from edgepack.console import Story
-from edgepack.foundry.archive import KernelArchive, archive_inputs, compile_units, job_of, planned_file
-from edgepack.foundry.plan import COMMANDS, CONFIGURED, Unit, build_settings, write_units
-from edgepack.foundry.toolchain import Toolchain
-from edgepack.foundry.tree import SourceTree, tree_inputs
+from edgepack.files.store import Store, key_of
+from edgepack.foundry.compile.archive import (
+    KernelArchive,
+    archive_inputs,
+    compile_units,
+    job_of,
+    planned_file,
+)
+from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, Unit, build_settings, write_units
+from edgepack.foundry.sources.tree import SourceTree, tree_inputs
+from edgepack.foundry.toolchains.choose import Toolchain
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.store import Store, key_of
 
 VERSION = "1.21.0"
 GCC = shutil.which("gcc")

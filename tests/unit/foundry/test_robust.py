@@ -17,13 +17,13 @@ from tests.unit.foundry.small import COUNT, GCC, build, objects_of, small_archiv
 
 from edgepack.console import Story
 from edgepack.errors import DiskFullError
-from edgepack.foundry.archive import compile_units, job_of
-from edgepack.foundry.link import HostLibraries, link
-from edgepack.foundry.objects import record_of, sound_record
-from edgepack.foundry.toolchain import choose, compiler
+from edgepack.files.store import Store
+from edgepack.foundry.compile.archive import compile_units, job_of
+from edgepack.foundry.compile.objects import record_of, sound_record
+from edgepack.foundry.link.linker import HostLibraries, link
+from edgepack.foundry.toolchains.choose import choose, compiler
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import Platform
-from edgepack.store import Store
+from edgepack.records.target import Platform
 
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.foundry_web.modules import custom, module, plus
 
 from edgepack.errors import BundleError
-from edgepack.foundry.explain import explain
+from edgepack.foundry.explain.sizes import explain
 from edgepack.foundry.web.binary import u32
 from edgepack.foundry.web.composition import is_module, module_layout, module_pieces, without_names
 

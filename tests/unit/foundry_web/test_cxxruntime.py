@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgepack.errors import ToolError
-from edgepack.foundry.cxxruntime import needs_whole_runtime
+from edgepack.foundry.toolchains.libcxx import needs_whole_runtime
 from edgepack.foundry.web.cxxruntime import narrow_locale, narrow_source
 
 LOCALE = """\

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.foundry_web.modules import custom, module, plus
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
-from edgepack.foundry.toolchain import Toolchain, compiler
+from edgepack.foundry.toolchains.choose import Toolchain, compiler
 from edgepack.foundry.web.api import EXPORTS, direct_api
 from edgepack.foundry.web.binary import sections
 from edgepack.foundry.web.emscripten import emscripten, installation_plan
@@ -52,7 +52,7 @@ def _wrong_package(packages: object, destination: Path, *, context: HostContext)
 def test_a_package_that_cannot_be_had_leaves_nothing_behind(
     context: HostContext, monkeypatch: pytest.MonkeyPatch, package: Callable[..., None], said: str
 ) -> None:
-    monkeypatch.setattr("edgepack.foundry.sources.fetch_packages", package)
+    monkeypatch.setattr("edgepack.foundry.sources.pinned.fetch_packages", package)
     with pytest.raises(MissingToolError, match=said) as caught:
         emscripten(context=replace(context, offline=False))
     assert '"stock"' in str(caught.value.hint)
@@ -66,7 +66,7 @@ def test_without_apt_the_stock_runtime_is_offered(
     def find(name: str) -> Path:
         raise MissingToolError(f"{name} is not installed")
 
-    monkeypatch.setattr("edgepack.foundry.debian.tools.find", find)
+    monkeypatch.setattr("edgepack.fetch.debian.tools.find", find)
     monkeypatch.setattr("edgepack.foundry.web.emscripten.find_node", lambda: Path("node"))
     with pytest.raises(MissingToolError, match="apt-get is not installed") as caught:
         emscripten(context=replace(context, offline=False))

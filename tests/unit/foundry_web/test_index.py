@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgepack.foundry.closure import Index
-from edgepack.foundry.index import either, load_index
+from edgepack.foundry.link.demand import Index
+from edgepack.foundry.link.index import either, load_index
 
 
 def test_what_the_first_does_not_know_the_second_is_asked() -> None:

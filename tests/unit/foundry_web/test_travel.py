@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.command import edgepack
+from tests.support.command import edgepack
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 from tests.unit.models.tiny import tokenizer_document, write_json
 from transformers import BertConfig, BertModel
 
-from edgepack.records import ModelSource, Pooling
-from edgepack.store import digest_tree
+from edgepack.files.store import digest_tree
+from edgepack.records.model import ModelSource, Pooling
 
 Vectors = npt.NDArray[np.float32]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.serving import Server, serving
+from tests.support.serving import Server, serving
 from tests.unit.models.tiny import write_model
 
-from edgepack import network
+from edgepack.fetch import http as network
 from edgepack.plugins.context import HostContext
 
 

@@ -12,7 +12,7 @@ import transformers
 from tests.unit.models.berts import Tokens, Vectors, source_of
 from tests.unit.models.tiny import tokenizer_document, write_json
 
-from edgepack.records import ModelSource, Pooling
+from edgepack.records.model import ModelSource, Pooling
 
 
 @dataclass(frozen=True, kw_only=True)

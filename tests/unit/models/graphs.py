@@ -9,8 +9,8 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from edgepack.models.export import export_onnx
-from edgepack.records import ModelSource
+from edgepack.models.export.from_source import export_onnx
+from edgepack.records.model import ModelSource
 
 TOKENS = "encoder.layer.1.output.LayerNorm"
 """The token vectors of a BERT of two layers, as edgepack's graph names them."""

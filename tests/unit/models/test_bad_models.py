@@ -16,10 +16,10 @@ from tests.unit.models.graphs import token_graph, vector_graph, write
 from tests.unit.models.tiny import tokenizer_document, write_json
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.export import export_onnx
-from edgepack.models.folder import read_folder
+from edgepack.models.export.from_source import export_onnx
+from edgepack.models.find.folder import read_folder
 from edgepack.models.reference import embed_with_onnxruntime, well_formed
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 
 
 @pytest.fixture

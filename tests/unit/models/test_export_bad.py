@@ -11,8 +11,8 @@ import torch
 from tests.unit.models.berts import change_config, change_weights, write_bert
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.export import export_onnx
-from edgepack.records import ModelSource
+from edgepack.models.export.from_source import export_onnx
+from edgepack.records.model import ModelSource
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
 
@@ -130,7 +130,7 @@ def test_a_config_that_makes_no_sense(
 def test_a_model_that_no_onnx_file_can_hold(
     source: ModelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack.models.export.LARGEST_MODEL", 50_000)
+    monkeypatch.setattr("edgepack.models.export.from_source.LARGEST_MODEL", 50_000)
     error = refused(source, tmp_path)
     assert isinstance(error, UnsupportedModelError)
     assert "2 GB" in error.message

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.unit.models.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
 
-from edgepack.models.export import export_onnx
-from edgepack.records import Pooling
+from edgepack.models.export.from_source import export_onnx
+from edgepack.records.model import Pooling
 
 
 @pytest.mark.parametrize(

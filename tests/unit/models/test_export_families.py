@@ -15,10 +15,10 @@ from tests.unit.models.berts import Tokens, onnx_vectors
 from tests.unit.models.families import FAMILIES, expected_vectors, tokens_of, write_family
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export import ARCHITECTURES, export_onnx
-from edgepack.models.layout import SUPPORTED_MODEL_TYPES
-from edgepack.models.mpnet import distance_buckets
-from edgepack.records import Pooling
+from edgepack.models.export.from_source import ARCHITECTURES, export_onnx
+from edgepack.models.export.mpnet import distance_buckets
+from edgepack.models.read.layout import SUPPORTED_MODEL_TYPES
+from edgepack.records.model import Pooling
 
 OTHERS = sorted(set(FAMILIES) - {"bert"})
 TRUE_SHAPES: dict[str, tuple[str, dict[str, Any]]] = {

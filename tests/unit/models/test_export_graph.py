@@ -15,8 +15,8 @@ from tests.unit.models.berts import onnx_vectors, some_tokens, source_of, torch_
 from tests.unit.models.graphs import one_node, token_graph, vector_graph, write
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.export import export_onnx
-from edgepack.records import ModelSource, Pooling
+from edgepack.models.export.from_source import export_onnx
+from edgepack.records.model import ModelSource, Pooling
 
 
 @pytest.fixture

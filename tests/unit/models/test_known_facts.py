@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.serving import Server
-from tests.unit.models.test_hub import COMMIT, publish
+from tests.support.serving import Server
+from tests.unit.models.find.test_hub import COMMIT, publish
 from tests.unit.models.tiny import CONFIG, write_json
 
 from edgepack.errors import ModelError
-from edgepack.models.catalogue import Entry, ingest_entry, load_catalogue, with_known_facts
-from edgepack.models.folder import read_folder
+from edgepack.models.find.catalogue import Entry, ingest_entry, load_catalogue, with_known_facts
+from edgepack.models.find.folder import read_folder
 from edgepack.plugins.context import HostContext
 
 PROMPTS = {"query": "query: ", "passage": "passage: "}

@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 from packaging.version import Version
-from tests.serving import Server, file, status
+from tests.support.serving import Server, file, status
 from tests.unit.models.tiny import publish, wheel_of
 
-from edgepack import wheels
 from edgepack.errors import DiskFullError, DownloadError, EdgepackError, HashMismatchError
+from edgepack.fetch import wheels
+from edgepack.fetch.wheels import Wheel, wheel_files
 from edgepack.plugins.context import HostContext
-from edgepack.wheels import Wheel, wheel_files
 
 FILES = {"gpu_lib/lib/libone.so": b"one", "gpu_lib/lib/libtwo.so": b"two" * 99, "gpu_lib/notes.txt": b"notes"}
 ADDRESS = "/wheels/gpu_lib-1.0-py3-none-any.whl"

@@ -11,9 +11,9 @@ import torch
 from tests.unit.models.berts import Tokens, change_weights, torch_vectors, write_bert
 
 from edgepack.errors import ModelError
-from edgepack.models.export import export_onnx
-from edgepack.models.fuse import fuse
-from edgepack.models.ort_format import convert_to_ort
+from edgepack.models.export.from_source import export_onnx
+from edgepack.models.fuse.fusion import fuse
+from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors
 from edgepack.plugins.context import HostContext
 

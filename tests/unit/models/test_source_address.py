@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.serving import Reply, Server, file, page, status
+from tests.support.serving import Reply, Server, file, page, status
 from tests.unit.models.tiny import files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
 
 from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
-from edgepack.models.source import fetch_model, ingest
+from edgepack.files.store import digest_tree
+from edgepack.models.find.source import fetch_model, ingest
 from edgepack.plugins.context import HostContext
-from edgepack.store import digest_tree
 
 
 def put(server: Server, folder: Path, at: str) -> str:

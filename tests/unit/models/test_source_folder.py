@@ -20,10 +20,10 @@ from tests.unit.models.tiny import (
 )
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.source import ingest
+from edgepack.files.store import sha256_of
+from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.records import Pooling
-from edgepack.store import sha256_of
+from edgepack.records.model import Pooling
 
 
 def refused(model: Path, context: HostContext) -> EdgepackError:
@@ -351,7 +351,7 @@ def test_a_ready_made_graph_serves_where_none_can_be_written(
     model: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_json(model / "config.json", {**CONFIG, "model_type": "deberta-v2"})
-    monkeypatch.setattr("edgepack.models.torch_export.is_installed", lambda: False)
+    monkeypatch.setattr("edgepack.models.export.torch_export.is_installed", lambda: False)
     error = refused(model, context)
     assert isinstance(error, UnsupportedModelError)
     assert "'deberta-v2'" in error.message

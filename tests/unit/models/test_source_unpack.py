@@ -15,8 +15,8 @@ import zstandard
 from tests.unit.models.tiny import tarred, zipped
 
 from edgepack.errors import ModelError
-from edgepack.models import unpack as unpacking
-from edgepack.models.unpack import unpack
+from edgepack.files import archives as unpacking
+from edgepack.files.archives import unpack
 
 FILES = {"a.txt": b"first", "deep/er/b.txt": b"second"}
 

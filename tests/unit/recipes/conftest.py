@@ -10,8 +10,8 @@ import pytest
 from tests.unit.models.berts import write_bert
 from tests.unit.recipes.near import Load, unexpected
 
-from edgepack.models.export import export_onnx
-from edgepack.models.fuse import fuse
+from edgepack.models.export.from_source import export_onnx
+from edgepack.models.fuse.fusion import fuse
 
 
 @pytest.fixture

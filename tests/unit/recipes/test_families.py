@@ -11,12 +11,12 @@ import pytest
 from tests.unit.models.berts import onnx_vectors
 from tests.unit.models.families import FAMILIES, tokens_of, write_family
 
-from edgepack.models.export import export_onnx
-from edgepack.models.fuse import fuse, fused_operators
+from edgepack.models.export.from_source import export_onnx
+from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.reference import exported_model
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records import ModelOptions
+from edgepack.records.target import ModelOptions
 
 FUSED = {
     "mpnet": {"MultiHeadAttention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},

@@ -13,9 +13,9 @@ from tests.unit.models.berts import some_tokens
 from tests.unit.recipes.near import Load, cosines, unexpected
 
 from edgepack.errors import TargetError
-from edgepack.models.ort_format import convert_to_ort
-from edgepack.recipes.float_levels import few_levels, float_levels
-from edgepack.recipes.fp16 import fp16
+from edgepack.models.ort.convert import convert_to_ort
+from edgepack.passes.float_levels import few_levels, float_levels
+from edgepack.passes.fp16 import fp16
 from edgepack.recipes.precision import precision_of
 
 WIDE = {"hidden_size": 96, "intermediate_size": 384}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from edgepack.recipes.frontier import Point, choices, is_dominated
-from edgepack.records import Verification
+from edgepack.records.report import Verification
 from edgepack.report.frontier import as_dict, choice_lines, render_html, rows
 from edgepack.report.scatter import HEIGHT, LINE, WIDTH, scatter
 

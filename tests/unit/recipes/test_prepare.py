@@ -18,13 +18,14 @@ from tests.unit.models.berts import change_weights, source_of, write_bert
 from tests.unit.models.graphs import expand_layer_norms, token_graph, write
 
 from edgepack.errors import EdgepackError, ModelError, TargetError, UnsupportedModelError
-from edgepack.foundry.operators import operators_of_ort_model
+from edgepack.files.store import sha256_of
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
+from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext
 from edgepack.recipes import prepare
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records import ModelOptions, ModelSource, Pass, PreparedModel
-from edgepack.store import sha256_of
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.target import ModelOptions, Pass
 
 TEXTS = ("hello world", "a small model", "hello", "models models a")
 
@@ -197,7 +198,7 @@ def test_a_damaged_entry_is_made_again(source: ModelSource, context: HostContext
 def test_notes_of_passes_are_said(
     source: ModelSource, listening: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgepack.models import fuse as fusing
+    from edgepack.models.fuse import fusion as fusing
 
     monkeypatch.setattr(fusing, "LARGEST_DIFFERENCE", -1.0)
     prepare_model(source, options=ModelOptions(recipe="fp32"), context=listening)
@@ -217,8 +218,8 @@ def test_every_process_and_folder_gives_the_same_bytes(
         "from edgepack.console import Story\n"
         "from edgepack.plugins.context import host_context\n"
         "from edgepack.recipes.prepare import prepare_model\n"
-        "from edgepack.records import ModelOptions\n"
-        "from edgepack.store import Store, sha256_of\n"
+        "from edgepack.records.target import ModelOptions\n"
+        "from edgepack.files.store import Store, sha256_of\n"
         "with host_context(story=Story(quiet=True), offline=True, store=Store(root=pathlib.Path(sys.argv[2]))) as c:\n"
         "    model = prepare_model(source_of(pathlib.Path(sys.argv[1])), options=ModelOptions(recipe=sys.argv[3]), context=c)\n"
         "    print(sha256_of(model.file))"
@@ -264,8 +265,8 @@ def test_a_model_that_was_quantized_in_training_is_taken_as_it_is(
     source: ModelSource, listening: Any
 ) -> None:
     """Its QuantizeLinear/DequantizeLinear pairs stay, and the needs are those of the products made of them."""
-    from edgepack.recipes.int8_static import int8_static
-    from edgepack.recipes.recipe import Material
+    from edgepack.passes.int8_static import int8_static
+    from edgepack.records.recipe import Material
 
     trained = int8_static(token_graph(source, source.directory / "graph"), print, Material())
     write(trained, source.directory / "graph.onnx")

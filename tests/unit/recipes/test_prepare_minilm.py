@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgepack.bundle.metrics import compare
-from edgepack.bundle.verify import verification_texts
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records import ModelOptions, ModelSource, PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.target import ModelOptions
+from edgepack.verify.gate import verification_texts
+from edgepack.verify.metrics import compare
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ import pytest
 
 from edgepack.errors import TargetError
 from edgepack.recipes.registry import PASSES, RECIPES, parameters_of, passes_of, recipe_named, transform_of
-from edgepack.records import Pass
+from edgepack.records.target import Pass
 
 
 @pytest.mark.parametrize("name", RECIPES)

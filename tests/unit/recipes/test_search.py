@@ -12,7 +12,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes import search as module
 from edgepack.recipes.candidates import layers_of, mixed_candidates
 from edgepack.recipes.search import search
-from edgepack.records import ModelOptions
+from edgepack.records.target import ModelOptions
 
 TEXTS = ("hello world", "a small model", "hello", "models models a", "world", "a a small")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.command import edgepack
+from tests.support.command import edgepack
 from tests.unit.models.berts import write_bert
 from tokenizers import Tokenizer
 
@@ -15,7 +15,8 @@ from edgepack.errors import OutputError
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.standalone import convert_model, quantize_model
-from edgepack.records import ModelOptions, ModelSource
+from edgepack.records.model import ModelSource
+from edgepack.records.target import ModelOptions
 
 TEXTS = ("hello world", "a small model")
 

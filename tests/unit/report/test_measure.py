@@ -16,8 +16,9 @@ import zstandard
 
 from edgepack.bundle.manifest import Part, file_entry
 from edgepack.plugins.context import HostContext
-from edgepack.records import Bundle, Report, Verification
-from edgepack.report import wire
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report, Verification
+from edgepack.report import compressed as wire
 from edgepack.report.measure import measure
 
 PASSED = Verification(status="passed", texts=200, mean_cosine=0.99, p1_cosine=0.98, min_cosine=0.97)

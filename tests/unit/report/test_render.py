@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from edgepack.records import PartSize, Report, Retrieval, Verification
+from edgepack.records.report import PartSize, Report, Retrieval, Verification
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.html import render_html
 from edgepack.report.text import as_json, render, verification_line

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.native import compile_program
+from tests.support.native import compile_program
 
 from edgepack.runner.native.compile_tokenizer import compile_tokenizer
 from edgepack.runner.sample import write_golden, write_manifest, write_sample

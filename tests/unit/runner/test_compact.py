@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.native import compile_tokens_library
+from tests.support.native import compile_tokens_library
 
 from edgepack.runner.frozen.bundle import Bundle
 from edgepack.runner.frozen.compact import CompactTokens

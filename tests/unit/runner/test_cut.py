@@ -23,7 +23,7 @@ from tokenizers import (
     trainers,
 )
 
-from edgepack.records import ModelSource
+from edgepack.records.model import ModelSource
 from edgepack.runner.frozen.cut import Cutter, boundary_of
 from edgepack.runner.frozen.tokens import Tokens
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.elf import glibc_floor, needed_libraries, version_key
+from edgepack.files.elf import glibc_floor, needed_libraries, version_key
 from edgepack.plugins.context import HostContext
 from edgepack.runner import cxx_runtime as subject
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fake_cuda import compile_driver, compile_library
+from tests.support.fake_cuda import compile_driver, compile_library
 
 from edgepack.runner.frozen.bundle import Bundle
 from edgepack.runner.frozen.device import runs_on

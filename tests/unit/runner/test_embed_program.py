@@ -14,11 +14,11 @@ import pytest
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError
-from edgepack.foundry.emulator import Emulator
+from edgepack.foundry.proof.emulator import Emulator
 from edgepack.plugins.context import HostContext
-from edgepack.records import Bundle
-from edgepack.runner import embed_program
-from edgepack.runner.embed_program import embed_with_program
+from edgepack.records.bundle import Bundle
+from edgepack.verify import run as embed_program
+from edgepack.verify.run import embed_with_program
 
 from .conftest import START, run_program, vectors_of
 

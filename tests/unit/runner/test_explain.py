@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.elf import glibc_floor
+from edgepack.files.elf import glibc_floor
 from edgepack.runner.frozen.explain import why_not_loaded
 
 from .conftest import complaint, library_of, run_program

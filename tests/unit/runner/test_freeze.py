@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from edgepack.console import Story
-from edgepack.elf import foreign_libraries, glibc_floor
 from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
+from edgepack.files.elf import foreign_libraries, glibc_floor
+from edgepack.files.store import Store, digest_tree
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.records import Platform, RunnerArtifact
+from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.target import Platform
 from edgepack.runner import freeze, smoke
 from edgepack.runner.freeze import freeze_leanest, freeze_runner
 from edgepack.runner.pyinstaller import Trim
@@ -23,7 +25,6 @@ from edgepack.runner.pyinstaller import freeze as freeze_once
 from edgepack.runner.python_library import python_library
 from edgepack.runner.sample import write_golden, write_manifest
 from edgepack.runner.trims import LEAN, SAFE, WHOLE
-from edgepack.store import Store, digest_tree
 
 from .conftest import complaint, library_of, vectors_of
 

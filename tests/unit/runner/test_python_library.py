@@ -9,9 +9,9 @@ import pytest
 
 from edgepack.console import Story
 from edgepack.errors import MissingToolError, ToolError
+from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.runner import python_library as subject
-from edgepack.store import Store
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.fake_cuda import compile_library
+from tests.support.fake_cuda import compile_library
 
-from edgepack.elf import read_needs
 from edgepack.errors import BundleError
+from edgepack.files.elf import read_needs
 from edgepack.plugins.context import HostContext
 from edgepack.runner.runtime_folder import RuntimeFolder, onnxruntime_files
 from edgepack.runner.system_libraries import SystemLibrary

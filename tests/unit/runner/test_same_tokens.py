@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from edgepack.bundle.manifest import open_bundle
-from edgepack.bundle.same_tokens import compare_tokens, shown
 from edgepack.errors import VerificationError
 from edgepack.plugins.context import HostContext
-from edgepack.records import Bundle, ModelSource, Pooling
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource, Pooling
 from edgepack.runner.sample import DIMENSION, MAX_LENGTH, sample_tokenizer
+from edgepack.verify.tokens import compare_tokens, shown
 
 TEXTS = ("a cat sat on the mat", "", "the kitten")
 

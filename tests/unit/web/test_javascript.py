@@ -8,14 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.node_tests import run_node_tests
+from tests.support.node_tests import run_node_tests
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
 from edgepack.npm import find_node
-from edgepack.runner.strange_texts import strange_texts
 from edgepack.runner.wordpiece_table import wordpiece_table
+from edgepack.verify.fuzz_texts import strange_texts
 from edgepack_web.modules import joined, without_comments
 
 JS = Path(edgepack_web.__file__).with_name("js")

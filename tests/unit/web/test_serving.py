@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.command import edgepack
+from tests.support.command import edgepack
 
 from edgepack.errors import BundleError, UsageError
 from edgepack.serve_web import open_server

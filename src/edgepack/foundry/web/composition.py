@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from edgepack.elf import Layout
 from edgepack.errors import BundleError
-from edgepack.foundry.composition import LINKER
-from edgepack.foundry.linkmap import Piece
+from edgepack.files.elf import Layout
+from edgepack.foundry.link.composition import LINKER
+from edgepack.foundry.link.linkmap import Piece
 from edgepack.foundry.web.binary import (
     CODE,
     DATA,

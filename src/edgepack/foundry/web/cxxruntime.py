@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from edgepack.errors import ToolError
-from edgepack.foundry.archive import KernelArchive, source_of
-from edgepack.foundry.cxxruntime import LOCALE, needs_whole_runtime, small_locale
-from edgepack.foundry.generate import Reduction, replaced
+from edgepack.foundry.compile.archive import KernelArchive, source_of
+from edgepack.foundry.compile.generate import Reduction, replaced
+from edgepack.foundry.toolchains.libcxx import LOCALE, needs_whole_runtime, small_locale
 
 STREAMS = "libcxx/src/iostream.cpp"
 """``std::clog`` and the like are set up when the module starts, by whoever has this file in it."""

@@ -18,10 +18,10 @@ from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
-from edgepack.foundry.debian import Package, fetch_packages
-from edgepack.foundry.sources import Archive, fetch_archives, read_archive, store_path
-from edgepack.foundry.toolchain import Toolchain, zig_program
-from edgepack.foundry.unpack import unpack
+from edgepack.fetch.debian import Package, fetch_packages
+from edgepack.files.debian_archive import unpack
+from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive, store_path
+from edgepack.foundry.toolchains.choose import Toolchain, zig_program
 from edgepack.foundry.web.objcopy import SCRIPT as OBJCOPY
 from edgepack.npm import find_node
 

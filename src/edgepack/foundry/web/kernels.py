@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import resources
 
-from edgepack.foundry.archive import KernelArchive
-from edgepack.foundry.generate import MLAS, Reduction, replaced
-from edgepack.foundry.objects import Job
+from edgepack.foundry.compile.archive import KernelArchive
+from edgepack.foundry.compile.generate import MLAS, Reduction, replaced
+from edgepack.foundry.compile.objects import Job
 
 FOLDER = "core/mlas/lib"
 

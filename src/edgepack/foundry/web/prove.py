@@ -11,7 +11,7 @@ from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, ProofError, ToolError
-from edgepack.foundry.prove import (
+from edgepack.foundry.proof.prove import (
     QUANTIZED_TOLERANCE,
     TOLERANCE,
     VOCABULARY,
@@ -19,9 +19,11 @@ from edgepack.foundry.prove import (
     nearness,
     token_ids,
 )
-from edgepack.foundry.sources import VERSION
+from edgepack.foundry.sources.pinned import VERSION
 from edgepack.npm import find_node
-from edgepack.records import LevelProof, Operators, PreparedModel, RuntimeArtifact
+from edgepack.records.model import PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import LevelProof, RuntimeArtifact
 
 LEVEL = "wasm simd128"
 THREADS = (1, 2, 4)

@@ -7,25 +7,32 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.archive import KernelArchive, open_archive, source_of
-from edgepack.foundry.closure import Closure
-from edgepack.foundry.composition import COMPOSITION, compose, write_composition
-from edgepack.foundry.generate import Reduction, dispatch_readers, generate, replaced, without_messages
-from edgepack.foundry.licenses import write_licenses
-from edgepack.foundry.link import HostLibraries
-from edgepack.foundry.operators import format_config, union
-from edgepack.foundry.overlay import asks_for_messages
-from edgepack.foundry.planner import CHANGE, with_quick_planner
-from edgepack.foundry.reduce import SERVANTS, find_closure, provided
-from edgepack.foundry.sources import VERSION
+from edgepack.files.store import key_of
+from edgepack.foundry.compile.archive import KernelArchive, open_archive, source_of
+from edgepack.foundry.compile.generate import (
+    Reduction,
+    dispatch_readers,
+    generate,
+    replaced,
+    without_messages,
+)
+from edgepack.foundry.link.composition import COMPOSITION, compose, write_composition
+from edgepack.foundry.link.demand import Closure
+from edgepack.foundry.link.licenses import write_licenses
+from edgepack.foundry.link.linker import HostLibraries
+from edgepack.foundry.link.reduce import SERVANTS, find_closure, provided
+from edgepack.foundry.releases.ort_1_21.overlay import asks_for_messages
+from edgepack.foundry.releases.ort_1_21.planner import CHANGE, with_quick_planner
+from edgepack.foundry.sources.pinned import VERSION
 from edgepack.foundry.web.api import API, EXPORTS, direct_api
 from edgepack.foundry.web.composition import module_pieces, without_names
 from edgepack.foundry.web.cxxruntime import with_lean_streams
 from edgepack.foundry.web.emscripten import Emscripten, emscripten
 from edgepack.foundry.web.kernels import kernel_sources, with_kernels
 from edgepack.foundry.web.link import GLUE, MAP, SCHEMA, WASM, link_web, offered_symbols, settings
-from edgepack.records import Operators, RuntimeArtifact, RuntimeKind
-from edgepack.store import key_of
+from edgepack.operators.config import format_config, union
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 
 THREADS = "threads"
 """The feature of the kernel archive."""

@@ -6,9 +6,10 @@ from importlib import resources
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.sources import VERSION
+from edgepack.foundry.sources.pinned import VERSION
 from edgepack.npm import npm_package
-from edgepack.records import Operators, RuntimeArtifact
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import RuntimeArtifact
 
 PACKAGE = "onnxruntime-web"
 INTEGRITY = "sha512-adzOe+7uI7lKz6pQNbAsLMQd2Fq5Jhmoxd8LZjJr8m3KvbFyiYyRxRiC57/XXD+jb18voppjeGAjoZmskXG+7A=="

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgepack.foundry.elf import Symbols
+from edgepack.foundry.compile.symbols import Symbols
 from edgepack.foundry.web.binary import FUNCTION_KIND, Import, Reader, Section, WasmError, imports, sections
 
 _SYMBOL_TABLE = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgepack.foundry.plan import EMSCRIPTEN, Unit
+from edgepack.foundry.compile.plan import EMSCRIPTEN, Unit
 
 _FLAGS = (
     "-std=c++20",

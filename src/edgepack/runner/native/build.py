@@ -8,10 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.elf import floor_of
-from edgepack.foundry.program import ProgramSources, build_program
-from edgepack.models.tokenizer import minimal_json
-from edgepack.records import Platform, PreparedModel, RunnerArtifact, RuntimeKind
+from edgepack.files.elf import floor_of
+from edgepack.foundry.link.program import ProgramSources, build_program
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.model import PreparedModel
+from edgepack.records.runtime import RuntimeKind
+from edgepack.records.target import Platform
 from edgepack.runner.native.compile_tokenizer import compile_tokenizer
 from edgepack.runner.native.sources import (
     EXPORTS,

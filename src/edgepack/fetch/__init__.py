@@ -1,0 +1,1 @@
+"""What comes over the network: HTTP, downloads, wheels, Debian packages."""

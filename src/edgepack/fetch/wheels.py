@@ -1,0 +1,140 @@
+"""Files out of pinned wheels: fetched by pip, checked by SHA-256, kept in the store; nothing is installed or run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, DownloadError, HashMismatchError, MissingToolError, ToolError
+from edgepack.fetch.download import require_online
+from edgepack.fetch.http import UNREACHABLE_HINT
+from edgepack.files.store import require_space, sha256_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """One file of a package index, by its content."""
+
+    name: str
+    version: str
+    sha256: str
+    size: int
+    """Bytes."""
+    python: str = ""
+    """What it was compiled for, e.g. ``cp311``; empty: any Python."""
+    platform: str = ""
+    """pip's name of what it was compiled for, e.g. ``manylinux_2_28_x86_64``; empty: any."""
+
+    @property
+    def requirement(self) -> str:
+        return f"{self.name}=={self.version}"
+
+
+def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildContext) -> Path:
+    """A folder with those of a wheel's files whose paths match a pattern of ``keep``, fetched once.
+
+    Raises ``DownloadError``, ``HashMismatchError``, ``DiskFullError`` or ``MissingToolError``; nothing half-made stays.
+    """
+
+    def make(folder: Path) -> None:
+        require_online(context, f"{wheel.requirement} ({wheel.size / 1e6:.0f} MB)")
+        download = folder / ".download"
+        download.mkdir()
+        # pip says in many words and a traceback that the disk is full; what is unpacked is larger still: cuBLAS 1.37 times.
+        require_space(download, 5 * wheel.size // 2)
+        fetched = pip_download(wheel.requirement, download, options=_options(wheel), context=context)
+        _check(fetched, wheel)
+        _unpack(fetched, folder, keep)
+        shutil.rmtree(download)
+
+    inputs = {"wheel": wheel.requirement, "sha256": wheel.sha256, "keep": " ".join(keep)}
+    return context.store.cached("wheels", inputs, make)
+
+
+def wheel_file(folder: Path, pattern: str) -> Path:
+    """The first file below a wheel's folder that a pattern names. Raises ``BundleError`` where there is none."""
+    found = sorted(path for path in folder.rglob(pattern) if path.is_file())
+    if not found:
+        raise BundleError(
+            f"the wheel holds no {pattern}", hint="it is of another version than the one that is pinned"
+        )
+    return found[0]
+
+
+def pip_download(
+    requirement: str, folder: Path, *, options: Sequence[str] = (), context: BuildContext
+) -> Path:
+    """The wheel, fetched by pip, so that the user's index, mirror, proxy and credentials are those of pip.
+
+    Nothing of it is installed or run; that is why its Python version does not matter.
+    """
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    # pip tries five times with growing pauses; without a network that is a long silence.
+    env = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # Since pip 25.1 an interrupted download is taken up again where it broke off; an older one starts anew.
+    env["PIP_RESUME_RETRIES"] = os.environ.get("PIP_RESUME_RETRIES", "5")
+    name = requirement.partition("==")[0]
+    try:
+        with context.progress(f"pip download {name}"):
+            context.run(
+                [*command, "--ignore-requires-python", *options, "--dest", folder, requirement], env=env
+            )
+    except ToolError as error:
+        raise _pip_failure(requirement, error) from error
+    wheels = sorted(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise DownloadError(f"pip brought no wheel of {requirement}")
+    return wheels[0]
+
+
+def _options(wheel: Wheel) -> list[str]:
+    """The same file wherever it is fetched: pip would look for one that fits the Python that runs it."""
+    options = [f"--platform={wheel.platform}"] if wheel.platform else []
+    if wheel.python:
+        options += [f"--python-version={wheel.python.removeprefix('cp')}", "--implementation=cp"]
+    return options
+
+
+def _check(fetched: Path, wheel: Wheel) -> None:
+    found = sha256_of(fetched)
+    if found != wheel.sha256:
+        raise HashMismatchError(
+            f"{fetched.name} is not the wheel that is pinned: sha256 {found}, expected {wheel.sha256}",
+            hint="the index, or a proxy on the way, gave another file",
+        )
+
+
+def _unpack(fetched: Path, folder: Path, keep: Sequence[str]) -> None:
+    with zipfile.ZipFile(fetched) as archive:
+        for member in archive.infolist():
+            if not member.is_dir() and any(fnmatchcase(member.filename, pattern) for pattern in keep):
+                archive.extract(member, folder)
+
+
+def _pip_failure(requirement: str, error: ToolError) -> DownloadError | MissingToolError:
+    output = error.message
+    if "No module named pip" in output:
+        return MissingToolError(
+            "pip is not installed beside this Python",
+            hint=f"{sys.executable} -m ensurepip, or: pip install pip",
+        )
+    if re.search("NewConnectionError|Max retries exceeded|ConnectTimeout", output):
+        return DownloadError(
+            f"pip reaches no package index to fetch {requirement} from", hint=UNREACHABLE_HINT
+        )
+    if "(from versions: none)" in output:
+        name = requirement.partition("==")[0]
+        return DownloadError(f"pip finds no {name}, or it reaches no package index", hint=UNREACHABLE_HINT)
+    said = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
+    return DownloadError(
+        f"pip cannot fetch {requirement}: {said[-1] if said else output}",
+        hint=f"see what pip says: pip download --no-deps {requirement}",
+    )

@@ -1,0 +1,1 @@
+"""Files: the store, archives, ELF, folders that appear whole or not at all."""

@@ -1,0 +1,169 @@
+"""The content-addressed cache: what is slow to make is made once, by one process, and checked before it is used."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.errors import DiskFullError, OutputError
+from edgepack.records.model import FileDigest
+
+ENTRY_FILE = ".edgepack-entry.json"
+
+
+def default_root() -> Path:
+    """``$EDGEPACK_CACHE``, or the user's cache folder."""
+    if named := os.environ.get("EDGEPACK_CACHE"):
+        return Path(named).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_cache_path("edgepack")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """A folder of entries ``KIND/KEY/``, where KEY is the digest of everything that the entry was made from."""
+
+    root: Path
+
+    def cached(self, kind: str, inputs: Mapping[str, str], make: Callable[[Path], None]) -> Path:
+        """The folder that ``make(folder)`` filled for these inputs.
+
+        Made at most once, also when several processes ask at the same time; an entry whose files are not those that
+        were written is made again. What a failed or killed ``make`` leaves behind is never seen as an entry.
+        """
+        entry = self.root / kind / key_of(inputs)
+        with self.lock(entry):
+            if not _is_sound(entry):
+                self._make(entry, make)
+        return entry
+
+    def folder(self, kind: str, inputs: Mapping[str, str]) -> Path:
+        """A folder that grows over time, for content whose owner checks it itself; hold ``lock`` while writing."""
+        folder = self.root / kind / key_of(inputs)
+        with disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def lock(self, entry: Path) -> Iterator[None]:
+        """Only one process at a time is inside, for one entry."""
+        from filelock import FileLock
+
+        path = self.root / "locks" / f"{entry.parent.name}-{entry.name}.lock"
+        with disk_errors(self.root):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path):
+            yield
+
+    def _make(self, entry: Path, make: Callable[[Path], None]) -> None:
+        with disk_errors(entry):
+            if entry.exists():
+                shutil.rmtree(entry)
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            for left_by_a_killed_process in entry.parent.glob(f".{entry.name}-*"):
+                shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
+            work = Path(tempfile.mkdtemp(prefix=f".{entry.name}-", dir=entry.parent))
+            try:
+                make(work)
+                listing = {digest.path: [digest.size, digest.sha256] for digest in digest_tree(work)}
+                (work / ENTRY_FILE).write_text(json.dumps(listing, indent=0))
+                work.chmod(0o755)
+                work.rename(entry)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def key_of(inputs: Mapping[str, str]) -> str:
+    """A digest of inputs that does not depend on their order (160 bits, hexadecimal)."""
+    return hashlib.sha256(json.dumps(dict(sorted(inputs.items()))).encode()).hexdigest()[:40]
+
+
+def _is_sound(entry: Path) -> bool:
+    try:
+        listing = json.loads((entry / ENTRY_FILE).read_text())
+    except (OSError, ValueError):
+        return False
+    try:
+        return all(
+            (entry / path).stat().st_size == size and sha256_of(entry / path) == sha256
+            for path, (size, sha256) in listing.items()
+        )
+    except OSError:
+        return False
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as stream:
+        return _digest(stream)
+
+
+def _digest(stream: object) -> str:
+    digest = hashlib.sha256()
+    while chunk := stream.read(1 << 20):  # type: ignore[attr-defined]
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def digest_file(path: Path, *, relative_to: Path) -> FileDigest:
+    """A file's record, named relative to a folder."""
+    return FileDigest(
+        path=path.relative_to(relative_to).as_posix(), size=path.stat().st_size, sha256=sha256_of(path)
+    )
+
+
+def digest_tree(folder: Path) -> list[FileDigest]:
+    """The records of all regular files below a folder, sorted by path."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ENTRY_FILE)
+    return sorted((digest_file(path, relative_to=folder) for path in files), key=lambda file: file.path)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn the system's refusals to write into errors for people."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(
+                f"no space left on the disk that holds {path}",
+                hint="free some space (edgepack cache clean), or set EDGEPACK_CACHE and TMPDIR to a larger disk",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise OutputError(
+                f"cannot write to {path}: {error.strerror}",
+                hint="choose another folder or change its permissions",
+            ) from error
+        raise
+
+
+def require_space(path: Path, size: int) -> None:
+    """Raise ``DiskFullError`` when so many bytes cannot be written beside ``path``, for tools that do not say so."""
+    with disk_errors(path), tempfile.TemporaryFile(dir=path.parent) as stream:
+        for _ in range(0, size, 1 << 20):
+            stream.write(bytes(1 << 20))
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not."""
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The kernel archive: ONNX Runtime compiled object by object."""

@@ -1,0 +1,347 @@
+"""Kernel archives that travel: one ``.tar.zst``, checked whole before anything of it is used.
+
+In it are the objects with their records, the plan of what can be compiled, and the headers that configuring made; with
+sources, also the archives of ONNX Runtime and its parts, so that a machine without a network can do everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from edgepack import __version__
+from edgepack.context import BuildContext, Progress
+from edgepack.errors import BundleError, UsageError
+from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
+from edgepack.files.tarballs import opened_tarball
+from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
+from edgepack.foundry.compile.objects import record_of, sound_record
+from edgepack.foundry.compile.plan import BUILD, COMMANDS, CONFIGURED, TREE
+from edgepack.foundry.sources.pinned import catalogue, fetch_sources, store_path
+from edgepack.foundry.sources.tree import tree_inputs
+
+MANIFEST = "edgepack-archive.json"
+FORMAT = "edgepack kernel archive"
+SCHEMA = 1
+LEVEL = 12
+JOB = 16 << 20
+"""Bytes that zstd's threads compress at a time; what comes out depends on this, not on the number of threads."""
+MTIME = 315532800
+_LARGEST_MANIFEST = 1 << 26
+_HEADERS = (".h", ".inc", ".cc", ".c", ".cpp", ".def")
+_PLACES = ("objects", "build", "sources", "units")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Travelled:
+    """What was exported or imported."""
+
+    key: str
+    kind: str
+    toolchain: str
+    objects: int
+    complete: bool
+    """Whether everything that any runtime may ask for is in it."""
+    sources: bool
+    added: int = 0
+    """Objects that were not there before the import."""
+
+
+def export_archive(
+    archive: KernelArchive,
+    output: Path,
+    *,
+    features: tuple[str, ...],
+    with_sources: bool,
+    context: BuildContext,
+) -> Travelled:
+    """Write what is in an archive into one file. The same content gives the same bytes.
+
+    Raises ``UsageError`` for an archive without objects, ``OutputError`` or ``DiskFullError``.
+    """
+    with context.store.lock(archive.folder):
+        content = dict(sorted({**_plan_of(archive), **_objects_of(archive)}.items()))
+        if with_sources:
+            found = fetch_sources(version=archive.tree.version, context=context)
+            content |= {f"sources/{path.name}": path for path in sorted(found.values())}
+        objects = [name for name in content if name.endswith(".o")]
+        if not objects:
+            raise UsageError(
+                "nothing has been compiled for this kind of runtime yet",
+                hint="--full compiles everything; `edgepack runtime lib` what one model needs",
+            )
+        manifest = _manifest_of(archive, content, features)
+        with written_beside(output) as temporary, temporary.open("wb") as stream:
+            _write(stream, manifest, content, context)
+    return _travelled(manifest)
+
+
+def import_archive(file: Path, *, context: BuildContext) -> Travelled:
+    """Check an exported archive and put it into the store, beside what is there already.
+
+    Raises ``BundleError`` for a file that is something else, cut off or damaged, that would write elsewhere, or that
+    another edgepack made; nothing of it is then in the store.
+    """
+    with opened_tarball(file, what="an exported kernel archive", hint="copy or export it again") as tar:
+        manifest = _read_manifest(tar, file)
+        folder = context.store.root / "kernel-archive" / str(manifest["key"])
+        with context.store.lock(folder), _workplace(folder) as work:
+            _unpack(tar, manifest, work, file, context)
+            _check_objects(manifest, work, file)
+            with disk_errors(folder):
+                added = _settle(manifest, work, folder, context)
+    return _travelled(manifest, added=added)
+
+
+def _plan_of(archive: KernelArchive) -> dict[str, Path | bytes]:
+    """The plan, and what configuring made that compilations read; folders as placeholders."""
+    planned = planned_file(archive.folder, archive.settings)
+    commands = (archive.build / COMMANDS).read_text()
+    commands = commands.replace(str(archive.tree.folder), TREE).replace(str(archive.build), BUILD)
+    content: dict[str, Path | bytes] = {
+        f"units/{planned.name}": planned,
+        f"build/{COMMANDS}": commands.encode(),
+        f"build/{CONFIGURED}": archive.build / CONFIGURED,
+    }
+    for path in archive.build.rglob("*"):
+        relative = path.relative_to(archive.build)
+        if path.suffix in _HEADERS and relative.parts[0] not in ("zig-cache", "CMakeFiles", "compilers"):
+            content[f"build/{relative.as_posix()}"] = path
+    return content
+
+
+def _objects_of(archive: KernelArchive) -> dict[str, Path | bytes]:
+    """Every sound object with its record; what an interruption or a fault of the disk left is not passed on."""
+    content: dict[str, Path | bytes] = {}
+    for path in (archive.folder / "objects").rglob("*.o"):
+        if sound_record(path) is not None:
+            name = f"objects/{path.relative_to(archive.folder / 'objects').as_posix()}"
+            content |= {name: path, f"{name}.json": record_of(path)}
+    return content
+
+
+def _manifest_of(
+    archive: KernelArchive, content: Mapping[str, Path | bytes], features: tuple[str, ...]
+) -> dict[str, Any]:
+    files = []
+    for name, source in content.items():
+        data = source if isinstance(source, bytes) else None
+        entry: dict[str, Any] = {
+            "path": name,
+            "size": len(data) if data is not None else Path(str(source)).stat().st_size,
+            "sha256": hashlib.sha256(data).hexdigest() if data is not None else sha256_of(Path(str(source))),
+        }
+        if name.endswith(".o"):
+            entry["identity"] = json.loads(record_of(Path(str(source))).read_text())["identity"]
+        files.append(entry)
+    compiled = {name.removeprefix("objects/").removesuffix(".o") for name in content if name.endswith(".o")}
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "edgepack": __version__,
+        "onnxruntime": archive.tree.version,
+        "kind": archive.kind,
+        "features": list(features),
+        "toolchain": archive.toolchain.identity,
+        "key": archive.key,
+        "sources": dict(sorted(archive.tree.digests.items())),
+        "complete": compiled >= archive.units.keys(),
+        "files": files,
+    }
+
+
+def _write(
+    stream: IO[bytes], manifest: Mapping[str, Any], content: Mapping[str, Path | bytes], context: BuildContext
+) -> None:
+    import zstandard
+
+    total = sum(int(file["size"]) for file in manifest["files"])
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        LEVEL, window_log=24, threads=-1, job_size=JOB, write_checksum=True
+    )
+    compressor = zstandard.ZstdCompressor(compression_params=parameters)
+    with (
+        context.progress("compress", total, unit="B") as bar,
+        compressor.stream_writer(stream, closefd=False) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        _add(tar, MANIFEST, json.dumps(manifest, indent=0).encode())
+        for name, source in content.items():
+            bar.advance(_add(tar, name, source))
+
+
+def _add(tar: tarfile.TarFile, name: str, source: Path | bytes) -> int:
+    info = tarfile.TarInfo(name)
+    info.mtime, info.mode = MTIME, 0o644
+    if isinstance(source, bytes):
+        info.size = len(source)
+        tar.addfile(info, io.BytesIO(source))
+    else:
+        info.size = source.stat().st_size
+        with source.open("rb") as content:
+            tar.addfile(info, content)
+    return info.size
+
+
+def _read_manifest(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
+    """The manifest, when it describes an archive that this edgepack can use."""
+    first = tar.next()
+    if first is None or first.name != MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
+        raise BundleError(f"{file} is not an exported kernel archive: its first member is no {MANIFEST}")
+    content = tar.extractfile(first)
+    assert content is not None, "a regular member has content"
+    try:
+        manifest: dict[str, Any] = json.loads(content.read())
+        if manifest["format"] != FORMAT or manifest["schema"] != SCHEMA:
+            raise BundleError(f"{file} is of another format: {manifest['format']} {manifest['schema']}")
+        for entry in manifest["files"]:
+            _require_safe(str(entry["path"]), file)
+            if int(entry["size"]) < 0 or len(str(entry["sha256"])) != 64:
+                raise ValueError(entry)
+        _require_ours(manifest, file)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{file}: its {MANIFEST} makes no sense", hint="export it again") from error
+    return manifest
+
+
+def _require_safe(name: str, file: Path) -> None:
+    parts = PurePosixPath(name).parts
+    if len(parts) < 2 or parts[0] not in _PLACES or ".." in parts or "\\" in name or "\0" in name:
+        raise BundleError(f"{file} would write outside its folder: {name!r}")
+
+
+def _require_ours(manifest: Mapping[str, Any], file: Path) -> None:
+    """Whether builds of this edgepack would look for it under its key, and its sources are those that are pinned."""
+    version = str(manifest["onnxruntime"])
+    try:
+        pinned = catalogue(version).parts
+        inputs = archive_inputs(
+            version=version,
+            kind=str(manifest["kind"]),
+            features=tuple(manifest["features"]),
+            tree_key=key_of(tree_inputs(manifest["sources"])),
+            toolchain=str(manifest["toolchain"]),
+        )
+    except UsageError as error:
+        raise BundleError(f"{file} is not for this edgepack: {error.message}") from error
+    known = {name: {archive.sha256 for archive in part.archives} for name, part in pinned.items()}
+    foreign = [name for name, sha256 in manifest["sources"].items() if sha256 not in known.get(name, ())]
+    if foreign or key_of(inputs) != manifest["key"]:
+        made = f"edgepack {manifest['edgepack']}"
+        raise BundleError(
+            f"{file} was made by {made} from other sources or with other settings than edgepack {__version__} uses",
+            hint="export it again with this edgepack, or install that one",
+        )
+
+
+@contextmanager
+def _workplace(folder: Path) -> Iterator[Path]:
+    """A folder beside the archive's own; hold the archive's lock: what killed imports left is removed."""
+    with disk_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for left_by_a_killed_import in folder.parent.glob(f".{folder.name}-*"):
+            shutil.rmtree(left_by_a_killed_import, ignore_errors=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _unpack(
+    tar: tarfile.TarFile, manifest: Mapping[str, Any], work: Path, file: Path, context: BuildContext
+) -> None:
+    """Lay out exactly the files that the manifest lists."""
+    listed = {str(entry["path"]): entry for entry in manifest["files"]}
+    total = sum(int(entry["size"]) for entry in listed.values())
+    with disk_errors(work), context.progress("unpack and check", total, unit="B") as bar:
+        while (member := tar.next()) is not None:
+            entry = listed.pop(member.name, None)
+            if entry is None or not member.isreg() or member.size != entry["size"]:
+                raise BundleError(f"{file} holds {member.name!r}, which its manifest does not list so")
+            _copy_checked(tar, member, work / member.name, str(entry["sha256"]), file, bar)
+    if listed:
+        raise BundleError(f"{file} lacks {min(listed)} and perhaps others", hint="copy or export it again")
+
+
+def _copy_checked(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path, sha256: str, file: Path, bar: Progress
+) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    content = tar.extractfile(member)
+    assert content is not None, "a regular member has content"
+    digest = hashlib.sha256()
+    with place.open("xb") as out:
+        while chunk := content.read(1 << 20):
+            digest.update(chunk)
+            out.write(chunk)
+            bar.advance(len(chunk))
+    if digest.hexdigest() != sha256:
+        raise BundleError(f"{file} is damaged: {member.name} is not what was exported", hint="copy it again")
+
+
+def _check_objects(manifest: Mapping[str, Any], work: Path, file: Path) -> None:
+    """Every object has a record of its own that says the same as the manifest."""
+    for entry in manifest["files"]:
+        if str(entry["path"]).endswith(".o"):
+            record = sound_record(work / str(entry["path"]))
+            if record is None or record["identity"] != entry["identity"]:
+                raise BundleError(f"{file} is damaged: {entry['path']} does not fit its record")
+
+
+def _settle(manifest: Mapping[str, Any], work: Path, folder: Path, context: BuildContext) -> int:
+    """Move what was checked to where builds look for it; the objects that were not there yet."""
+    _settle_sources(manifest, work, context)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "build" / CONFIGURED).is_file():
+        commands = work / "build" / COMMANDS
+        tree = context.store.root / "source-tree" / key_of(tree_inputs(manifest["sources"]))
+        text = commands.read_text().replace(TREE, str(tree)).replace(BUILD, str(folder / "build"))
+        commands.write_text(text)
+        shutil.rmtree(folder / "build", ignore_errors=True)
+        (work / "build").rename(folder / "build")
+    for planned in sorted((work / "units").iterdir()):
+        planned.replace(folder / planned.name)
+    added = 0
+    for path in sorted((work / "objects").rglob("*.o")):
+        place = folder / "objects" / path.relative_to(work / "objects")
+        if sound_record(place) is None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(place)
+            # The record comes last: an object without its own is compiled again.
+            record_of(path).replace(record_of(place))
+            added += 1
+    return added
+
+
+def _settle_sources(manifest: Mapping[str, Any], work: Path, context: BuildContext) -> None:
+    parts = catalogue(str(manifest["onnxruntime"])).parts
+    by_digest = {archive.sha256: archive for part in parts.values() for archive in part.archives}
+    for path in sorted((work / "sources").glob("*")):
+        archive = by_digest.get(sha256_of(path))
+        if archive is not None:
+            place = store_path(archive, context)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(place)
+
+
+def _travelled(manifest: Mapping[str, Any], *, added: int = 0) -> Travelled:
+    names = [str(entry["path"]) for entry in manifest["files"]]
+    return Travelled(
+        key=str(manifest["key"]),
+        kind=str(manifest["kind"]),
+        toolchain=str(manifest["toolchain"]),
+        objects=sum(name.endswith(".o") for name in names),
+        complete=bool(manifest["complete"]),
+        sources=any(name.startswith("sources/") for name in names),
+        added=added,
+    )

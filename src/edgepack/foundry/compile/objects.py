@@ -1,0 +1,147 @@
+"""Compiling, one object at a time: in parallel, resumable, each object checked before it is used again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgepack.context import BuildContext
+from edgepack.errors import ToolError
+from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
+from edgepack.foundry.compile.symbols import Symbols, symbols
+from edgepack.foundry.web.symbols import wasm_symbols
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One object to be compiled."""
+
+    name: str
+    """For people and logs."""
+    object: Path
+    command: tuple[str, ...]
+    """Without the output."""
+    identity: str
+    """Digest of all that the object depends on, wherever the folders are."""
+
+
+def compile_objects(
+    jobs: Iterable[Job], *, log_file: Path, context: BuildContext, label: str = "compile"
+) -> Mapping[str, Symbols]:
+    """Make sure of every job's object; name → its symbols.
+
+    An object that is there, undamaged and of the same identity is not compiled again. What a killed build was
+    working on is not mistaken for an object: objects are written beside and renamed, then recorded. Only one process
+    at a time may be doing this for the same objects: hold the archive's lock.
+    Raises ``ToolError`` for the first source that does not compile, ``DiskFullError``.
+    """
+    wanted = list(jobs)
+    found = {job.name: _recorded(job) for job in wanted}
+    todo = [job for job in wanted if found[job.name] is None]
+    done = {name: record for name, record in found.items() if record is not None}
+    if todo:
+        with (
+            disk_errors(log_file),
+            context.progress(label, len(todo), unit="files") as bar,
+            ThreadPoolExecutor(_workers()) as pool,
+        ):
+            log_file.parent.mkdir(parents=True, exist_ok=True)
+            running = {pool.submit(_compile, job, log_file, context): job for job in todo}
+            for future in running:
+                future.add_done_callback(lambda _: bar.advance())
+            try:
+                finished, pending = wait(running, return_when=FIRST_EXCEPTION)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            for future in pending:
+                future.cancel()
+            for future in finished:
+                done[running[future].name] = future.result()
+    return done
+
+
+def _workers() -> int:
+    """As many compilers at once as this process may use processors, or what ``EDGEPACK_JOBS`` says."""
+    named = os.environ.get("EDGEPACK_JOBS", "")
+    return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
+
+
+def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
+    for left_by_a_killed_build in job.object.parent.glob(f".{job.object.name}*-*"):
+        left_by_a_killed_build.unlink(missing_ok=True)
+    with written_beside(job.object) as beside:
+        try:
+            context.run([*_launcher(), *job.command, "-o", beside], log_file=log_file)
+        except ToolError as error:
+            raise ToolError(f"{job.name} does not compile: {error.message}", hint=error.hint) from error
+        found = _symbols_in(beside)
+        sha256 = sha256_of(beside)
+    record = {
+        "identity": job.identity,
+        "sha256": sha256,
+        "defines": sorted(found.defines),
+        "weak": sorted(found.weak),
+        "needs": sorted(found.needs),
+    }
+    with written_beside(record_of(job.object)) as beside:
+        beside.write_text(json.dumps(record))
+    return found
+
+
+def _symbols_in(object: Path) -> Symbols:
+    with object.open("rb") as stream:
+        is_wasm = stream.read(4) == b"\0asm"
+    return wasm_symbols(object.read_bytes()) if is_wasm else symbols(object)
+
+
+def _recorded(job: Job) -> Symbols | None:
+    """The symbols of an object that is sound and that job's, else nothing."""
+    record = sound_record(job.object)
+    return _symbols_of(record) if record is not None and record["identity"] == job.identity else None
+
+
+def recorded_symbols(object: Path) -> Symbols | None:
+    """The symbols of an object that is sound, whatever it was compiled for, else nothing."""
+    record = sound_record(object)
+    return None if record is None else _symbols_of(record)
+
+
+def _symbols_of(record: Mapping[str, Any]) -> Symbols | None:
+    try:
+        return Symbols(
+            defines=frozenset(record["defines"]),
+            weak=frozenset(record["weak"]),
+            needs=frozenset(record["needs"]),
+        )
+    except (KeyError, TypeError):
+        return None
+
+
+def sound_record(object: Path) -> dict[str, Any] | None:
+    """What is recorded of an object, when it is what was compiled, else nothing."""
+    try:
+        record: dict[str, Any] = json.loads(record_of(object).read_text())
+        return record if record["identity"] and record["sha256"] == sha256_of(object) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def record_of(object: Path) -> Path:
+    """Where the record of an object is."""
+    return object.with_name(object.name + ".json")
+
+
+def _launcher() -> Sequence[str]:
+    """ccache, sccache or distcc, named as CMake's users name them."""
+    return os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", "").replace(";", " ").split()
+
+
+def identity_of(*parts: str) -> str:
+    """A digest of texts, in their order."""
+    return key_of({str(index): part for index, part in enumerate(parts)})

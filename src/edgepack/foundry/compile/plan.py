@@ -1,0 +1,201 @@
+"""What upstream's CMake would compile: configured once, then read from its compile commands."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import MissingToolError, UsageError
+from edgepack.files.store import written_beside
+from edgepack.foundry.releases.ort_1_21.overlay import HELPER
+from edgepack.foundry.sources.tree import SourceTree, protoc
+from edgepack.foundry.toolchains.choose import INSTALL, Toolchain, cmake_compilers, zig_environment
+
+TREE, BUILD, ZIG, OVERLAY, EMSCRIPTEN = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@", "@EMSCRIPTEN@"
+"""What stands for the folders in a plan, so that it is the same wherever they are."""
+CMAKE_MINIMUM = (3, 28)
+CONFIGURED = ".configured"
+COMMANDS = "compile_commands.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """One object file of the library."""
+
+    name: str
+    """``TARGET/PATH``, the path relative to the source tree; the same for every toolchain and kind."""
+    source: str
+    language: str
+    """``C``, ``CXX`` or ``ASM``."""
+    flags: tuple[str, ...]
+    """Without warnings, source and output; folders as placeholders."""
+
+
+def build_settings(version: str, arch: str = "") -> dict[str, Any]:
+    """The data file that says how a release is compiled; WebAssembly has one of its own."""
+    suffix = f"-{arch}" if arch == "wasm32" else ""
+    file = resources.files("edgepack.foundry.releases.ort_1_21") / "data" / f"build-{version}{suffix}.toml"
+    settings: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return settings
+
+
+def cmake_variables(settings: Mapping[str, Any], kind: str, features: Sequence[str]) -> dict[str, str]:
+    """What upstream's CMake is told, but for folders and compilers."""
+    if kind not in settings["kinds"]:
+        raise UsageError(f"no such kind of runtime: {kind}", hint=", ".join(settings["kinds"]))
+    variables = dict(settings["cmake"]) | dict(settings["kinds"][kind])
+    variables["onnxruntime_DISABLE_ML_OPS"] = "OFF" if "ml" in features else "ON"
+    for feature in features:
+        variables |= settings.get("features", {}).get(feature, {})
+    return variables
+
+
+def configure(
+    tree: SourceTree,
+    build: Path,
+    *,
+    variables: Mapping[str, str],
+    toolchain: Toolchain,
+    sources: Path | None,
+    context: BuildContext,
+) -> None:
+    """Run upstream's CMake into ``build``, and generate the headers that the sources include."""
+    build.mkdir(parents=True, exist_ok=True)
+    log = build / "configure.log"
+    cmake, ninja = _cmake(context), tools.find("ninja")
+    folders = {
+        "CMAKE_MAKE_PROGRAM": str(ninja),
+        "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+        "Python_EXECUTABLE": sys.executable,
+        "ONNX_CUSTOM_PROTOC_EXECUTABLE": str(protoc(tree, sources=sources, context=context)),
+        "safeint_SOURCE_DIR": str(tree.folder / "safeint/usr/include/safeint"),
+        "FETCHCONTENT_SOURCE_DIR_UTF8_RANGE": str(tree.folder / "utf8_range"),
+    }
+    for name, part in tree.parts.items():
+        if part.fetchcontent:
+            folders[f"FETCHCONTENT_SOURCE_DIR_{part.fetchcontent}"] = str(tree.folder / name)
+    folders |= cmake_compilers(toolchain, build / "compilers")
+    defines = [f"-D{name}={value}" for name, value in {**variables, **folders}.items()]
+    environment = zig_environment(build / "zig-cache") if toolchain.family == "zig" else None
+    command: list[str | Path] = [
+        cmake,
+        "-S",
+        tree.onnxruntime / "cmake",
+        "-B",
+        build,
+        "-G",
+        "Ninja",
+        *defines,
+    ]
+    context.run(command, env=environment, log_file=log)
+    targets = context.run([ninja, "-C", build, "-t", "targets", "all"]).splitlines()
+    headers = [line.split(":")[0] for line in targets if line.split(":")[0].endswith(".pb.h")]
+    context.run([ninja, "-C", build, *headers], env=environment, log_file=log)
+    # zig's C library for CMake's trials, 90 MB; objects are compiled and linked without it.
+    shutil.rmtree(build / "zig-cache", ignore_errors=True)
+    (build / CONFIGURED).write_text("")
+
+
+def is_configured(build: Path) -> bool:
+    """Whether ``configure`` came to its end in this folder."""
+    return (build / CONFIGURED).is_file()
+
+
+def read_units(
+    tree: SourceTree, build: Path, *, settings: Mapping[str, Any], toolchain: Toolchain
+) -> dict[str, Unit]:
+    """The units of upstream's compile commands that may belong to the library, by name."""
+    places = {str(tree.folder): TREE, str(build): BUILD}
+    units: dict[str, Unit] = {}
+    for entry in json.loads((build / COMMANDS).read_text()):
+        target = entry["output"].split("CMakeFiles/", 1)[1].split("/", 1)[0].removesuffix(".dir")
+        if target in settings["units"]["skip_targets"] or entry["file"].startswith(str(build / "generated_")):
+            continue
+        unit = _unit(target, entry, places, settings, toolchain)
+        units[unit.name] = unit
+    return units
+
+
+def write_units(units: Mapping[str, Unit], path: Path) -> None:
+    """Keep a plan."""
+    table = {unit.name: [unit.source, unit.language, list(unit.flags)] for unit in units.values()}
+    with written_beside(path) as beside:
+        beside.write_text(json.dumps(table, indent=0, sort_keys=True))
+
+
+def load_units(path: Path) -> dict[str, Unit]:
+    """A plan that was kept; ``OSError`` or ``ValueError`` when there is none or it is damaged."""
+    table = json.loads(path.read_text())
+    try:
+        return {
+            name: Unit(name=name, source=source, language=language, flags=tuple(flags))
+            for name, (source, language, flags) in table.items()
+        }
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no plan") from error
+
+
+def _unit(
+    target: str,
+    entry: Mapping[str, str],
+    places: Mapping[str, str],
+    settings: Mapping[str, Any],
+    toolchain: Toolchain,
+) -> Unit:
+    source = _placed(entry["file"], places)
+    name = f"{target}/{source.split('/', 1)[1]}"
+    language = "ASM" if source.endswith((".S", ".s")) else "C" if source.endswith(".c") else "CXX"
+    words = shlex.split(entry["command"])[1:]
+    dropped = settings["units"].get("drop", ())
+    flags = [_placed(word, places) for word in _essential(words) if word not in dropped]
+    for rule in settings["units"]["flags"]:
+        applies = fnmatchcase(name, rule["match"]) and language in rule.get("languages", (language,))
+        if applies and toolchain.family == rule.get("family", toolchain.family):
+            flags += rule["flags"]
+    if language != "ASM" and not any(
+        fnmatchcase(name, pattern) for pattern in settings["units"]["exporting"]
+    ):
+        flags += ["-fvisibility=hidden", *(["-fvisibility-inlines-hidden"] if language == "CXX" else [])]
+    if target.startswith("onnxruntime_") and language == "CXX":
+        flags.insert(0, f"-I{OVERLAY}")
+        if source.endswith(f"/{HELPER}"):
+            source = f"{OVERLAY}/{HELPER}"
+    return Unit(name=name, source=source, language=language, flags=tuple(flags))
+
+
+def _essential(words: Sequence[str]) -> Iterator[str]:
+    """Without output, source and warnings (upstream's are for its developers, and gcc's are not clang's)."""
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in ("-o", "-c"):
+            skip = True
+        elif not word.startswith("-W") or word.startswith(("-Wl,", "-Wa,", "-Wp,")):
+            yield word
+
+
+def _placed(word: str, places: Mapping[str, str]) -> str:
+    for folder, placeholder in sorted(places.items(), key=lambda item: -len(item[0])):
+        word = word.replace(folder, placeholder)
+    return word
+
+
+def _cmake(context: BuildContext) -> Path:
+    program = tools.find("cmake")
+    words = context.run([program, "--version"]).split()
+    version = tuple(int(number) for number in words[2].split(".")[:2] if number.isdigit())
+    if version < CMAKE_MINIMUM:
+        raise MissingToolError(f"cmake 3.28 or newer is needed, {program} is {words[2]}", hint=INSTALL)
+    return program

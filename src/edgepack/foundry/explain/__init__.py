@@ -1,0 +1,1 @@
+"""What a finished library is made of, and which operator requires it."""

@@ -1,0 +1,1 @@
+"""From operators to a finished library or program."""

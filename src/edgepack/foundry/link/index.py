@@ -1,0 +1,108 @@
+"""The symbol index of a release: where symbols are defined, and which unit leads to which.
+
+Made once from a build of everything and shipped compressed; symbols are kept as short digests, and only those that
+some other unit asks for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from importlib import resources
+
+from edgepack.foundry.compile.symbols import Symbols
+from edgepack.foundry.link.demand import Index
+
+_DIGEST = 10
+"""Hexadecimal digits: 40 bits keep thousands of symbols apart."""
+
+
+def load_index(version: str, kind: str, arch: str) -> Index:
+    """The index that comes with edgepack, the nearest that there is; an empty one for a release without any.
+
+    That for WebAssembly knows what text-embedding models ask for; what it does not know, the one for x86-64 may.
+    """
+    own = _shipped(version, f"{kind}-{arch}")
+    if own is not None and arch != "wasm32":
+        return own
+    other = _shipped(version, kind) or _shipped(version, "minimal") or Index(definers=lambda _: (), edges={})
+    return other if own is None else either(own, other)
+
+
+def either(first: Index, second: Index) -> Index:
+    """What the first does not know, the second is asked."""
+
+    def definers(symbol: str) -> Sequence[str]:
+        return first.definers(symbol) or second.definers(symbol)
+
+    return Index(definers=definers, edges={**second.edges, **first.edges})
+
+
+def _shipped(version: str, name: str) -> Index | None:
+    file = (
+        resources.files("edgepack.foundry.releases.ort_1_21") / "data" / f"symbols-{version}-{name}.json.zst"
+    )
+    if not file.is_file():
+        return None
+    import zstandard
+
+    data = zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=1 << 26)
+    return _read(json.loads(data))
+
+
+def dump_index(
+    known: Mapping[str, Symbols], *, exports: Collection[str] = (), choosing: Collection[str] = ()
+) -> bytes:
+    """The index of units that have been compiled, as it is shipped (zstandard-compressed JSON).
+
+    ``choosing`` are units of which a runtime has a part only: what they ask for is in the index, but they lead nowhere.
+    """
+    import zstandard
+
+    units = sorted(known)
+    number = {name: position for position, name in enumerate(units)}
+    wanted: dict[str, set[str]] = defaultdict(set, {symbol: set() for symbol in exports})
+    for name in units:
+        for symbol in known[name].needs:
+            wanted[symbol].add(name)
+    strong: dict[str, list[str]] = defaultdict(list)
+    weak: dict[str, list[str]] = defaultdict(list)
+    for name in units:
+        for symbol in known[name].defines & wanted.keys():
+            strong[symbol].append(name)
+        for symbol in known[name].weak & wanted.keys():
+            weak[symbol].append(name)
+    # An inline function is everywhere; who needs one that it does not define itself is served by the first.
+    definers = {symbol: strong.get(symbol) or weak[symbol][:1] for symbol in strong.keys() | weak.keys()}
+    edges: dict[str, set[str]] = defaultdict(set)
+    for symbol, names in definers.items():
+        for asking in wanted[symbol].difference(choosing):
+            edges[asking] |= {names[0]} - {asking}
+    table = {
+        "units": units,
+        "symbols": {
+            _digest(symbol): [number[name] for name in names] for symbol, names in sorted(definers.items())
+        },
+        "edges": [sorted(number[name] for name in edges[unit]) for unit in units],
+    }
+    return zstandard.ZstdCompressor(level=19).compress(json.dumps(table, separators=(",", ":")).encode())
+
+
+def _read(table: Mapping[str, list[str]]) -> Index:
+    units: list[str] = table["units"]
+    symbols: Mapping[str, list[int]] = table["symbols"]  # type: ignore[assignment]
+    edges: list[list[int]] = table["edges"]  # type: ignore[assignment]
+
+    def definers(symbol: str) -> list[str]:
+        return [units[number] for number in symbols.get(_digest(symbol), ())]
+
+    return Index(
+        definers=definers,
+        edges={unit: [units[number] for number in row] for unit, row in zip(units, edges, strict=True)},
+    )
+
+
+def _digest(symbol: str) -> str:
+    return hashlib.sha256(symbol.encode()).hexdigest()[:_DIGEST]

@@ -1,0 +1,1 @@
+"""Whether a finished runtime runs a model right, for each CPU feature level."""

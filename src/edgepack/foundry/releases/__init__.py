@@ -1,0 +1,1 @@
+"""What edgepack knows of each ONNX Runtime release: one room per release."""

@@ -1,0 +1,1 @@
+"""The source tree of ONNX Runtime: fetched, unpacked, patched."""

@@ -1,0 +1,273 @@
+"""Where the sources come from: what the user names, the store, the upstream release, Debian. All pinned by SHA-256."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from edgepack.context import BuildContext
+from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
+from edgepack.fetch.debian import HINT, Package, fetch_packages
+from edgepack.files.store import key_of, sha256_of, written_beside
+
+VERSION = "1.21.0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """One archive, by its content, and where it can be had."""
+
+    file: str
+    sha256: str
+    top: str = ""
+    """The folder inside the archive that holds everything."""
+    url: str | None = None
+    debian: Package | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """ONNX Runtime itself, or one of the libraries that are compiled into it."""
+
+    name: str
+    version: str
+    license: str
+    upstream: str
+    archives: tuple[Archive, ...]
+    """Any one of them will do."""
+    license_files: tuple[str, ...] = ()
+    fetchcontent: str | None = None
+    """The name under which upstream's CMake asks for it."""
+    patch: str | None = None
+    """A patch in ONNX Runtime's tree that upstream applies to it."""
+    interface: Mapping[str, str] | None = None
+    """For header-only parts: the CMake target that upstream links, and the include folder."""
+    skip: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTool:
+    """A program for the building machine that comes in packages."""
+
+    name: str
+    version: str
+    arch: str
+    program: str
+    libraries: str
+    packages: tuple[Archive, ...]
+    """All of them are needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """What one release of ONNX Runtime is built from."""
+
+    version: str
+    parts: Mapping[str, Part]
+    protoc: HostTool
+
+
+def catalogue(version: str = VERSION) -> Catalogue:
+    """The pinned sources of a release; ``UsageError`` for a release that edgepack does not know."""
+    file = resources.files("edgepack.foundry.releases.ort_1_21") / "data" / f"sources-{version}.toml"
+    if not file.is_file():
+        raise UsageError(
+            f"no sources are known for ONNX Runtime {version}", hint=f"edgepack builds {VERSION}"
+        )
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Catalogue(
+        version=data["version"],
+        parts={name: _part(name, table) for name, table in data["parts"].items()},
+        protoc=_tool("protoc", data["tools"]["protoc"]),
+    )
+
+
+def fetch_sources(
+    *, sources: Path | None = None, version: str = VERSION, context: BuildContext
+) -> Mapping[str, Path]:
+    """Get every source archive into the store, so that builds can run offline; part → archive in the store.
+
+    ``sources`` (or ``EDGEPACK_SOURCES``) is a folder with archives, or one archive, to be looked through first.
+    Raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
+    """
+    parts = catalogue(version).parts.values()
+    found = fetch_archives([part.archives for part in parts], sources=sources, context=context)
+    return {part.name: path for part, path in zip(parts, found, strict=True)}
+
+
+def fetch_tool(tool: HostTool, *, sources: Path | None = None, context: BuildContext) -> list[Path]:
+    """All packages of a tool, in the store."""
+    return fetch_archives([(package,) for package in tool.packages], sources=sources, context=context)
+
+
+def fetch_archives(
+    wanted: Iterable[tuple[Archive, ...]], *, sources: Path | None, context: BuildContext
+) -> list[Path]:
+    """For each tuple of alternatives the path in the store of one of them."""
+    choices = list(wanted)
+    named = _named(sources)
+    found: dict[int, Path] = {}
+    for index, archives in enumerate(choices):
+        if path := _at_hand(archives, named, context):
+            found[index] = path
+    lacking = [index for index in range(len(choices)) if index not in found]
+    if lacking and context.offline:
+        raise DownloadError(
+            f"{_list(choices[index][0].file for index in lacking)} not in the store, and --offline forbids fetching",
+            hint=f"run without --offline once (edgepack fetch), or {HINT}",
+        )
+    _from_upstream({index: choices[index] for index in lacking}, found, context)
+    lacking = [index for index in lacking if index not in found]
+    if lacking:
+        _from_debian({index: choices[index] for index in lacking}, found, context)
+    return [found[index] for index in range(len(choices))]
+
+
+def store_path(archive: Archive, context: BuildContext) -> Path:
+    """Where an archive is, or would be, in the store."""
+    return context.store.root / "sources" / key_of({"sha256": archive.sha256}) / archive.file
+
+
+def _at_hand(archives: tuple[Archive, ...], named: list[Path], context: BuildContext) -> Path | None:
+    """The archive among the user's files, or in the store."""
+    for archive in archives:
+        for file in named:
+            if file.name == archive.file:
+                _check(file, archive)
+                return _keep(file, archive, context)
+    for archive in archives:
+        stored = store_path(archive, context)
+        if stored.is_file() and sha256_of(stored) == archive.sha256:
+            return stored
+    return None
+
+
+def _from_upstream(
+    lacking: Mapping[int, tuple[Archive, ...]], found: dict[int, Path], context: BuildContext
+) -> None:
+    for index, archives in lacking.items():
+        for archive in archives:
+            if archive.url is None:
+                continue
+            try:
+                file = context.download(archive.url, sha256=archive.sha256)
+            except DownloadError:
+                return  # No way to upstream from here: Debian's mirror is asked for this one and the others.
+            found[index] = _keep(file, archive, context)
+            break
+
+
+def _from_debian(
+    lacking: Mapping[int, tuple[Archive, ...]], found: dict[int, Path], context: BuildContext
+) -> None:
+    folder = context.work_dir / "debian-packages"
+    packages = [archive.debian for archives in lacking.values() for archive in archives if archive.debian]
+    with context.progress("fetch sources", len(packages), unit="archives") as bar:
+        try:
+            fetch_packages(packages, folder, context=context)
+        except MissingToolError as error:
+            names = _list(archives[0].file for archives in lacking.values())
+            raise MissingToolError(f"{error.message}: {names}", hint=error.hint) from error
+        for index, archives in lacking.items():
+            found[index] = _fetched(archives, folder, context)
+            bar.advance()
+
+
+def _fetched(archives: tuple[Archive, ...], folder: Path, context: BuildContext) -> Path:
+    for archive in archives:
+        if archive.debian is None:
+            continue
+        file = folder / archive.file
+        if file.is_file():
+            _check(file, archive)
+            return _keep(file, archive, context)
+    wanted = archives[0]
+    raise DownloadError(
+        f"{wanted.file} (sha256 {wanted.sha256[:16]}…) could not be had: not at its upstream address, not from the Debian mirror",
+        hint=HINT,
+    )
+
+
+def _check(file: Path, archive: Archive) -> None:
+    actual = sha256_of(file)
+    if actual != archive.sha256:
+        raise HashMismatchError(
+            f"{file} is not the {archive.file} that is pinned: sha256 {actual}, expected {archive.sha256}",
+            hint="remove the file, or replace it by the one that was released",
+        )
+
+
+def _keep(file: Path, archive: Archive, context: BuildContext) -> Path:
+    """A copy in the store."""
+    stored = store_path(archive, context)
+    if not (stored.is_file() and sha256_of(stored) == archive.sha256):
+        with written_beside(stored) as beside, file.open("rb") as source, beside.open("wb") as copy:
+            while chunk := source.read(1 << 20):
+                copy.write(chunk)
+    return stored
+
+
+def _named(sources: Path | None) -> list[Path]:
+    if sources is None and (variable := os.environ.get("EDGEPACK_SOURCES")):
+        sources = Path(variable).expanduser()
+    if sources is None:
+        return []
+    if sources.is_file():
+        return [sources]
+    if not sources.is_dir():
+        raise UsageError(f"there is no folder or archive {sources} with sources")
+    return sorted(path for path in sources.rglob("*") if path.is_file())
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _part(name: str, table: Mapping[str, Any]) -> Part:
+    return Part(
+        name=name,
+        version=table["version"],
+        license=table["license"],
+        upstream=table["upstream"],
+        archives=tuple(read_archive(entry) for entry in table["archives"]),
+        license_files=tuple(table.get("license_files", ())),
+        fetchcontent=table.get("fetchcontent"),
+        patch=table.get("patch"),
+        interface=table.get("interface"),
+        skip=tuple(table.get("skip", ())),
+        keep=tuple(table.get("keep", ())),
+    )
+
+
+def _tool(name: str, table: Mapping[str, Any]) -> HostTool:
+    return HostTool(
+        name=name,
+        version=table["version"],
+        arch=table["arch"],
+        program=table["program"],
+        libraries=table["libraries"],
+        packages=tuple(read_archive(entry) for entry in table["packages"]),
+    )
+
+
+def read_archive(table: Mapping[str, Any]) -> Archive:
+    """An archive as a data file names it."""
+    debian = table.get("debian")
+    package = None
+    if debian and "source" in debian:
+        package = Package(suite=debian["suite"], kind="source", name=debian["source"])
+    elif debian:
+        package = Package(suite=debian["suite"], kind="deb", name=debian["deb"])
+    return Archive(
+        file=table["file"],
+        sha256=table["sha256"],
+        top=table.get("top", ""),
+        url=table.get("url"),
+        debian=package,
+    )

@@ -1,0 +1,132 @@
+"""The source tree that ONNX Runtime's own CMake is pointed at: unpacked, patched, complete without a network."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import EdgepackError, MissingToolError
+from edgepack.files.debian_archive import unpack
+from edgepack.files.store import disk_errors, key_of, sha256_of
+from edgepack.foundry.sources.pinned import HostTool, Part, catalogue, fetch_sources, fetch_tool
+
+LAYOUT = "1"
+"""Changes when the same archives are laid out otherwise."""
+COMPLETE = ".complete"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTree:
+    """Folders ``onnxruntime``, ``abseil``, … side by side."""
+
+    folder: Path
+    version: str
+    key: str
+    """Digest of the archives that it was made of."""
+    digests: Mapping[str, str]
+    """Part → SHA-256 of its archive."""
+    parts: Mapping[str, Part]
+
+    @property
+    def onnxruntime(self) -> Path:
+        return self.folder / "onnxruntime"
+
+
+def source_tree(version: str, *, sources: Path | None, context: BuildContext) -> SourceTree:
+    """The tree in the store, fetched and unpacked when it is not there yet."""
+    parts = catalogue(version).parts
+    archives = fetch_sources(sources=sources, version=version, context=context)
+    digests = {name: sha256_of(path) for name, path in archives.items()}
+    inputs = tree_inputs(digests)
+    folder = context.store.folder("source-tree", inputs)
+    with context.store.lock(folder):
+        if not (folder / COMPLETE).is_file():
+            _lay_out(folder, parts, archives, context)
+    return SourceTree(folder=folder, version=version, key=key_of(inputs), digests=digests, parts=parts)
+
+
+def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
+    """What a tree's key is made from, by the SHA-256 of each part's archive."""
+    return {"layout": LAYOUT, **digests}
+
+
+def protoc(tree: SourceTree, *, sources: Path | None, context: BuildContext) -> Path:
+    """The protobuf compiler of exactly the right version: the one on PATH, or Debian's, unpacked into the store."""
+    tool = catalogue(tree.version).protoc
+    try:
+        installed = tools.find("protoc")
+        if context.run([installed, "--version"]).split()[-1] == tool.version:
+            return installed
+    except EdgepackError:
+        pass
+    if platform.machine() != tool.arch:
+        raise MissingToolError(
+            f"protoc {tool.version} is not installed",
+            hint=f"put protoc of exactly version {tool.version} on PATH",
+        )
+    packages = fetch_tool(tool, sources=sources, context=context)
+    folder = context.store.cached(
+        "protoc",
+        {package.name: sha256_of(package) for package in packages},
+        lambda made: _lay_out_tool(made, packages),
+    )
+    return _launcher(folder, tool, context)
+
+
+def _lay_out(
+    folder: Path, parts: Mapping[str, Part], archives: Mapping[str, Path], context: BuildContext
+) -> None:
+    with disk_errors(folder), context.progress("unpack sources", len(parts), unit="archives") as bar:
+        for name, part in parts.items():
+            destination = folder / name
+            shutil.rmtree(destination, ignore_errors=True)
+            top = next((a.top for a in part.archives if a.file == archives[name].name), "")
+            unpack(archives[name], destination, top=top, skip=part.skip, keep=part.keep)
+            if part.patch:
+                _patch(destination, folder / "onnxruntime" / part.patch, context)
+            if part.interface:
+                (destination / "CMakeLists.txt").write_text(_interface(name, part.interface))
+            bar.advance()
+        # protobuf 21 asks for utf8_range and does not use it.
+        (folder / "utf8_range").mkdir(exist_ok=True)
+        (folder / "utf8_range" / "CMakeLists.txt").write_text("")
+        (folder / COMPLETE).write_text("")
+
+
+def _patch(folder: Path, patch: Path, context: BuildContext) -> None:
+    """What upstream's CMake does after a download, and leaves out for a folder that is named to it."""
+    program = tools.find("patch")
+    context.run(
+        [program, "-p1", "--binary", "--ignore-whitespace", "--no-backup-if-mismatch", "-s", "-i", patch],
+        cwd=folder,
+    )
+
+
+def _interface(name: str, interface: Mapping[str, str]) -> str:
+    target = f"edgepack_{name}"
+    return (
+        f"add_library({target} INTERFACE)\n"
+        f"add_library({interface['target']} ALIAS {target})\n"
+        f"target_include_directories({target} INTERFACE ${{CMAKE_CURRENT_SOURCE_DIR}}/{interface['include']})\n"
+    )
+
+
+def _lay_out_tool(folder: Path, packages: list[Path]) -> None:
+    for package in packages:
+        unpack(package, folder, skip=("usr/include", "usr/share"))
+
+
+def _launcher(folder: Path, tool: HostTool, context: BuildContext) -> Path:
+    """A script that lets the program find the libraries that came with it."""
+    script = context.work_dir / tool.name
+    script.write_text(
+        f'#!/bin/sh\nLD_LIBRARY_PATH="{folder / tool.libraries}" exec "{folder / tool.program}" "$@"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return script

@@ -1,0 +1,1 @@
+"""The compilers, and what they bring along."""

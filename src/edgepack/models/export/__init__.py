@@ -1,0 +1,1 @@
+"""Architectures written as ONNX graphs, one module each."""

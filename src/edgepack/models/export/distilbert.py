@@ -1,0 +1,61 @@
+"""DistilBertModel as an ONNX graph: BERT without token types, with names and a configuration of its own.
+
+After transformers' ``modeling_distilbert.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+
+from edgepack.models.export.encoder import (
+    EncoderShape,
+    LayerNames,
+    activation_of,
+    embed_tokens,
+    finish_encoder,
+    open_encoder,
+    size_of,
+)
+from edgepack.models.read.tensors import TensorFile
+from edgepack.records.model import Pooling
+
+NAMES = LayerNames(
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    dense="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    inner="ffn.lin1",
+    outer="ffn.lin2",
+    norm="output_layer_norm",
+)
+EPSILON = 1e-12
+
+
+def read_shape(config: Mapping[str, Any]) -> EncoderShape:
+    """Check config.json of a DistilBertModel; raises ``ModelError`` or ``UnsupportedModelError``."""
+    return EncoderShape(
+        vocabulary=size_of(config, "vocab_size"),
+        positions=size_of(config, "max_position_embeddings", 512),
+        types=1,
+        hidden=size_of(config, "dim"),
+        layers=size_of(config, "n_layers"),
+        heads=size_of(config, "n_heads"),
+        inner=size_of(config, "hidden_dim"),
+        activation=activation_of(config, "activation"),
+        epsilon=EPSILON,
+    )
+
+
+def write_distilbert(
+    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
+) -> onnx.ModelProto:
+    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, dim]."""
+    encoder = open_encoder(weights, read_shape(config), names=("distilbert.",))
+    hidden = embed_tokens(encoder, with_types=False)
+    return finish_encoder(
+        encoder, hidden, layers="transformer.layer", names=NAMES, name=name, pooling=pooling
+    )

@@ -1,0 +1,290 @@
+"""The parts that transformer encoders have in common, written as ONNX nodes.
+
+The nodes stand in the order and with the operators that PyTorch's exporter gave BERT, because that is the shape which
+onnxruntime.transformers' fusions look for (EmbedLayerNormalization, Attention, SkipLayerNormalization, BiasGelu).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.export.activations import ACTIVATIONS
+from edgepack.models.graph.pooling import pool
+from edgepack.models.graph.writer import GraphWriter, finish
+from edgepack.models.read.tensors import Array, TensorFile, missing_tensor
+from edgepack.records.model import Pooling
+
+WORD_TABLE = "embeddings.word_embeddings.weight"
+WRAPPERS = ("", "model.", "0.auto_model.", "auto_model.")
+"""What training code puts before the names of a model's tensors."""
+MASKED = float(np.finfo(np.float32).min)
+"""What is added to the scores of padding, as in transformers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderShape:
+    """What the graph is made after: config.json, checked."""
+
+    vocabulary: int
+    positions: int
+    types: int
+    hidden: int
+    layers: int
+    heads: int
+    inner: int
+    activation: str
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if self.hidden % self.heads:
+            raise ModelError(
+                f"config.json: {self.hidden} dimensions cannot be shared among {self.heads} attention heads"
+            )
+
+    @property
+    def head(self) -> int:
+        """Numbers that one head works with."""
+        return self.hidden // self.heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNames:
+    """What a layer's parts are called, each after the layer's own prefix."""
+
+    query: str
+    key: str
+    value: str
+    dense: str
+    attention_norm: str
+    inner: str
+    outer: str
+    norm: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefixed:
+    """Weights whose names all begin alike, e.g. with ``bert.``."""
+
+    weights: TensorFile
+    prefix: str
+
+    def read(self, name: str, *shape: int) -> Array:
+        """A tensor; LayerNorm's ``weight`` and ``bias`` may be called ``gamma`` and ``beta``, as TensorFlow did."""
+        full = self.prefix + name
+        if not self.has(name):
+            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            )
+            full = self.prefix + old if self.has(old) else full
+        return self.weights.read(full, shape)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+        return self.prefix + name in self.weights.tensors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """A graph that is being written: where to, from which weights, of what shape."""
+
+    writer: GraphWriter
+    tensors: Prefixed
+    shape: EncoderShape
+
+
+def open_encoder(weights: TensorFile, shape: EncoderShape, *, names: Sequence[str]) -> Encoder:
+    """Begin to write; ``names`` are what transformers puts before tensors of this architecture, e.g. ``bert.``."""
+    for prefix in (*WRAPPERS, *names, *(wrapper + name for wrapper in WRAPPERS[1:] for name in names)):
+        if prefix + WORD_TABLE in weights.tensors:
+            tensors = Prefixed(weights=weights, prefix=prefix)
+            return Encoder(writer=GraphWriter(), tensors=tensors, shape=shape)
+    raise missing_tensor(weights.path, WORD_TABLE)
+
+
+def size_of(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A field of config.json that must be a positive whole number; or ``ModelError``."""
+    value = config.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ModelError(f"config.json: {key} is {value!r}, not a positive number")
+    return value
+
+
+def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:
+    """The name of an activation that can be written; or ``UnsupportedModelError``."""
+    name = config.get(key, "gelu")
+    if name not in ACTIVATIONS:
+        raise UnsupportedModelError(
+            f"config.json: {key} {name!r} is not supported",
+            hint=f"supported are {', '.join(sorted(ACTIVATIONS))}",
+        )
+    return str(name)
+
+
+def require_encoder(config: Mapping[str, Any]) -> None:
+    """Raise ``UnsupportedModelError`` for a decoder."""
+    if config.get("is_decoder") or config.get("add_cross_attention"):
+        raise UnsupportedModelError("config.json describes a decoder; edgepack takes encoders")
+
+
+def require_absolute_positions(config: Mapping[str, Any]) -> None:
+    """Raise ``UnsupportedModelError`` for position embeddings of another kind than a table."""
+    position = config.get("position_embedding_type") or "absolute"
+    if position != "absolute":
+        raise UnsupportedModelError(
+            f"config.json asks for {position} position embeddings; edgepack writes absolute ones",
+            hint="export the model to ONNX yourself and give edgepack the .onnx file",
+        )
+
+
+def table(encoder: Encoder, kind: str, rows: int) -> str:
+    """An embedding table [rows, hidden]; ``kind`` is ``word``, ``position`` or ``token_type``."""
+    name = f"embeddings.{kind}_embeddings.weight"
+    return encoder.writer.weight(name, encoder.tensors.read(name, rows, encoder.shape.hidden))
+
+
+def count_up(encoder: Encoder, name: str, length: int) -> str:
+    """int64 [1, sequence]: 0, 1, 2, … cut from a constant, as EmbedLayerNormalization's fusion expects it."""
+    writer = encoder.writer
+    size = writer.add("Shape", "sequence.shape", "input_ids")
+    tokens = writer.add("Gather", "sequence.length", size, writer.index(1), axis=0)
+    end = writer.add("Unsqueeze", "sequence.end", tokens, writer.ints(0))
+    every = writer.weight("position_ids", np.arange(length, dtype=np.int64)[None, :])
+    return writer.add("Slice", name, every, writer.ints(0), end, writer.ints(1), writer.ints(1))
+
+
+def count_tokens(encoder: Encoder, padding: int) -> str:
+    """int64 [batch, sequence]: tokens are counted from ``padding + 1`` on, padding is ``padding``, as fairseq counts."""
+    writer = encoder.writer
+    pads = writer.add("Equal", "positions.pads", "input_ids", writer.index(padding))
+    words = writer.add("Not", "positions.words", pads)
+    kept = writer.add("Cast", "positions.kept", words, to=TensorProto.INT64)
+    counted = writer.add("CumSum", "positions.counted", kept, writer.index(1))
+    masked = writer.add("Mul", "positions.masked", counted, kept)
+    return writer.add("Add", "positions", masked, writer.index(padding))
+
+
+def additive_mask(writer: GraphWriter) -> str:
+    """float32 [batch, 1, 1, sequence]: 0 for tokens, a large negative number for padding."""
+    rows = writer.add("Unsqueeze", "mask.rows", "attention_mask", writer.ints(1))
+    cells = writer.add("Unsqueeze", "mask.cells", rows, writer.ints(2))
+    kept = writer.add("Cast", "mask.kept", cells, to=TensorProto.FLOAT)
+    dropped = writer.add("Sub", "mask.dropped", writer.scalar("mask.one", 1.0), kept)
+    return writer.add("Mul", "mask.additive", dropped, writer.scalar("mask.value", MASKED))
+
+
+def layer(encoder: Encoder, part: str, names: LayerNames, hidden: str, bias: str) -> str:
+    """One layer as BERT has it: each half added to what came in, then normalised. ``bias`` is added to the scores."""
+    shape = encoder.shape
+
+    def heads(name: str, order: list[int]) -> str:
+        projected = linear(encoder, part + name, hidden, shape.hidden, shape.hidden)
+        return split_heads(encoder, part + name, projected, order)
+
+    query = heads(names.query, [0, 2, 1, 3])
+    key = heads(names.key, [0, 2, 3, 1])
+    value = heads(names.value, [0, 2, 1, 3])
+    merged = attend(encoder, f"{part}attention.", query, key, value, bias)
+    dense = linear(encoder, part + names.dense, merged, shape.hidden, shape.hidden)
+    attended = add_and_norm(encoder, part, names.dense, names.attention_norm, dense, hidden)
+    inner = linear(encoder, part + names.inner, attended, shape.hidden, shape.inner)
+    active = ACTIVATIONS[shape.activation](encoder.writer, part + _parent(names.inner), inner)
+    outer = linear(encoder, part + names.outer, active, shape.inner, shape.hidden)
+    return add_and_norm(encoder, part, names.outer, names.norm, outer, attended)
+
+
+def embed_tokens(encoder: Encoder, *, with_types: bool) -> str:
+    """The sum of each token's word, place and, where the model has them, type; normalised: [batch, sequence, hidden]."""
+    writer, shape = encoder.writer, encoder.shape
+    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
+    if with_types:
+        kinds = table(encoder, "token_type", shape.types)
+        types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
+    places = table(encoder, "position", shape.positions)
+    ids = count_up(encoder, "sequence.positions", shape.positions)
+    positions = writer.add("Gather", "embeddings.positions", places, ids)
+    if with_types:
+        words = writer.add("Add", "embeddings.typed", words, types)
+    placed = writer.add("Add", "embeddings.placed", words, positions)
+    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+
+
+def finish_encoder(
+    encoder: Encoder,
+    hidden: str,
+    *,
+    layers: str,
+    names: LayerNames,
+    name: str,
+    pooling: Pooling,
+    bias: str | None = None,
+) -> onnx.ModelProto:
+    """The layers, each called ``layers`` and its number, pooling and normalisation: the whole model.
+
+    ``bias`` is added to the scores; without, what hides padding.
+    """
+    added = bias or additive_mask(encoder.writer)
+    for number in range(encoder.shape.layers):
+        hidden = layer(encoder, f"{layers}.{number}.", names, hidden, added)
+    pool(encoder.writer, hidden, "attention_mask", pooling)
+    return finish(encoder.writer, name=name, dimension=encoder.shape.hidden)
+
+
+def split_heads(encoder: Encoder, name: str, projected: str, order: list[int]) -> str:
+    """[batch, sequence, hidden] → [batch, heads, sequence, head], or in another order of the axes."""
+    writer, shape = encoder.writer, encoder.shape
+    split = writer.add("Reshape", f"{name}.split", projected, writer.ints(0, 0, shape.heads, shape.head))
+    return writer.add("Transpose", f"{name}.heads", split, perm=order)
+
+
+def attend(encoder: Encoder, part: str, query: str, key: str, value: str, bias: str) -> str:
+    """softmax(query · key / √head + bias) · value; the key is [batch, heads, head, sequence]."""
+    writer, shape = encoder.writer, encoder.shape
+    product = writer.add("MatMul", f"{part}scores", query, key)
+    root = writer.scalar("attention.root", math.sqrt(shape.head))
+    scaled = writer.add("Div", f"{part}scaled", product, root)
+    masked = writer.add("Add", f"{part}masked", scaled, bias)
+    shares = writer.add("Softmax", f"{part}shares", masked, axis=-1)
+    context = writer.add("MatMul", f"{part}context", shares, value)
+    turned = writer.add("Transpose", f"{part}turned", context, perm=[0, 2, 1, 3])
+    return writer.add("Reshape", f"{part}merged", turned, writer.ints(0, 0, shape.hidden))
+
+
+def add_and_norm(encoder: Encoder, part: str, made_by: str, norm: str, vector: str, before: str) -> str:
+    """LayerNorm(vector + before)."""
+    added = encoder.writer.add("Add", f"{part}{_parent(made_by)}residual", vector, before)
+    return layer_norm(encoder, part + norm, added)
+
+
+def linear(encoder: Encoder, name: str, vector: str, inputs: int, outputs: int) -> str:
+    """vector · weightᵀ + bias."""
+    bias = encoder.tensors.read(f"{name}.bias", outputs)
+    product = matrix(encoder, name, vector, encoder.tensors.read(f"{name}.weight", outputs, inputs))
+    return encoder.writer.add("Add", f"{name}.sum", product, encoder.writer.weight(f"{name}.bias", bias))
+
+
+def matrix(encoder: Encoder, name: str, vector: str, weight: Array) -> str:
+    """vector · weightᵀ; torch keeps [outputs, inputs], MatMul wants [inputs, outputs]."""
+    return encoder.writer.add(
+        "MatMul", f"{name}.product", vector, encoder.writer.weight(f"{name}.weight", weight.T)
+    )
+
+
+def layer_norm(encoder: Encoder, name: str, vector: str) -> str:
+    """(vector - mean) / √(variance + ε), times weight, plus bias."""
+    writer, hidden = encoder.writer, encoder.shape.hidden
+    gamma = writer.weight(f"{name}.weight", encoder.tensors.read(f"{name}.weight", hidden))
+    beta = writer.weight(f"{name}.bias", encoder.tensors.read(f"{name}.bias", hidden))
+    return writer.add("LayerNormalization", name, vector, gamma, beta, axis=-1, epsilon=encoder.shape.epsilon)
+
+
+def _parent(name: str) -> str:
+    """What stands before a name's last part, with the dot."""
+    return name[: name.rfind(".") + 1]

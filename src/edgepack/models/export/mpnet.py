@@ -1,0 +1,103 @@
+"""MPNetModel as an ONNX graph: BERT that also adds to every score what two tokens' distance is worth.
+
+After transformers' ``modeling_mpnet.py``. Which of 32 buckets a distance falls into is worked out here, once: the graph
+holds a value for every head and distance, and looks it up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.export import bert
+from edgepack.models.export.encoder import (
+    Encoder,
+    additive_mask,
+    count_tokens,
+    count_up,
+    finish_encoder,
+    layer_norm,
+    open_encoder,
+    table,
+)
+from edgepack.models.read.tensors import TensorFile
+from edgepack.records.model import Pooling
+
+NAMES = replace(
+    bert.NAMES,
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    dense="attention.attn.o",
+    attention_norm="attention.LayerNorm",
+)
+PADDING = 1
+"""The padding token, written into the architecture whatever config.json says."""
+BUCKETS = 32
+FARTHEST = 128
+"""Tokens; all greater distances share a bucket with this one."""
+
+
+def write_mpnet(
+    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
+) -> onnx.ModelProto:
+    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden_size]."""
+    if (buckets := config.get("relative_attention_num_buckets", BUCKETS)) != BUCKETS:
+        raise UnsupportedModelError(
+            f"config.json asks for {buckets} buckets of distances; MPNet has {BUCKETS}",
+            hint="export the model to ONNX yourself and give edgepack the .onnx file",
+        )
+    shape = bert.read_shape({**config, "type_vocab_size": 1})
+    encoder = open_encoder(weights, shape, names=("mpnet.",))
+    hidden = _embeddings(encoder)
+    mask = additive_mask(encoder.writer)
+    bias = encoder.writer.add("Add", "attention.bias", _distances(encoder), mask)
+    return finish_encoder(
+        encoder, hidden, layers="encoder.layer", names=NAMES, name=name, pooling=pooling, bias=bias
+    )
+
+
+def _embeddings(encoder: Encoder) -> str:
+    writer, shape = encoder.writer, encoder.shape
+    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
+    places = table(encoder, "position", shape.positions)
+    positions = writer.add("Gather", "embeddings.positions", places, count_tokens(encoder, PADDING))
+    placed = writer.add("Add", "embeddings.placed", words, positions)
+    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+
+
+def _distances(encoder: Encoder) -> str:
+    """float32 [1, heads, sequence, sequence]: what is added for each pair of places."""
+    writer, shape = encoder.writer, encoder.shape
+    longest = shape.positions
+    name = "encoder.relative_attention_bias.weight"
+    by_bucket = encoder.tensors.read(name, BUCKETS, shape.heads)
+    buckets = distance_buckets(np.arange(-longest + 1, longest))
+    # Of three dimensions: a lookup of single values, which no recipe takes for an embedding table.
+    values = writer.weight("attention.distances", by_bucket[buckets].T[None])
+    places = count_up(encoder, "attention.places", longest)
+    rows = writer.add("Unsqueeze", "attention.rows", places, writer.ints(2))
+    columns = writer.add("Unsqueeze", "attention.columns", places, writer.ints(1))
+    apart = writer.add("Sub", "attention.apart", columns, rows)
+    index = writer.add("Add", "attention.distance_index", apart, writer.index(longest - 1))
+    pairs = writer.add("Squeeze", "attention.pairs", index, writer.ints(0))
+    return writer.add("Gather", "attention.by_distance", values, pairs, axis=2)
+
+
+def distance_buckets(distances: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The bucket of each distance (key's place minus query's): exact up to 7, then ever coarser; a half for each sign."""
+    half = BUCKETS // 2
+    exact = half // 2
+    apart = np.abs(distances)
+    logarithms = np.log(np.maximum(apart, 1).astype(np.float32) / np.float32(exact))
+    # In float32 and in transformers' order, so that distances on the edge of a bucket fall to the same side.
+    coarse = (logarithms / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)).astype(np.int64)
+    steps = np.where(apart < exact, apart, np.minimum(exact + coarse, half - 1))
+    return steps + np.where(distances > 0, half, 0)

@@ -1,0 +1,244 @@
+"""NomicBertModel as an ONNX graph: rotary positions, SwiGLU, no biases.
+
+After transformers' ``modeling_nomic_bert.py``. Both layouts are read: that of the hub (``Wqkv``, ``fc11``, GPT-2's words in
+config.json) and that which transformers writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.export.encoder import (
+    Encoder,
+    EncoderShape,
+    add_and_norm,
+    additive_mask,
+    attend,
+    layer_norm,
+    matrix,
+    open_encoder,
+    require_encoder,
+    size_of,
+    split_heads,
+    table,
+)
+from edgepack.models.graph.pooling import pool
+from edgepack.models.graph.writer import finish
+from edgepack.models.read.tensors import TensorFile
+from edgepack.records.model import Pooling
+
+FIXED: Mapping[str, tuple[Any, ...]] = {
+    "activation_function": ("swiglu",),
+    "causal": (False,),
+    "hidden_act": ("silu",),
+    "mlp_fc1_bias": (False,),
+    "mlp_fc2_bias": (False,),
+    "moe_every_n_layers": (0, None),
+    "num_experts": (0, 1, None),
+    "parallel_block": (False,),
+    "prenorm": (False,),
+    "qkv_proj_bias": (False,),
+    "rotary_emb_fraction": (1.0,),
+    "rotary_emb_interleaved": (False,),
+    "rotary_emb_scale_base": (None,),
+    "use_rms_norm": (False, None),
+}
+"""Settings of the family that are written one way only."""
+BASE = 1000.0
+"""Of the rotation's frequencies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Where a layout keeps its tensors, each after the layer's own prefix."""
+
+    layers: str
+    norm: str
+    joint: str | None
+    """Query, key and value in one matrix [3 · hidden, hidden]."""
+    dense: str
+    attention_norm: str
+    gate: str
+    up: str
+    down: str
+    ffn_norm: str
+
+
+HUB = Names(
+    layers="encoder.layers",
+    norm="emb_ln",
+    joint="attn.Wqkv",
+    dense="attn.out_proj",
+    attention_norm="norm1",
+    gate="mlp.fc12",
+    up="mlp.fc11",
+    down="mlp.fc2",
+    ffn_norm="norm2",
+)
+TRANSFORMERS = Names(
+    layers="layers",
+    norm="embeddings.LayerNorm",
+    joint=None,
+    dense="self_attn.o_proj",
+    attention_norm="post_attention_layernorm",
+    gate="mlp.gate_proj",
+    up="mlp.up_proj",
+    down="mlp.down_proj",
+    ffn_norm="post_mlp_layernorm",
+)
+
+
+def read_shape(config: Mapping[str, Any]) -> EncoderShape:
+    """Check config.json of a NomicBertModel; raises ``ModelError`` or ``UnsupportedModelError``."""
+    require_encoder(config)
+    for key, written in FIXED.items():
+        if key in config and config[key] not in written:
+            raise UnsupportedModelError(
+                f"config.json: {key} is {config[key]!r}; of NomicBert models edgepack writes those with {written[0]!r}",
+                hint="export the model to ONNX yourself and give edgepack the .onnx file",
+            )
+
+    def size(hub: str, own: str) -> int:
+        return size_of(config, hub if hub in config else own)
+
+    return EncoderShape(
+        vocabulary=size_of(config, "vocab_size"),
+        positions=size("n_positions", "max_position_embeddings"),
+        types=size_of(config, "type_vocab_size", 2),
+        hidden=size("n_embd", "hidden_size"),
+        layers=size("n_layer", "num_hidden_layers"),
+        heads=size("n_head", "num_attention_heads"),
+        inner=size("n_inner", "intermediate_size"),
+        activation="swiglu",
+        epsilon=float(config.get("layer_norm_epsilon", config.get("layer_norm_eps", 1e-12))),
+    )
+
+
+def rotary_base(config: Mapping[str, Any]) -> float:
+    """The base of the rotation's frequencies; raises ``UnsupportedModelError`` for scaled ones."""
+    parameters = config.get("rope_parameters") or {}
+    if (kind := parameters.get("rope_type", "default")) not in ("default", "dynamic"):
+        raise UnsupportedModelError(f"config.json asks for rotary positions of type {kind!r}")
+    return float(config.get("rotary_emb_base", parameters.get("rope_theta", BASE)))
+
+
+def write_nomic_bert(
+    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
+) -> onnx.ModelProto:
+    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden size]."""
+    shape = read_shape(config)
+    encoder = open_encoder(weights, shape, names=("nomic_bert.", "bert."))
+    names = HUB if encoder.tensors.has(f"{HUB.norm}.weight") else TRANSFORMERS
+    hidden = _embeddings(encoder, names)
+    angles = _angles(encoder, rotary_base(config))
+    mask = additive_mask(encoder.writer)
+    for number in range(shape.layers):
+        part = f"{names.layers}.{number}."
+        attended = _attention(encoder, part, names, hidden, angles, mask)
+        hidden = _feed_forward(encoder, part, names, attended)
+    pool(encoder.writer, hidden, "attention_mask", pooling)
+    return finish(encoder.writer, name=name, dimension=shape.hidden)
+
+
+def _embeddings(encoder: Encoder, names: Names) -> str:
+    writer, shape = encoder.writer, encoder.shape
+    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
+    kinds = table(encoder, "token_type", shape.types)
+    types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
+    typed = writer.add("Add", "embeddings.typed", words, types)
+    return layer_norm(encoder, names.norm, typed)
+
+
+def _angles(encoder: Encoder, base: float) -> tuple[str, str]:
+    """Cosine and sine, float32 [sequence, head / 2] each, worked out as the text is long: no table to carry."""
+    writer, head = encoder.writer, encoder.shape.head
+    size = writer.add("Shape", "sequence.shape", "input_ids")
+    length = writer.add("Gather", "sequence.length", size, writer.index(1), axis=0)
+    places = writer.add("Range", "rotary.places", writer.index(0), length, writer.index(1))
+    numbers = writer.add("Cast", "rotary.numbers", places, to=TensorProto.FLOAT)
+    column = writer.add("Unsqueeze", "rotary.column", numbers, writer.ints(1))
+    exponents = np.arange(0, head, 2, dtype=np.float32) / np.float32(head)
+    frequencies = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
+    angles = writer.add(
+        "Mul", "rotary.angles", column, writer.weight("rotary.frequencies", frequencies[None])
+    )
+    return writer.add("Cos", "rotary.cosine", angles), writer.add("Sin", "rotary.sine", angles)
+
+
+def _attention(
+    encoder: Encoder, part: str, names: Names, hidden: str, angles: tuple[str, str], mask: str
+) -> str:
+    writer, shape = encoder.writer, encoder.shape
+    weights = _projections(encoder, part, names)
+
+    def heads(kind: str) -> str:
+        name = f"{part}attention.{kind}"
+        return split_heads(encoder, name, matrix(encoder, name, hidden, weights[kind]), [0, 2, 1, 3])
+
+    query = _rotated(encoder, f"{part}attention.query", heads("query"), angles)
+    turned = _rotated(encoder, f"{part}attention.key", heads("key"), angles)
+    key = writer.add("Transpose", f"{part}attention.key.turned", turned, perm=[0, 1, 3, 2])
+    merged = attend(encoder, f"{part}attention.", query, key, heads("value"), mask)
+    weight = encoder.tensors.read(f"{part}{names.dense}.weight", shape.hidden, shape.hidden)
+    dense = matrix(encoder, part + names.dense, merged, weight)
+    return add_and_norm(encoder, part, names.dense, names.attention_norm, dense, hidden)
+
+
+def _projections(encoder: Encoder, part: str, names: Names) -> dict[str, np.ndarray]:
+    """The matrices [hidden, hidden] of query, key and value."""
+    hidden, tensors = encoder.shape.hidden, encoder.tensors
+    kinds = ("query", "key", "value")
+    if names.joint:
+        joint = tensors.read(f"{part}{names.joint}.weight", 3 * hidden, hidden)
+        return dict(zip(kinds, np.split(joint, 3), strict=True))
+    return {kind: tensors.read(f"{part}self_attn.{kind[0]}_proj.weight", hidden, hidden) for kind in kinds}
+
+
+def _rotated(encoder: Encoder, name: str, vector: str, angles: tuple[str, str]) -> str:
+    """[batch, heads, sequence, head], each half turned against the other by the angle of its place."""
+    writer, half = encoder.writer, encoder.shape.head // 2
+    cosine, sine = angles
+    first = writer.add("Slice", f"{name}.first", vector, writer.ints(0), writer.ints(half), writer.ints(3))
+    second = writer.add(
+        "Slice", f"{name}.second", vector, writer.ints(half), writer.ints(2 * half), writer.ints(3)
+    )
+
+    def product(half_name: str, half_vector: str, factor: str, kind: str) -> str:
+        return writer.add("Mul", f"{name}.{half_name}_{kind}", half_vector, factor)
+
+    left = writer.add(
+        "Sub",
+        f"{name}.left",
+        product("first", first, cosine, "cosine"),
+        product("second", second, sine, "sine"),
+    )
+    right = writer.add(
+        "Add",
+        f"{name}.right",
+        product("second", second, cosine, "cosine"),
+        product("first", first, sine, "sine"),
+    )
+    return writer.add("Concat", f"{name}.rotated", left, right, axis=-1)
+
+
+def _feed_forward(encoder: Encoder, part: str, names: Names, hidden: str) -> str:
+    """down(silu(gate) · up)."""
+    writer, shape, tensors = encoder.writer, encoder.shape, encoder.tensors
+
+    def weight(name: str, outputs: int, inputs: int) -> np.ndarray:
+        return tensors.read(f"{part}{name}.weight", outputs, inputs)
+
+    gate = matrix(encoder, part + names.gate, hidden, weight(names.gate, shape.inner, shape.hidden))
+    up = matrix(encoder, part + names.up, hidden, weight(names.up, shape.inner, shape.hidden))
+    sigmoid = writer.add("Sigmoid", f"{part}mlp.sigmoid", gate)
+    active = writer.add("Mul", f"{part}mlp.silu", gate, sigmoid)
+    gated = writer.add("Mul", f"{part}mlp.gated", active, up)
+    down = matrix(encoder, part + names.down, gated, weight(names.down, shape.hidden, shape.inner))
+    return add_and_norm(encoder, part, names.down, names.ffn_norm, down, hidden)

@@ -1,0 +1,168 @@
+"""Architectures that edgepack does not write itself: through transformers and PyTorch's exporter, on the CPU, opset 17.
+
+Needs ``edgepack[export]``. Code that comes with a model is never run (``trust_remote_code`` stays off).
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgepack.errors import MissingToolError, UnsupportedModelError
+from edgepack.models.graph.writer import INPUTS, OPSET
+
+if TYPE_CHECKING:
+    from edgepack.records.model import ModelSource
+
+TOKENS = "last_hidden_state"
+LARGEST_DIFFERENCE = 1e-3
+"""Between an element of a token's vector by PyTorch and by the exported graph; such vectors have length ten or so."""
+INSTALL = "pip install 'edgepack[export]'"
+
+
+def is_installed() -> bool:
+    """Whether PyTorch and transformers are there."""
+    return find_spec("torch") is not None and find_spec("transformers") is not None
+
+
+def export_with_torch(source: ModelSource, destination: Path) -> Path:
+    """Write a graph that gives one vector a token, float32 [batch, sequence, dimension], and check it against PyTorch.
+
+    Raises ``MissingToolError`` without PyTorch, ``UnsupportedModelError`` for an architecture that transformers does not
+    know, cannot trace, or that comes out otherwise than it went in.
+    """
+    if not is_installed():
+        raise MissingToolError(
+            f"{source.name} is a {source.config.get('model_type')!r}, which is exported with PyTorch, and that is not "
+            "installed",
+            hint=INSTALL,
+        )
+    import torch
+
+    with _quiet():
+        model = _load(source)
+        names = _inputs(model, source)
+        try:
+            with torch.no_grad():
+                _trace(model, names, destination)
+        except Exception as error:  # the tracer raises whatever the model's code does
+            raise _refused(source, f"cannot be exported: {_first_line(error)}") from error
+    difference = _difference(model, names, destination)
+    if not difference <= LARGEST_DIFFERENCE:
+        raise _refused(source, f"is exported wrongly by PyTorch: vectors differ by {difference:.2g}")
+    return destination
+
+
+def _load(source: ModelSource) -> Any:
+    """The model as a module whose forward takes tensors by position and gives token vectors."""
+    import torch
+    from transformers import AutoModel, T5EncoderModel
+
+    kind = T5EncoderModel if source.config.get("model_type") in ("t5", "mt5") else AutoModel
+    try:
+        inner: Any = kind.from_pretrained(
+            source.directory,
+            local_files_only=True,
+            trust_remote_code=False,
+            attn_implementation="eager",
+            dtype=torch.float32,
+        )
+    except Exception as error:  # transformers raises what its configuration classes do
+        family = source.config.get("model_type")
+        raise _refused(
+            source, f"cannot be loaded by transformers as {family}: {_first_line(error)}"
+        ) from error
+
+    class TokenVectors(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, *given: Any) -> Any:
+            named = dict(zip(INPUTS, given, strict=False))
+            return self.inner(**named, return_dict=True).last_hidden_state
+
+    # Tracing leaves a module in the mode that it found the outermost one in.
+    return TokenVectors().eval()
+
+
+def _inputs(model: Any, source: ModelSource) -> list[str]:
+    """Token types only where the model has a table of several."""
+    takes = inspect.signature(model.inner.forward).parameters
+    types = source.config.get("type_vocab_size") or 0
+    return [*INPUTS[:2], *[INPUTS[2]] * (INPUTS[2] in takes and isinstance(types, int) and types > 1)]
+
+
+def _trace(model: Any, names: list[str], destination: Path) -> None:
+    import torch
+
+    given = _batch(names, lengths=(7, 4))
+    torch.onnx.export(
+        model,
+        tuple(given[name] for name in names),
+        str(destination),
+        dynamo=False,
+        opset_version=OPSET,
+        input_names=names,
+        output_names=[TOKENS],
+        dynamic_axes={name: {0: "batch", 1: "sequence"} for name in (*names, TOKENS)},
+    )
+
+
+def _batch(names: list[str], *, lengths: tuple[int, ...]) -> dict[str, Any]:
+    """Small token ids, which every vocabulary has, padded on the right."""
+    import torch
+
+    mask = torch.tensor([[int(at < length) for at in range(max(lengths))] for length in lengths])
+    ids = (torch.arange(mask.numel()).reshape(mask.shape) % 5 + 5) * mask
+    values = {INPUTS[0]: ids, INPUTS[1]: mask, INPUTS[2]: torch.zeros_like(mask)}
+    return {name: values[name] for name in names}
+
+
+def _difference(model: Any, names: list[str], file: Path) -> float:
+    """Between vectors of tokens by PyTorch and by the graph, for other lengths than it was traced with."""
+    import numpy as np
+    import torch
+
+    from edgepack.models.ort.session import open_session
+
+    given = _batch(names, lengths=(9, 2, 12))
+    found = open_session(file).run([TOKENS], {name: value.numpy() for name, value in given.items()})[0]
+    with torch.no_grad():
+        exact = model(*(given[name] for name in names)).numpy()
+    mask = given[INPUTS[1]].numpy()[..., None]
+    return float(np.abs((found - exact) * mask).max())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars and warnings of the libraries; the story on stderr is ours alone."""
+    from transformers.utils import logging as theirs
+
+    logging: Any = theirs
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _refused(source: ModelSource, what: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"{source.name} {what}", hint="export the model to ONNX yourself and give edgepack the .onnx file"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

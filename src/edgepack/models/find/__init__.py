@@ -1,0 +1,1 @@
+"""Models found: by name, in a folder, a wheel, a hub, at an address."""

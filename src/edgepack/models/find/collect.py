@@ -1,0 +1,82 @@
+"""Which files of a model are brought together, wherever they come from: an unpacked archive, the hub, an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from edgepack.errors import ModelError
+from edgepack.models.find.folder import list_names
+from edgepack.models.graph.inspect import external_locations
+from edgepack.models.read import layout
+from edgepack.models.read.documents import read_optional
+from edgepack.models.read.modules import read_pooling
+
+
+def collect(
+    names: Iterable[str], get: Callable[[str], None], folder: Path, *, model: str, onnx: str | None = None
+) -> None:
+    """Fill ``folder`` with one model: ``get(name)`` puts a file of ``names`` there.
+
+    The small files come first, so that a model which cannot be used is refused before its weights are fetched. With
+    ``onnx``, that graph is taken. Raises ``ModelError`` or ``UnsupportedModelError``.
+    """
+    there = set(names)
+    layout.require_tokenizer(there, model)
+    if onnx is None:
+        layout.require_config(there, model)
+    for name in layout.descriptions(there):
+        get(name)
+    read_pooling(folder, note=lambda _: None)
+    config = read_optional(folder / "config.json")
+    chosen = onnx or _weights(there, config, model)
+    get(chosen)
+    if chosen.endswith(".onnx"):
+        parent = chosen.rpartition("/")[0]
+        for location in external_locations(folder / chosen):
+            get(f"{parent}/{location}" if parent else location)
+
+
+def _weights(names: set[str], config: object, model: str) -> str:
+    chosen = layout.choose_weights(names, config if isinstance(config, dict) else {}, model)
+    name = chosen.safetensors or chosen.onnx
+    assert name is not None
+    return name
+
+
+def collect_from_tree(tree: Path, folder: Path, *, model: str) -> None:
+    """Move the one model that is somewhere below ``tree`` into ``folder``."""
+    root = find_model(tree, model)
+
+    def get(name: str) -> None:
+        source = root / name
+        if not source.is_file():
+            raise ModelError(f"{model} has no {name}")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        source.replace(folder / name)
+
+    collect(list_names(root), get, folder, model=model)
+
+
+def find_model(tree: Path, model: str) -> Path:
+    """The folder that holds a model: the uppermost with a tokenizer.json, else with a config.json and weights."""
+    folders = {path.parent for path in tree.rglob("tokenizer.json")}
+    if not folders:
+        folders = {path.parent for path in tree.rglob("config.json") if _has_weights(path.parent)}
+    if not folders:
+        raise ModelError(
+            f"{model} holds no model",
+            hint="somewhere in it there must be a folder with config.json, tokenizer.json and model.safetensors",
+        )
+    depth = min(len(path.parts) for path in folders)
+    uppermost = sorted(path for path in folders if len(path.parts) == depth)
+    if len(uppermost) > 1:
+        listed = ", ".join(path.relative_to(tree).as_posix() for path in uppermost)
+        raise ModelError(
+            f"{model} holds several models: {listed}", hint="unpack it and name one: --model FOLDER"
+        )
+    return uppermost[0]
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(path.suffix in (".safetensors", ".onnx", ".bin") for path in folder.iterdir())

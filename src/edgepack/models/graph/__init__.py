@@ -1,0 +1,1 @@
+"""ONNX graphs: looked at, edited, cleaned, written."""

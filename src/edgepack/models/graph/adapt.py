@@ -1,0 +1,143 @@
+"""A ready-made ONNX graph, of whatever exporter, as a model with edgepack's inputs and its one output.
+
+What the graph gives is found out by running it: exporters call token vectors ``last_hidden_state``,
+``token_embeddings`` or anything else, and seldom write their shape down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.graph.clean import cleaned, rename_value, without_dead_nodes
+from edgepack.models.graph.pooling import finish_vector, pool
+from edgepack.models.graph.sample import padded_batch
+from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
+from edgepack.models.ort.session import open_session
+from edgepack.records.model import ModelSource
+
+OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
+TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")
+"""What exporters call one vector a token; asked for before other outputs of that shape."""
+NOT_A_TEXT_VECTOR = "pooler_output"
+"""BERT's head for next-sentence prediction: [batch, hidden], yet no embedding."""
+
+
+def adapt_graph(source: ModelSource) -> onnx.ModelProto:
+    """The graph of ``source.onnx`` with pooling and normalisation appended where it does not have them.
+
+    Raises ``ModelError`` when the file is no ONNX model or lacks its external data, ``UnsupportedModelError`` when it
+    has other inputs than a text encoder, fixed sizes, or operators that no kernel implements.
+    """
+    assert source.onnx is not None
+    model = cleaned(source.onnx)
+    _take_inputs(model, source.onnx)
+    outputs = _try_out(model, source.onnx)
+    chosen = _choose_output(outputs, source)
+    if not np.isfinite(outputs[chosen][0]).all():
+        raise ModelError(
+            f"{source.onnx.name} makes vectors that are not finite",
+            hint="the model was damaged in training or conversion; get it again",
+        )
+    _append(model, chosen, outputs[chosen], source)
+    return without_dead_nodes(model)
+
+
+def _take_inputs(model: onnx.ModelProto, file: Path) -> None:
+    """Name the inputs as ours, int64 [batch, sequence]; refuse what is no text encoder."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [each for each in model.graph.input if each.name not in weights]
+    del model.graph.input[:]
+    for each in inputs:
+        name = OTHER_NAMES.get(each.name, each.name)
+        if name not in INPUTS:
+            raise UnsupportedModelError(
+                f"{file.name} has an input {each.name}; edgepack knows {', '.join(INPUTS)}",
+                hint="export the encoder alone, with those inputs",
+            )
+        _require_dynamic(each, file)
+        if name != each.name:
+            rename_value(model, each.name, name)
+        if each.type.tensor_type.elem_type != TensorProto.INT64:
+            _cast_input(model, name, each.type.tensor_type.elem_type)
+        model.graph.input.append(token_input(name))
+    present = {each.name for each in model.graph.input}
+    if missing := [name for name in INPUTS[:2] if name not in present]:
+        raise UnsupportedModelError(
+            f"{file.name} has no input {missing[0]}", hint="export the model with its attention mask"
+        )
+
+
+def _require_dynamic(value: onnx.ValueInfoProto, file: Path) -> None:
+    sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    if any(sizes):
+        shape = " x ".join(str(size) if size else "any" for size in sizes)
+        raise UnsupportedModelError(
+            f"{file.name} takes {value.name} of the fixed size {shape} only",
+            hint="export the model with dynamic axes for batch and sequence",
+        )
+
+
+def _cast_input(model: onnx.ModelProto, name: str, kind: int) -> None:
+    inner = f"{PREFIX}{name}"
+    rename_value(model, name, inner)
+    model.graph.node.insert(0, helper.make_node("Cast", [name], [inner], name=inner, to=kind))
+
+
+def _try_out(model: onnx.ModelProto, file: Path) -> Mapping[str, np.ndarray]:
+    """What every output is for a small batch with padding."""
+    session = open_session(model.SerializeToString(), name=file.name)
+    names = [each.name for each in session.get_outputs()]
+    try:
+        values = session.run(names, padded_batch(model))
+    except Exception as error:  # the binding raises a class of its own for each status
+        raise ModelError(
+            f"{file.name} cannot be run: {str(error).strip().splitlines()[-1]}",
+            hint="the graph was exported for other inputs than tokens, or is damaged",
+        ) from error
+    return dict(zip(names, values, strict=True))
+
+
+def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> str:
+    """The output that is, or is to become, the text's vector."""
+    fitting = [name for name, value in outputs.items() if value.shape[-1:] == (source.dimension,)]
+    vectors = [name for name in fitting if outputs[name].ndim == 2]
+    tokens = [name for name in fitting if outputs[name].ndim == 3]
+    ranked = [
+        *(name for name in (OUTPUT,) if name in vectors),
+        *(name for name in TOKEN_VECTORS if name in tokens),
+        *tokens,
+        *(name for name in vectors if name != NOT_A_TEXT_VECTOR),
+        *vectors,
+    ]
+    if not ranked:
+        found = ", ".join(f"{name} {list(value.shape)}" for name, value in outputs.items())
+        raise UnsupportedModelError(
+            f"no output of the graph holds vectors of {source.dimension} dimensions (for 4 texts it gives {found})",
+            hint="config.json and the graph are of different models, or the graph has another head",
+        )
+    return ranked[0]
+
+
+def _append(model: onnx.ModelProto, chosen: str, value: np.ndarray, source: ModelSource) -> None:
+    """Make the chosen output the text's vector, float32 [batch, dimension], and the only output."""
+    rename_value(model, OUTPUT, f"{PREFIX}{OUTPUT}")
+    if chosen == OUTPUT:
+        chosen = f"{PREFIX}{OUTPUT}"
+    writer = GraphWriter(prefix=PREFIX)
+    vector = chosen
+    if value.dtype != np.float32:
+        vector = writer.add("Cast", "float32", chosen, to=TensorProto.FLOAT)
+    if value.ndim == 3:
+        pool(writer, vector, "attention_mask", source.pooling)
+    else:
+        finish_vector(writer, vector, normalize=source.pooling.normalize)
+    model.graph.node.extend(writer.nodes)
+    model.graph.initializer.extend(writer.initializers.values())
+    del model.graph.output[:]
+    model.graph.output.append(embedding_output(source.dimension))

@@ -1,0 +1,76 @@
+"""A ready-made ONNX file, looked at from outside: is it one, what does it need beside it, how long are its vectors?"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from edgepack.errors import ModelError
+from edgepack.models.read.documents import require_content
+
+
+def read_graph(path: Path) -> Any:
+    """The ``ModelProto`` without its external data. Raises ``ModelError`` when the file is not ONNX."""
+    import onnx
+
+    require_content(path)
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf's DecodeError, which has no types to import
+        raise _not_onnx(path) from error
+    if not model.graph.node or not model.graph.output:
+        raise _not_onnx(path)
+    return model
+
+
+def _not_onnx(path: Path) -> ModelError:
+    return ModelError(
+        f"{path.name} is not an ONNX model", hint="it may be damaged or not downloaded whole; fetch it again"
+    )
+
+
+def external_locations(path: Path) -> tuple[str, ...]:
+    """The files that hold an ONNX file's large tensors, sorted, relative to its folder.
+
+    Raises ``ModelError`` when one lies outside that folder.
+    """
+    locations = {
+        entry.value
+        for tensor in read_graph(path).graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    for location in locations:
+        if ".." in PurePosixPath(location).parts or PurePosixPath(location).is_absolute():
+            raise ModelError(f"{path.name} points out of the model's folder: {location}")
+    return tuple(sorted(locations))
+
+
+def require_external_files(path: Path) -> tuple[Path, ...]:
+    """The same as paths; raises ``ModelError`` when one is missing."""
+    for location in external_locations(path):
+        if not (path.parent / location).is_file():
+            raise ModelError(
+                f"{path.name} keeps its weights in {location}, which is not beside it",
+                hint="copy both files into one folder",
+            )
+    return tuple(path.parent / location for location in external_locations(path))
+
+
+def vocabulary_rows(path: Path) -> int | None:
+    """Rows of the table that ``input_ids`` picks from, or ``None`` where the graph does not show it."""
+    from edgepack.models.graph.sample import table_rows
+
+    return min(table_rows(read_graph(path)), default=None)
+
+
+def output_dimension(path: Path) -> int:
+    """The last axis of the graph's first output."""
+    shape = read_graph(path).graph.output[0].type.tensor_type.shape
+    dimension = shape.dim[-1].dim_value if shape.dim else 0
+    if dimension <= 0:
+        raise ModelError(
+            f"{path.name} does not say how long its vectors are, and there is no config.json with hidden_size",
+            hint="put the model's config.json beside it",
+        )
+    return int(dimension)

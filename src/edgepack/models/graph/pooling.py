@@ -1,0 +1,114 @@
+"""Baking the pooling into the graph: token vectors become one text vector without any code on the device.
+
+Mean pooling is written as a matrix product of the mask with the token vectors: no kernel beyond those that the
+encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle axis.
+"""
+
+from __future__ import annotations
+
+from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
+from edgepack.records.model import Pooling
+from edgepack.records.target import PoolingMode
+
+# The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.
+SMALLEST_COUNT = 1e-9
+SMALLEST_NORM = 1e-12
+
+NODES = frozenset(
+    [
+        "pool_mask",
+        "pool_mask_row",
+        "pool_sum_row",
+        "pool_sum",
+        "pool_count",
+        "pool_count_floor",
+        "pooled_mean",
+        "pooled_cls",
+        "pool_places",
+        "pool_counted",
+        "pool_length",
+        "pool_last",
+        "pool_last_float",
+        "pool_last_kept",
+        "norm_squares",
+        "norm_sum",
+        "norm_root",
+        "norm_floor",
+        "normalized",
+    ]
+)
+"""What the nodes are called, apart from the graph writer's prefix."""
+
+
+def is_pooling(name: str) -> bool:
+    """Whether a node of this name was written here."""
+    return name == OUTPUT or name.removeprefix(PREFIX) in NODES
+
+
+def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
+    """Append nodes that turn token vectors into ``sentence_embedding``.
+
+    ``tokens`` is float32 [batch, sequence, dimension], ``mask`` int64 [batch, sequence].
+    """
+    pooled = (
+        _first_token(writer, tokens) if pooling.mode == "cls" else _mean(writer, tokens, mask, pooling.mode)
+    )
+    finish_vector(writer, pooled, normalize=pooling.normalize)
+
+
+def finish_vector(writer: GraphWriter, vector: str, *, normalize: bool) -> None:
+    """Append nodes that make ``vector``, float32 [batch, dimension], the graph's output, of length 1 if asked for."""
+    if normalize:
+        squares = writer.add("Mul", "norm_squares", vector, vector)
+        total = writer.add("ReduceSum", "norm_sum", squares, writer.ints(1), keepdims=1)
+        norm = writer.add("Sqrt", "norm_root", total)
+        floor = writer.add("Max", "norm_floor", norm, writer.scalar("smallest_norm", SMALLEST_NORM))
+        last = writer.add("Div", "normalized", vector, floor)
+    else:
+        last = vector
+    _name_output(writer, last)
+
+
+def _first_token(writer: GraphWriter, tokens: str) -> str:
+    return writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
+
+
+def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str:
+    weights = _token_weights(writer, mask, mode)
+    row = writer.add("Unsqueeze", "pool_mask_row", weights, writer.ints(1))
+    summed = writer.add("MatMul", "pool_sum_row", row, tokens)
+    flat = writer.add("Squeeze", "pool_sum", summed, writer.ints(1))
+    count = writer.add("ReduceSum", "pool_count", weights, writer.ints(1), keepdims=1)
+    floor = writer.add("Max", "pool_count_floor", count, writer.scalar("smallest_count", SMALLEST_COUNT))
+    return writer.add("Div", "pooled_mean", flat, floor)
+
+
+def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
+    """What every token counts for, float32 [batch, sequence]: 1, its place from 1 on, or 1 for the last alone."""
+    from onnx import TensorProto
+
+    kept = writer.add("Cast", "pool_mask", mask, to=TensorProto.FLOAT)
+    if mode == "mean":
+        return kept
+    places = writer.add("CumSum", "pool_places", kept, writer.index(1))
+    counted = writer.add("Mul", "pool_counted", places, kept)
+    if mode == "weighted-mean":
+        return counted
+    length = writer.add("ReduceSum", "pool_length", kept, writer.ints(1), keepdims=1)
+    # Padding before or after the text has place 0 here, so that a text of no token has no last one.
+    last = writer.add("Equal", "pool_last", counted, length)
+    return writer.add(
+        "Mul", "pool_last_kept", writer.add("Cast", "pool_last_float", last, to=TensorProto.FLOAT), kept
+    )
+
+
+def _name_output(writer: GraphWriter, last: str) -> None:
+    """The node that made ``last`` makes the output; an Identity does where that node lies outside the writer."""
+    made_by = next((node for node in writer.nodes if last in node.output), None)
+    used = any(last in node.input for node in writer.nodes)
+    if made_by is None or used:
+        from onnx import helper
+
+        writer.nodes.append(helper.make_node("Identity", [last], [OUTPUT], name=OUTPUT))
+    else:
+        made_by.output[0] = OUTPUT

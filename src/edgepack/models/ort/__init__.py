@@ -1,0 +1,1 @@
+"""What the stock ONNX Runtime package does: conversion to ORT format, sessions, reference vectors."""

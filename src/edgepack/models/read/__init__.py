@@ -1,0 +1,1 @@
+"""Model folders read and checked: configuration, weights, tokenizer, pooling."""

@@ -1,0 +1,142 @@
+"""The Hugging Face layout: which files of a model folder matter, told from their names alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.export import torch_export
+
+SUPPORTED_MODEL_TYPES = frozenset(
+    {"bert", "camembert", "distilbert", "mpnet", "nomic_bert", "roberta", "xlm-roberta"}
+)
+"""``model_type`` values whose graph edgepack writes itself from config and weights."""
+
+SAFETENSORS = "model.safetensors"
+SHARD_INDEX = "model.safetensors.index.json"
+
+DESCRIPTIONS = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "README.md",
+)
+"""What says how the weights are to be used. Only the first two must be there."""
+
+DIMENSION_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
+"""What config.json calls the length of a token's vector, by architecture."""
+
+_MODULE_CONFIG = re.compile(r"\d+_\w+/config\.json")
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """What the model's graph is made from: one of the two, as a path relative to the folder."""
+
+    safetensors: str | None = None
+    onnx: str | None = None
+
+
+def dimension_of(config: Mapping[str, Any]) -> int | None:
+    """The length of a token's vector as config.json says it, or ``None``."""
+    said = (config[key] for key in DIMENSION_KEYS if key in config)
+    return next((value for value in said if isinstance(value, int) and not isinstance(value, bool)), None)
+
+
+def descriptions(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, of those given, that describe a model (not its weights), sorted."""
+    return tuple(sorted(name for name in names if name in DESCRIPTIONS or _MODULE_CONFIG.fullmatch(name)))
+
+
+def require_tokenizer(names: Iterable[str], model: str) -> None:
+    """Raise ``ModelError`` when there is no tokenizer.json; the hint knows how one is made from what is there."""
+    there = set(names)
+    if "tokenizer.json" in there:
+        return
+    older = sorted(there & {"vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model"})
+    convert = (
+        'python -c "from transformers import AutoTokenizer as T; '
+        "T.from_pretrained('FOLDER').save_pretrained('FOLDER')\" writes one"
+    )
+    if older:
+        raise ModelError(
+            f"{model} has no tokenizer.json, only the older {', '.join(older)}",
+            hint=f"pip install transformers, then {convert}",
+        )
+    raise ModelError(
+        f"{model} has no tokenizer.json", hint=f"copy it from where the model was trained, or: {convert}"
+    )
+
+
+def require_config(names: Iterable[str], model: str) -> None:
+    """Raise ``ModelError`` when there is no config.json."""
+    if "config.json" not in set(names):
+        raise ModelError(
+            f"{model} has no config.json",
+            hint="a model folder has config.json, tokenizer.json and model.safetensors (or an .onnx file)",
+        )
+
+
+def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) -> Weights:
+    """Which file to take: safetensors when edgepack can write this architecture's graph, else a ready-made ONNX, else
+    safetensors again, for PyTorch to export where that is installed.
+
+    Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
+    """
+    there = set(names)
+    model_type = config.get("model_type")
+    if SAFETENSORS in there and model_type in SUPPORTED_MODEL_TYPES:
+        return Weights(safetensors=SAFETENSORS)
+    if onnx := choose_onnx(there, model):
+        return Weights(onnx=onnx)
+    if SHARD_INDEX in there:
+        raise UnsupportedModelError(
+            f"{model} has its weights in several files ({SHARD_INDEX})",
+            hint="save it again in one: AutoModel.from_pretrained(F).save_pretrained(F, max_shard_size='100GB')",
+        )
+    if SAFETENSORS in there and torch_export.is_installed():
+        return Weights(safetensors=SAFETENSORS)
+    if SAFETENSORS in there:
+        raise UnsupportedModelError(
+            f"{model} is of the architecture {model_type!r}, which edgepack cannot write as a graph",
+            hint=f"known: {', '.join(sorted(SUPPORTED_MODEL_TYPES))}; for another one {torch_export.INSTALL}, or put its "
+            "model.onnx into the folder",
+        )
+    raise _no_weights(there, model)
+
+
+def choose_onnx(names: Iterable[str], model: str) -> str | None:
+    """The full-precision ONNX graph: model.onnx, onnx/model.onnx, or the only one there is."""
+    found = sorted(
+        name for name in names if name.endswith(".onnx") and ("/" not in name or name.startswith("onnx/"))
+    )
+    for usual in ("model.onnx", "onnx/model.onnx"):
+        if usual in found:
+            return usual
+    if len(found) > 1:
+        raise ModelError(
+            f"{model} has several ONNX files and none is called model.onnx: {', '.join(found)}",
+            hint="name the full-precision one: --model FOLDER/FILE.onnx",
+        )
+    return found[0] if found else None
+
+
+def _no_weights(there: set[str], model: str) -> ModelError:
+    pickles = [name for name in _PICKLES if name in there]
+    if pickles:
+        return ModelError(
+            f"{model} has neither model.safetensors nor an .onnx file, only {', '.join(pickles)}",
+            hint='pip install torch transformers, then convert: python -c "from transformers import AutoModel as M; '
+            "M.from_pretrained('FOLDER').save_pretrained('FOLDER', safe_serialization=True)\"",
+        )
+    return ModelError(
+        f"{model} has neither model.safetensors nor an .onnx file",
+        hint="a model folder has config.json, tokenizer.json and model.safetensors (or an .onnx file)",
+    )

@@ -1,0 +1,31 @@
+"""What an exported model depends on, as a cache key."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+
+from edgepack.files.store import digest_file
+from edgepack.records.model import ModelSource
+
+EXPORT_SCHEMA = "2"
+"""Changes whenever the same source would be exported otherwise than before."""
+
+
+def source_key(source: ModelSource) -> dict[str, str]:
+    """Inputs for ``Store.cached``: the content of the source's files and whatever else decides the exported graph."""
+    named = (source.onnx or source.weights, source.tokenizer)
+    files = source.files or tuple(
+        digest_file(path, relative_to=path.parent) for path in named if path is not None
+    )
+    return {
+        "files": json.dumps(sorted((file.path, file.sha256) for file in files)),
+        "graph": source.onnx.name if source.onnx is not None else "",
+        "config": json.dumps(dict(source.config), sort_keys=True),
+        "name": source.name,
+        "pooling": f"{source.pooling.mode} {source.pooling.normalize}",
+        "dimension": str(source.dimension),
+        "onnx": version("onnx"),
+        "onnxruntime": version("onnxruntime"),
+        "schema": EXPORT_SCHEMA,
+    }

@@ -1,0 +1,107 @@
+"""Tensors out of a safetensors file without a framework: every floating-point type comes out as float32.
+
+Not read by the safetensors package, which has no numpy type for bfloat16.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.read.weights import safetensors_shapes
+
+Array = npt.NDArray[np.float32]
+
+ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """Where a tensor lies in its file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorFile:
+    """An open safetensors file; tensors are read when they are asked for."""
+
+    path: Path
+    tensors: Mapping[str, Tensor]
+
+    def read(self, name: str, shape: tuple[int, ...]) -> Array:
+        """A tensor as float32, of the shape that the model's configuration asks for.
+
+        Raises ``ModelError`` when it is missing, has another shape or holds values that are not finite, and
+        ``UnsupportedModelError`` when it is of no floating-point type.
+        """
+        tensor = self.tensors.get(name)
+        if tensor is None:
+            raise missing_tensor(self.path, name)
+        if tensor.shape != shape:
+            raise ModelError(
+                f"{self.path.name}: {name} has shape {list(tensor.shape)}, config.json asks for {list(shape)}",
+                hint="config.json and the weights are of different models",
+            )
+        array = _read(self.path, tensor, name)
+        if not np.isfinite(array).all():
+            raise ModelError(
+                f"{self.path.name}: {name} holds NaN or infinite values",
+                hint="the model was damaged in training or conversion; get the weights again",
+            )
+        return array
+
+
+def open_tensors(path: Path) -> TensorFile:
+    """Read the header of a safetensors file; raises ``ModelError`` when the file is truncated or is none."""
+    safetensors_shapes(path)
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(length))
+    tensors = {name: _tensor(entry, 8 + length) for name, entry in header.items() if name != "__metadata__"}
+    return TensorFile(path=path, tensors=tensors)
+
+
+def missing_tensor(path: Path, name: str) -> ModelError:
+    """What is said of weights that lack a tensor."""
+    return ModelError(
+        f"{path.name} has no tensor {name}",
+        hint="the weights do not belong to the architecture that config.json names",
+    )
+
+
+def _tensor(entry: Mapping[str, Any], data_start: int) -> Tensor:
+    start, end = (int(offset) + data_start for offset in entry["data_offsets"])
+    return Tensor(dtype=str(entry["dtype"]), shape=tuple(map(int, entry["shape"])), start=start, end=end)
+
+
+def _read(path: Path, tensor: Tensor, name: str) -> Array:
+    if tensor.dtype not in ITEM_BYTES:
+        raise UnsupportedModelError(
+            f"{path.name}: {name} is of type {tensor.dtype}; edgepack reads {', '.join(ITEM_BYTES)}",
+            hint="give edgepack the model before it was quantized",
+        )
+    with path.open("rb") as stream:
+        stream.seek(tensor.start)
+        raw = stream.read(tensor.end - tensor.start)
+    if len(raw) != ITEM_BYTES[tensor.dtype] * int(np.prod(tensor.shape, dtype=np.int64)):
+        raise ModelError(
+            f"{path.name}: {name} does not have as many bytes as its shape {list(tensor.shape)} asks for",
+            hint="the file is damaged; fetch the model again",
+        )
+    if tensor.dtype == "BF16":
+        # bfloat16 is the upper half of a float32.
+        widened = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
+        return widened.view(np.float32).reshape(tensor.shape)
+    stored = np.frombuffer(raw, {"F64": "<f8", "F32": "<f4", "F16": "<f2"}[tensor.dtype])
+    return stored.astype(np.float32, copy=False).reshape(tensor.shape)

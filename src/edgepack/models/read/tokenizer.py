@@ -1,0 +1,60 @@
+"""The tokenizer: one document, used for the reference and shipped in the bundle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgepack.errors import ModelError
+from edgepack.models.read.documents import read_object, read_optional
+from edgepack.records.model import ModelSource
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def load(source: ModelSource) -> Tokenizer:
+    """The tokenizer that is shipped, cutting at ``source.max_length`` tokens ([CLS] and [SEP] included), unpadded."""
+    tokenizer = _parse(minimal_json(source), source.tokenizer.name)
+    tokenizer.enable_truncation(source.max_length)
+    return tokenizer
+
+
+def minimal_json(source: ModelSource) -> str:
+    """tokenizer.json as the runner needs it: compact, without truncation and padding, which the runner does itself.
+
+    A model that says ``do_lower_case`` beside the tokenizer gets that step put into it. Same model, same text.
+    """
+    document = dict(read_object(source.tokenizer))
+    document["truncation"] = document["padding"] = None
+    # sentence-transformers lowers the text before the tokenizer sees it when this file says so.
+    if read_optional(source.directory / "sentence_bert_config.json").get("do_lower_case") is True:
+        document["normalizer"] = _lowered(document.get("normalizer"))
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _lowered(normalizer: Any) -> dict[str, Any]:
+    steps = [normalizer] if normalizer else []
+    return {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *steps]}
+
+
+def highest_token(path: Path) -> int:
+    """The largest token id that a tokenizer.json can give. Raises ``ModelError`` when it is none."""
+    document = dict(read_object(path))
+    vocabulary = _parse(json.dumps(document), path.name).get_vocab(with_added_tokens=True)
+    if not vocabulary:
+        raise ModelError(f"{path.name} has an empty vocabulary")
+    return max(vocabulary.values())
+
+
+def _parse(text: str, name: str) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # the library raises plain Exception
+        raise ModelError(
+            f"{name} is not a tokenizer: {error}",
+            hint="it may be damaged, or newer than the tokenizers package",
+        ) from error

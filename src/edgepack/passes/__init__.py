@@ -1,0 +1,1 @@
+"""Passes: what a recipe does to a model, one module each."""

@@ -1,0 +1,64 @@
+"""Few levels: weights stay float32, take N values, and pack well: for content that travels compressed.
+
+After Shrink Ray's float quantization (https://github.com/usefulsensors/onnx_shrink_ray). The file keeps its size, its
+download shrinks; the device runs the plain float32 kernels at their speed. The levels here are multiples of a power of
+two for each output channel, so that the lower half of every float is zero and one byte says most of the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from edgepack.errors import TargetError
+from edgepack.models.graph.editor import GraphEditor, edit
+from edgepack.quantization.layers import is_chosen
+from edgepack.quantization.tables import is_table_lookup
+from edgepack.records.recipe import ALL, Note, Patterns, Recipe
+from edgepack.records.target import Pass
+
+RECIPE = Recipe(
+    name="float-levels",
+    summary="float32 weights of 256 levels: the size and speed of fp32, a quarter of its download",
+    passes=(Pass(name="fuse"), Pass(name="float-levels")),
+)
+
+FEWEST, MOST = 4, 4096
+
+
+def float_levels(
+    model: onnx.ModelProto, note: Note, *, levels: int = 256, layers: Patterns = ALL
+) -> onnx.ModelProto:
+    """The model with every matrix and table rounded to at most ``levels`` values a channel (of a table: a row).
+
+    ``layers`` are patterns of the weights' names. Raises ``TargetError`` for a number of levels that makes no sense.
+    """
+    if not FEWEST <= levels <= MOST:
+        raise TargetError(
+            f"pass float-levels: levels is {levels}, expected a number from {FEWEST} to {MOST}",
+            hint="256 levels are about as exact as int8",
+        )
+    editor = edit(model)
+    for node in editor.take_nodes():
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        for place, name in enumerate(node.input):
+            if editor.is_matrix(name) and is_chosen(name, layers):
+                channels = 1 if is_table_lookup(editor, node) else 0
+                changed.input[place] = _rounded(editor, name, levels, channels)
+        editor.keep(changed)
+    return editor.finish()
+
+
+def _rounded(editor: GraphEditor, name: str, levels: int, axis: int) -> str:
+    return editor.weight(f"{name}.levels{axis}", few_levels(editor.array(name), levels, axis))
+
+
+def few_levels(values: npt.NDArray[np.float32], levels: int, axis: int) -> npt.NDArray[np.float32]:
+    """Values rounded to multiples of the smallest power of two that reaches the largest along ``axis``."""
+    half = levels // 2 - 1
+    largest = np.abs(values).max(axis=axis, keepdims=True)
+    steps = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1) / half)))
+    rounded: npt.NDArray[np.float32] = (np.rint(values / steps) * steps + 0).astype(np.float32)
+    return rounded

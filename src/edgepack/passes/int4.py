@@ -1,0 +1,186 @@
+"""int4 weights in blocks: MatMulNBits for matrices, GatherBlockQuantized for embedding tables.
+
+After https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits; on the CPU,
+ONNX Runtime 1.21 has the kernel for four bits alone. How a block is rounded is chosen for every matrix by what its product
+loses on calibration texts, among the ways of ``rounding``. What stays float32 here may be quantized by a pass that comes
+after: with ``layers`` that is how mixed recipes are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper
+
+from edgepack.models.graph.editor import GraphEditor, edit
+from edgepack.quantization.activations import Doubles
+from edgepack.quantization.calibration import input_moments
+from edgepack.quantization.layers import is_product, taken_by
+from edgepack.quantization.rounding import (
+    Floats,
+    Grid,
+    Rounding,
+    asymmetric_grid,
+    compensated,
+    expanded,
+    fitted,
+    half_quadratic,
+    nearest,
+)
+from edgepack.quantization.tables import int8_table, is_table_lookup
+from edgepack.records.recipe import ALL, Material, Note, Patterns, Recipe
+from edgepack.records.target import Pass
+
+RECIPE = Recipe(
+    name="int4",
+    summary="int4 matrices and embedding tables in blocks: the smallest, and the furthest from fp32",
+    passes=(
+        Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
+        Pass(name="int4"),
+    ),
+)
+
+MICROSOFT = "com.microsoft"
+BITS = 4
+SIGNED = 8
+"""uint4 with a zero point is int4 with one that is less by this."""
+Block = Literal[16, 32, 64, 128, 256]
+METHODS: tuple[Rounding, ...] = ("nearest", "hqq", "gptq")
+FEW_ROWS = 1024
+"""Tables with fewer rows (positions, token types) weigh little and are added to every token: they become int8."""
+
+
+def int4(
+    model: onnx.ModelProto,
+    note: Note,
+    material: Material,
+    *,
+    block: Block = 32,
+    tables: Literal["int4", "int8", "float"] = "int4",
+    table_block: Block = 32,
+    rounding: Literal["best", "nearest", "hqq", "gptq"] = "best",
+    layers: Patterns = ALL,
+) -> onnx.ModelProto:
+    """The model with int4 matrices, a scale and a zero point for each ``block`` inputs of an output channel.
+
+    ``tables`` says what becomes of embedding tables, ``table_block`` how many elements of a row share a float16 scale.
+    ``rounding`` is the way that loses least for each matrix, or always the same. ``layers`` are patterns of the
+    matrices' names.
+    """
+    editor = edit(model)
+    moments: dict[str, Doubles] = {}
+    if rounding in ("best", "gptq"):
+        moments = input_moments(model, taken_by(editor, layers), material)
+    methods = METHODS if rounding == "best" else (rounding,)
+    for node in editor.take_nodes():
+        if is_product(editor, node, layers):
+            weight = editor.array(node.input[1])
+            grid, integers = rounded(weight, block, methods, moments.get(node.input[0]))
+            _multiply(editor, node, grid, integers)
+        elif tables != "float" and is_table_lookup(editor, node):
+            rows, width = editor.array(node.input[0]).shape
+            if tables == "int4" and rows >= FEW_ROWS and width % 2 == 0:
+                _int4_table(editor, node, table_block)
+            else:
+                int8_table(editor, node)
+        else:
+            editor.keep(node)
+    return editor.finish()
+
+
+def rounded(
+    weight: Floats, block: int, methods: tuple[Rounding, ...], moments: Doubles | None
+) -> tuple[Grid, Floats]:
+    """The grid and the whole numbers [inputs, outputs] that lose least: of the product when ``moments`` are known."""
+    found = [_rounded(weight, block, method, moments) for method in methods]
+    return min(found, key=lambda each: product_error(weight - expanded(*each), moments))
+
+
+def product_error(lost: Floats, moments: Doubles | None) -> float:
+    """The squared error of a product whose weights are off by ``lost``, over the texts that ``moments`` are of."""
+    wide = lost.astype(np.float64)
+    return float((wide * (wide if moments is None else moments @ wide)).sum())
+
+
+def _rounded(weight: Floats, block: int, method: Rounding, moments: Doubles | None) -> tuple[Grid, Floats]:
+    grid = asymmetric_grid(weight, block=block, bits=BITS)
+    if method == "nearest":
+        return grid, nearest(grid, weight)
+    grid = fitted(grid, weight)
+    if method == "hqq" or moments is None:
+        grid = half_quadratic(grid, weight)
+        return grid, nearest(grid, weight)
+    return grid, compensated(grid, weight, moments)
+
+
+def _multiply(editor: GraphEditor, node: onnx.NodeProto, grid: Grid, integers: Floats) -> None:
+    vector, weight, output = node.input[0], node.input[1], node.output[0]
+    inputs, outputs = integers.shape
+    blocks = len(grid.scales)
+    filled = np.zeros((blocks * grid.block, outputs), np.uint8)
+    filled[:inputs] = integers
+    packed = packed_nibbles(filled.T.reshape(outputs, blocks, grid.block))
+    zeros = packed_nibbles(_even(grid.zeros.T.astype(np.uint8)))
+    editor.add(
+        "MatMulNBits",
+        [
+            vector,
+            editor.weight(f"{weight}.int4", packed),
+            editor.weight(f"{weight}.scales", grid.scales.T.ravel()),
+            editor.weight(f"{weight}.zeros", zeros.ravel()),
+        ],
+        [output],
+        name=node.name,
+        domain=MICROSOFT,
+        K=inputs,
+        N=outputs,
+        bits=BITS,
+        block_size=grid.block,
+    )
+
+
+def _int4_table(editor: GraphEditor, node: onnx.NodeProto, block: int) -> None:
+    """Rows are expanded when they are gathered; their scales are float16, and so is what comes out."""
+    table, ids, output = node.input[0], node.input[1], node.output[0]
+    rows = np.ascontiguousarray(editor.array(table).T)
+    grid = half_quadratic(fitted(asymmetric_grid(rows, block=block, bits=BITS), rows), rows)
+    grid = replace(grid, scales=grid.scales.astype(np.float16).astype(np.float32))
+    scales = editor.weight(f"{table}.scales", np.ascontiguousarray(grid.scales.T).astype(np.float16))
+    gathered = editor.add(
+        "GatherBlockQuantized",
+        [
+            _signed_nibbles(editor, f"{table}.int4", nearest(grid, rows).T),
+            ids,
+            scales,
+            _signed_nibbles(editor, f"{table}.zeros", grid.zeros.T),
+        ],
+        [f"{output}.half"],
+        name=f"{node.name}.half",
+        domain=MICROSOFT,
+        gather_axis=0,
+        quantize_axis=1,
+        block_size=block,
+    )
+    editor.add("Cast", [gathered], [output], name=node.name, to=TensorProto.FLOAT)
+
+
+def _signed_nibbles(editor: GraphEditor, name: str, values: Floats) -> str:
+    """An int4 tensor of values from 0 to 15 less 8; two elements a byte, across the ends of rows."""
+    flat = (values.astype(np.int16) - SIGNED).ravel().astype(np.uint8) & np.uint8(15)
+    content = packed_nibbles(_even(flat)).tobytes()
+    return editor.tensor(helper.make_tensor(name, TensorProto.INT4, values.shape, content, raw=True))
+
+
+def packed_nibbles(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Two neighbours of the last axis a byte, the first in the low half."""
+    packed: npt.NDArray[np.uint8] = (values[..., 0::2] | (values[..., 1::2] << 4)).astype(np.uint8)
+    return packed
+
+
+def _even(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The last axis filled up to an even length."""
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)])

@@ -1,0 +1,248 @@
+"""Dynamic int8: weights and embedding tables become int8, activations are quantized while the model runs.
+
+After https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html. It is written out here, and not
+left to that package, for three reasons. Its quantizer imports torch where torch is installed. It gives an embedding
+table one scale for all of its rows. And it gives a tensor of activations one scale, so that a text's vector depends on
+its neighbours in the batch; here every token has a scale of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import onnx
+
+from edgepack.models.graph.editor import GraphEditor, edit
+from edgepack.quantization.activations import Doubles
+from edgepack.quantization.calibration import input_moments
+from edgepack.quantization.coarse import coarse_columns
+from edgepack.quantization.integers import LARGEST, WeightRange, quantized_columns
+from edgepack.quantization.layers import bias_place, is_chosen, is_product, taken_by
+from edgepack.quantization.tables import int8_table, is_table_lookup
+from edgepack.quantization.tokens import largest_of_row
+from edgepack.records.recipe import ALL, Material, Note, Patterns, Recipe
+from edgepack.records.target import Pass
+
+Activations = Literal["token", "tensor"]
+Range = Literal["auto", "paired", "full", "reduced"]
+
+RECIPE = Recipe(
+    name="int8-dynamic",
+    summary="int8 weights and embedding tables as ONNX Runtime's own quantizer makes them: one scale a tensor of "
+    "activations, so that a text's vector depends on its batch",
+    passes=(
+        Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
+        Pass(name="int8-dynamic", parameters={"activations": "tensor", "weight_range": "auto"}),
+    ),
+)
+
+MICROSOFT = "com.microsoft"
+VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
+"""Instruction sets of which a device that has one adds up four products without clipping."""
+MIDDLE = 128
+"""What zero is among uint8 activations that may be negative."""
+HIGHEST = 255
+FEW_ROWS = 1024
+"""Tables with fewer rows (positions, token types) weigh little and are added to every token."""
+LOWEST = {"BiasGelu": 0.1701, "Gelu": 0.1701, "FastGelu": 0.1701, "Relu": 0.0}
+"""Operator → how far below zero what it makes can be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantizer:
+    """One run of the pass."""
+
+    editor: GraphEditor
+    activations: Activations
+    weight_range: WeightRange
+    steps: float = 0.0
+    moments: Mapping[str, Doubles] = field(default_factory=dict)
+    """Matrix → Xᵀ·X of what it takes."""
+    corrections: dict[str, np.ndarray] = field(default_factory=dict)
+    """Value → what is still to be added to it, float32 [outputs]; whoever takes the value adds it to its bias."""
+
+
+def int8_dynamic(
+    model: onnx.ModelProto,
+    note: Note,
+    material: Material | None = None,
+    *,
+    activations: Activations = "token",
+    tables: bool = True,
+    weight_range: Range = "paired",
+    steps: float = 0.0,
+    table_steps: float = 0.0,
+    layers: Patterns = ALL,
+) -> onnx.ModelProto:
+    """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
+
+    ``activations`` is ``token`` (one scale for each token: the same for any batch) or ``tensor`` (one for all: a little
+    faster, and a text's vector depends on the batch). ``tables`` says whether embedding tables are quantized too.
+    ``weight_range`` is explained at its type; ``auto`` is ``full`` where the target names an instruction set with VNNI
+    and ``reduced`` elsewhere. With ``steps``, a column's standard deviation is that many integers, which are rounded with
+    calibration texts, and with ``table_steps`` a table's row's (tables of less than 1024 rows keep all of int8): fewer
+    distinct integers, for downloads that are compressed. ``layers`` are patterns of the matrices' names.
+    """
+    isa = material.isa if material else ()
+    run = Quantizer(
+        editor=edit(model),
+        activations=activations,
+        weight_range=_weight_range(weight_range, isa),
+        steps=steps,
+        moments=_moments(model, material, layers) if steps else {},
+    )
+    for node in run.editor.take_nodes():
+        if is_product(run.editor, node, layers):
+            _quantize_matmul(run, node)
+        elif node.op_type == "Attention" and activations == "tensor" and is_chosen(node.input[1], layers):
+            _quantize_attention(run, node)
+        elif tables and is_table_lookup(run.editor, node):
+            rows = len(run.editor.array(node.input[0]))
+            int8_table(run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0)
+        else:
+            run.editor.keep(_corrected(run, node))
+    return run.editor.finish()
+
+
+def _moments(model: onnx.ModelProto, material: Material | None, layers: Patterns) -> Mapping[str, Doubles]:
+    """Xᵀ·X of what each matrix takes, over the calibration texts."""
+    takes = taken_by(edit(model), layers)
+    found = input_moments(model, takes, material or Material())
+    return {weight: found[value] for weight, value in takes.items()}
+
+
+def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:
+    if wanted == "auto":
+        return "full" if any(each.lower() in VNNI for each in isa) else "reduced"
+    return wanted
+
+
+def _quantize_matmul(run: Quantizer, node: onnx.NodeProto) -> None:
+    if run.activations == "tensor":
+        _matmul_by_tensor(run, node)
+    else:
+        _matmul_by_token(run, node, _lowest(run, node))
+
+
+def _matmul_by_tensor(run: Quantizer, node: onnx.NodeProto) -> None:
+    vector, weight = node.input
+    matrix, scales, zeros = _quantized_matrix(run, weight)
+    quantized, scale, zero = _quantized_tensor(run.editor, vector)
+    run.editor.add(
+        "MatMulIntegerToFloat",
+        [quantized, matrix, scale, scales, zero, zeros],
+        list(node.output),
+        name=node.name,
+        domain=MICROSOFT,
+    )
+
+
+def _matmul_by_token(run: Quantizer, node: onnx.NodeProto, lowest: float | None) -> None:
+    """``lowest`` is how far below zero the activations can be, when all 256 steps can be spent above that."""
+    editor = run.editor
+    vector, weight, output = node.input[0], node.input[1], node.output[0]
+    matrix, scales, zeros = _quantized_matrix(run, weight)
+    quantized, ranges, step, zero = _quantized_tokens(editor, vector, lowest)
+    product = editor.add(
+        "MatMulIntegerToFloat",
+        [quantized, matrix, step, scales, zero, zeros],
+        [f"{output}.unscaled"],
+        name=f"{node.name}.unscaled",
+        domain=MICROSOFT,
+    )
+    editor.add("Mul", [product, ranges], [output], name=node.name)
+    if lowest:
+        columns = editor.array(matrix).astype(np.float32) * editor.array(scales)
+        run.corrections[output] = (-lowest * columns.sum(axis=0, dtype=np.float64)).astype(np.float32)
+
+
+def _lowest(run: Quantizer, node: onnx.NodeProto) -> float | None:
+    """How far below zero a product's activations can be, when that is known and the product can be corrected for it."""
+    made_by = run.editor.producer(node.input[0])
+    takers = run.editor.consumers(node.output[0])
+    if made_by is None or made_by.op_type not in LOWEST or len(takers) != 1:
+        return None
+    if bias_place(run.editor, takers[0], node.output[0]) is None:
+        return None
+    return LOWEST[made_by.op_type]
+
+
+def _corrected(run: Quantizer, node: onnx.NodeProto) -> onnx.NodeProto:
+    """The node with what its input still lacks added to its bias."""
+    for value in node.input:
+        if value in run.corrections:
+            place = bias_place(run.editor, node, value)
+            assert place is not None
+            bias = run.editor.array(node.input[place]) + run.corrections[value]
+            changed = onnx.NodeProto()
+            changed.CopyFrom(node)
+            changed.input[place] = run.editor.weight(f"{value}.bias", bias)
+            return changed
+    return node
+
+
+def _quantize_attention(run: Quantizer, node: onnx.NodeProto) -> None:
+    vector, weight, bias, mask = node.input[:4]
+    matrix, scales, zeros = _quantized_matrix(run, weight)
+    quantized, scale, zero = _quantized_tensor(run.editor, vector)
+    run.editor.add(
+        "QAttention",
+        [quantized, matrix, bias, scale, scales, mask, zero, zeros],
+        list(node.output),
+        name=node.name,
+        domain=MICROSOFT,
+        attributes=list(node.attribute),
+    )
+
+
+def _quantized_matrix(run: Quantizer, weight: str) -> tuple[str, str, str]:
+    """A matrix [inputs, outputs] as int8, its scales [outputs] and its zero points, which are zero."""
+    floats = run.editor.array(weight)
+    if run.steps:
+        values, scales = coarse_columns(floats, run.steps, run.moments.get(weight))
+    else:
+        values, scales = quantized_columns(floats, run.weight_range)
+    return (
+        run.editor.weight(f"{weight}.int8", values),
+        run.editor.weight(f"{weight}.scales", scales),
+        run.editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8)),
+    )
+
+
+def _quantized_tensor(editor: GraphEditor, vector: str) -> tuple[str, str, str]:
+    """uint8 values, their one scale and zero point; made once for all the matrices that the tensor meets."""
+    names = (f"{vector}.uint8", f"{vector}.scale", f"{vector}.zero")
+    if not editor.is_made(names[0]):
+        editor.add("DynamicQuantizeLinear", [vector], list(names), name=f"{vector}.quantize")
+    return names
+
+
+def _quantized_tokens(editor: GraphEditor, vector: str, lowest: float | None) -> tuple[str, str, str, str]:
+    """uint8 values [batch, sequence, hidden], every token's range [batch, sequence, 1], their step and zero point.
+
+    Made once for all the matrices that the vectors meet in the same way.
+    """
+    signed = lowest is None
+    kind = "signed" if signed else "unsigned"
+    step = editor.weight(f"token.step_{kind}", _float(1 / LARGEST if signed else 1 / HIGHEST))
+    zero = editor.weight(f"token.zero_{kind}", np.array(MIDDLE if signed else 0, np.uint8))
+    name = f"{vector}.{kind}"
+    quantized, ranges = f"{name}.uint8", f"{name}.range"
+    if editor.is_made(quantized):
+        return quantized, ranges, step, zero
+    if lowest:
+        below = editor.weight(f"token.lowest_{lowest}", _float(lowest))
+        vector = editor.add("Add", [vector, below], [f"{name}.raised"], name=f"{name}.raised")
+    sizes = editor.add("Abs", [vector], [f"{name}.sizes"], name=f"{name}.sizes") if signed else vector
+    largest = largest_of_row(editor, sizes, f"{name}.largest")
+    editor.add("Max", [largest, editor.weight("token.floor", _float(1e-12))], [ranges], name=ranges)
+    shares = editor.add("Div", [vector, ranges], [f"{name}.shares"], name=f"{name}.shares")
+    editor.add("QuantizeLinear", [shares, step, zero], [quantized], name=quantized)
+    return quantized, ranges, step, zero
+
+
+def _float(value: float) -> np.ndarray:
+    return np.array(value, np.float32)

@@ -1,0 +1,1 @@
+"""What quantizing passes share: scales, rounding, tables, calibration."""

@@ -1,0 +1,60 @@
+"""Integers of few distinct values: as many bytes in the file as any int8, half of them on the way to the device.
+
+What travels compressed costs its entropy, not its width. Weights are spread like a bell, so even steps and an entropy
+coder (brotli's Huffman codes) beat a fixed number of bits: with the standard deviation at seven steps a weight takes 4.9
+bits and loses what five-bit blocks with a scale each lose. The device multiplies the int8 as it is; nothing is expanded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from edgepack.quantization.activations import Doubles
+from edgepack.quantization.integers import LARGEST, LARGEST_PAIR, Bytes, Floats, largest_pair
+from edgepack.quantization.rounding import Grid, compensated
+
+ROOM = 0.85
+"""Of the largest integer, for the largest weight: making up for others' rounding may raise it."""
+
+
+def coarse_columns(values: Floats, steps: float, moments: Doubles | None) -> tuple[Bytes, Floats]:
+    """A matrix [inputs, outputs] as int8 whose columns' standard deviation is ``steps``, and the scales [outputs].
+
+    Steps are wider where a column's largest weight would not fit otherwise. Rounded by GPTQ with ``moments``, Xᵀ·X of what
+    the matrix takes; to the nearest without. As with ``paired`` integers, no processor clips the products.
+    """
+    sizes = np.abs(values)
+    widest = np.maximum(sizes.max(axis=0) / LARGEST, largest_pair(sizes) / LARGEST_PAIR) / ROOM
+    scales = np.maximum(values.std(axis=0) / np.float32(steps), widest)
+    scales = np.where(scales > 0, scales, 1).astype(np.float32)
+    if moments is None:
+        return np.clip(np.rint(values / scales), -LARGEST, LARGEST).astype(np.int8), scales
+    grid = Grid(
+        scales=scales[None],
+        zeros=np.zeros_like(scales[None]),
+        block=len(values),
+        low=-LARGEST,
+        high=LARGEST,
+    )
+    return unclipped_pairs(compensated(grid, values, moments)), scales
+
+
+def coarse_rows(values: Floats, steps: float) -> tuple[Bytes, Floats]:
+    """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1]."""
+    widest = np.abs(values).max(axis=1, keepdims=True) / LARGEST
+    scales = np.maximum(values.std(axis=1, keepdims=True) / np.float32(steps), widest)
+    scales = np.where(scales > 0, scales, 1).astype(np.float32)
+    return np.rint(values / scales).astype(np.int8), scales
+
+
+def unclipped_pairs(integers: npt.NDArray[np.float32]) -> Bytes:
+    """Neighbours (0 and 1, 2 and 3, …) of a column that are together above 128 are brought down to it."""
+    values = integers.copy()
+    even, odd = values[0 : len(values) // 2 * 2 : 2], values[1::2]
+    over = np.maximum(np.abs(even) + np.abs(odd) - 128, 0)
+    larger = np.abs(even) >= np.abs(odd)
+    even -= np.sign(even) * np.where(larger, over, 0)
+    odd -= np.sign(odd) * np.where(larger, 0, over)
+    clipped: Bytes = values.astype(np.int8)
+    return clipped

@@ -1,0 +1,34 @@
+"""Embedding tables as integers: rows are gathered first and expanded after, the table itself never is."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import TensorProto
+
+from edgepack.models.graph.editor import GraphEditor
+from edgepack.quantization.coarse import coarse_rows
+from edgepack.quantization.integers import quantized_rows
+
+
+def int8_table(editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0) -> None:
+    """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
+
+    ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them.
+    """
+    table, ids, output = node.input[0], node.input[1], node.output[0]
+    rows_of = editor.array(table)
+    values, scales = coarse_rows(rows_of, steps) if steps else quantized_rows(rows_of)
+    rows = editor.weight(f"{table}.int8", values)
+    factors = editor.weight(f"{table}.scales", scales)
+    row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")
+    factor = editor.add("Gather", [factors, ids], [f"{output}.scale"], name=f"{node.name}.scale")
+    value = editor.add(
+        "Cast", [row], [f"{output}.unscaled"], name=f"{node.name}.unscaled", to=TensorProto.FLOAT
+    )
+    editor.add("Mul", [value, factor], [output], name=node.name)
+
+
+def is_table_lookup(editor: GraphEditor, node: onnx.NodeProto) -> bool:
+    """Whether a node picks rows of a float32 table."""
+    axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+    return node.op_type == "Gather" and axis == 0 and editor.is_matrix(node.input[0])

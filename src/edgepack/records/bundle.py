@@ -1,0 +1,63 @@
+"""A runner, and the bundle that it goes into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where in a runner's folder the other parts lie, for a runner that cuts and renames them itself."""
+
+    model: tuple[str, ...]
+    """The model's pieces, in order."""
+    tokenizer: str
+    runtime: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Path → part of the bundle, for files that are not the runner's own; ``encoded``: a compressed copy of another file,
+    named as that one with ``.br`` or ``.gz`` after it."""
+    cold: tuple[str, ...] = ()
+    """What a device downloads at its first visit, where it downloads files and not the bundle."""
+    warm: tuple[str, ...] = ()
+    """What it asks for again at each later one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerArtifact:
+    """A program that turns text into vectors, as a folder to be laid into the bundle."""
+
+    directory: Path
+    program: str
+    """Path of the program relative to ``directory``, e.g. ``embed``."""
+    kind: str
+    """e.g. ``pyinstaller``."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Component → version of what is frozen in, e.g. ``{"python": "3.11.7"}``."""
+    licenses: tuple[Path, ...] = ()
+    tokenizer: Path | None = None
+    """The tokenizer as the program wants it, in the place of tokenizer.json."""
+    holds_runtime: bool = False
+    """Whether the runtime is linked into the program: the bundle then has no library."""
+    layout: Layout | None = None
+    """For a runner whose folder holds model, tokenizer and runtime already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """The folder that a device gets. Everything else about it is in its manifest."""
+
+    directory: Path
+    manifest: Mapping[str, Any]
+    archive: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["name"])
+
+    @property
+    def program(self) -> Path:
+        """The runner, absolute."""
+        return self.directory.absolute() / str(self.manifest["runner"]["program"])

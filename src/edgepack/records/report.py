@@ -1,0 +1,115 @@
+"""What was found of a finished bundle: vectors, sizes, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edgepack.records.runtime import LevelProof
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """How well words find their glosses: the bundle's own vectors beside the full-precision model's."""
+
+    glosses: int
+    queries: int
+    recall: float
+    """Share of the words whose gloss is among the ten nearest."""
+    recall_fp32: float
+    mrr: float
+    """Mean of 1 / rank of the right gloss."""
+    mrr_fp32: float
+    top10_agreement: float
+    """Share of a word's ten nearest glosses that are the same ones as for fp32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """How near the bundle's own vectors are to the full-precision model's."""
+
+    status: Literal["passed", "failed", "not verified"]
+    reason: str = ""
+    """Why not passed."""
+    texts: int = 0
+    mean_cosine: float = 0.0
+    p1_cosine: float = 0.0
+    """First percentile."""
+    min_cosine: float = 0.0
+    neighbour_agreement: float = 0.0
+    """Share of the texts whose nearest other text is the same one as for fp32."""
+    top10_agreement: float = 0.0
+    """Share of a text's ten nearest other texts that are the same ones as for fp32."""
+    batch_cosine: float | None = None
+    """Lowest cosine between a text's vector alone and among 31 others; ``None``: not measured."""
+    retrieval: Retrieval | None = None
+    retrieval_missing: str = ""
+    """Why retrieval was asked for and not measured."""
+    processor_cosine: float | None = None
+    """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
+    same_tokens: int = 0
+    """Texts of which the bundle's own tokenizer makes the tokens that Hugging Face's makes; 0: it has none of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartSize:
+    """One part of a bundle; all figures in bytes."""
+
+    name: str
+    files: int
+    raw: int
+    gzip: int
+    brotli: int
+    zstd: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """What one visit to a bundle that is served as files takes; all figures in bytes."""
+
+    name: str
+    """``cold``: nothing is in the visitor's cache; ``warm``: everything is."""
+    files: int
+    raw: int
+    gzip: int
+    brotli: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadCost:
+    """What it costs to send the archive to a number of devices, by one price list."""
+
+    provider: str
+    dated: str
+    currency: str
+    devices: int
+    bytes_total: int
+    amount: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a bundle weighs and what its downloads cost."""
+
+    bundle: str
+    target: str
+    parts: tuple[PartSize, ...]
+    archive_bytes: int | None
+    costs: tuple[DownloadCost, ...]
+    verification: Verification
+    notes: Sequence[str] = field(default=())
+    digest: str = ""
+    """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
+    proofs: tuple[LevelProof, ...] = ()
+    visits: tuple[Visit, ...] = ()
+    """For a bundle that is served as files: what a visit takes, a cold one first."""
+
+    @property
+    def raw_bytes(self) -> int:
+        return sum(part.raw for part in self.parts)
+
+    @property
+    def download_bytes(self) -> int | None:
+        """What one device downloads: the archive, or a cold visit under brotli."""
+        return self.visits[0].brotli if self.visits else self.archive_bytes

@@ -1,0 +1,81 @@
+"""What a bundle is for, as a target file says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
+
+
+PoolingMode = Literal["mean", "cls", "weighted-mean", "last"]
+
+
+GateLevel = Literal["off", "quick", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """The device: what the finished files may ask of it."""
+
+    os: str
+    arch: str
+    glibc: str | None = None
+    """Oldest C library of the device, e.g. ``"2.28"``."""
+    isa: tuple[str, ...] = ()
+    """Instruction sets that the device is known to have, e.g. ``("avx2",)``; empty: decided at run time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One step of a recipe: a registered pass with its parameters."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """How a target wants its model."""
+
+    recipe: str | tuple[Pass, ...] = "int8"
+    format: ModelFormat = "ort"
+    calibration: Path | None = None
+    """The user's texts for passes that look at activations, one a line; without them edgepack's own."""
+    min_cosine: float = 0.0
+    """The build fails when the mean cosine of the bundle's vectors to fp32 is below this."""
+    min_agreement: float = 0.0
+    """The build fails when fewer of the texts than this keep their nearest neighbour."""
+    gate: GateLevel = "quick"
+    """``quick`` verifies on 200 texts, ``full`` on a retrieval task as well; ``off`` measures and fails nothing."""
+    min_p1_cosine: float = 0.0
+    """The same for the first percentile of the cosines."""
+    min_worst_cosine: float = 0.0
+    """The same for the lowest cosine of all texts."""
+    min_top10: float = 0.0
+    """The build fails when the texts keep a smaller share than this of their ten nearest neighbours."""
+    min_batch_cosine: float = 0.0
+    """The build fails when a text alone and among 31 others gets vectors of a lower cosine than this."""
+    min_processor_cosine: float = 0.0
+    """The build fails when another kind of processor gives a text a vector of a lower cosine to this one's than this."""
+    max_retrieval_loss: float = 1.0
+    """With ``gate = "full"``, the build fails when recall@10 is lower than fp32's by more than this (0.01: one in a hundred)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a bundle is for: a TOML file, read and checked."""
+
+    name: str
+    summary: str
+    builder: str
+    platform: Platform
+    model: ModelOptions
+    download_budget: int | None = None
+    """Bytes that the archive may have at most."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The builder's own options, unchecked: a builder's ``create`` checks them."""
+    origin: str = ""
+    """The file or plugin that the target came from."""

@@ -1,0 +1,1 @@
+"""Whether a bundle's own vectors are right: the gate, quality, tokens."""

@@ -1,0 +1,63 @@
+"""The bundle's own tokenizer against Hugging Face's, where it has one: not one id may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from edgepack.context import BuildContext
+from edgepack.errors import VerificationError
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.verify.fuzz_texts import strange_texts
+from edgepack.verify.run import tokens_with_program
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+STRANGE_TEXTS = 4000
+SEED = 20261121
+
+
+def compare_tokens(
+    bundle: Bundle, source: ModelSource, texts: Iterable[str], *, context: BuildContext
+) -> int:
+    """How many texts were compared: ``texts``, and strange ones of every script; 0 for a bundle that holds tokenizer.json.
+
+    Raises ``VerificationError`` with the first text that the bundle's program gives other ids than the library, and what
+    ``embed_with_program`` raises.
+    """
+    if not bundle.manifest["model"].get("tokenizer", "").endswith(".bin"):
+        return 0
+    from tokenizers import Tokenizer
+
+    reference = Tokenizer.from_str(minimal_json(source))
+    tried = [*texts, *strange_texts_for(reference, STRANGE_TEXTS, seed=SEED)]
+    reference.enable_truncation(bundle.manifest["model"]["max_length"])
+    found = tokens_with_program(bundle, tried, context=context)
+    for text, encoding, ids in zip(tried, reference.encode_batch_fast(tried), found, strict=True):
+        # The program gives a text of no tokens one of padding.
+        if encoding.ids and ids != encoding.ids:
+            raise VerificationError(
+                f"the bundle's tokenizer makes {shown(ids, encoding.ids)} of {text!r}, and tokenizers {shown(encoding.ids, ids)}",
+                hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
+            )
+    return len(tried)
+
+
+def strange_texts_for(tokenizer: Tokenizer, count: int, *, seed: int) -> Iterable[str]:
+    """Strange texts with words of this vocabulary, real ones and special tokens in them."""
+    pieces = (word.replace("##", "").replace("▁", " ") for word in sorted(tokenizer.get_vocab()))
+    words = [word for word in pieces if word]
+    words += (files("edgepack.verify") / "data/texts.txt").read_text(encoding="utf-8").split()
+    specials = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    return strange_texts(count, seed=seed, words=words, specials=specials)
+
+
+def shown(ids: list[int], others: list[int]) -> str:
+    """Where two lists begin to differ, and a little of this one from there."""
+    at = next((at for at, pair in enumerate(zip(ids, others, strict=False)) if pair[0] != pair[1]), None)
+    start = min(len(ids), len(others)) if at is None else at
+    return f"{ids[start : start + 5]} at token {start}"

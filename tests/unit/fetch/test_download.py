@@ -1,0 +1,424 @@
+"""The one download, against a server of ours."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+from tests.support.serving import Asked, Behaviour, Reply, Server, file, page, serving, status
+
+from edgepack.errors import (
+    DiskFullError,
+    DownloadError,
+    HashMismatchError,
+    OutputError,
+    UsageError,
+)
+from edgepack.fetch import download as fetch
+from edgepack.fetch import http as network
+from edgepack.fetch.download import download, fetch_file
+from edgepack.fetch.http import Policy
+from edgepack.plugins.context import HostContext
+
+CONTENT = bytes(range(256)) * 40
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+QUICK = Policy(attempts=3, connect_timeout=5, read_timeout=5)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that would have been waited."""
+    waited: list[float] = []
+    monkeypatch.setattr(network, "pause", waited.append)
+    return waited
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+@dataclass(kw_only=True)
+class Bar:
+    """What a progress bar was told."""
+
+    opened: list[tuple[str, int | None, str]] = field(default_factory=list)
+    done: int = 0
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+
+    @contextmanager
+    def open(self, label: str, total: int | None = None, *, unit: str = "") -> Iterator[Bar]:
+        self.opened.append((label, total, unit))
+        yield self
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_arrives_whole_and_alone_with_progress(server: Server, tmp_path: Path) -> None:
+    bar = Bar()
+    url = server.on("/a/model.bin", file(CONTENT))
+    path = download(url, tmp_path / "deep" / "model.bin", sha256=DIGEST.upper(), progress=bar.open)
+    assert path.read_bytes() == CONTENT
+    assert left_in(path.parent) == ["model.bin"]
+    assert bar.opened == [("download model.bin", len(CONTENT), "B")]
+    assert bar.done == len(CONTENT)
+
+
+def test_a_cut_connection_is_continued_where_it_broke(server: Server, tmp_path: Path) -> None:
+    bar = Bar()
+    url = server.on("/f", file(CONTENT, etag='"1"', cut=4000), file(CONTENT, etag='"1"'))
+    path = download(url, tmp_path / "f", progress=bar.open, policy=QUICK)
+    assert path.read_bytes() == CONTENT
+    assert [asked.headers.get("range") for asked in server.asked] == [None, "bytes=4000-"]
+    assert bar.done == len(CONTENT), "nothing is counted twice"
+
+
+def test_a_file_that_may_have_changed_is_begun_anew(server: Server, tmp_path: Path) -> None:
+    """No digest, no ETag, no date: nothing says that both halves would be of one file."""
+    url = server.on("/f", file(CONTENT, cut=4000), file(CONTENT[::-1]))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT[::-1]
+
+
+def test_the_date_of_a_file_is_enough_to_continue(server: Server, tmp_path: Path) -> None:
+    def dated(behaviour: Behaviour) -> Behaviour:
+        def behave(asked: Asked) -> Reply:
+            reply = behaviour(asked)
+            return replace(reply, headers={**reply.headers, "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"})
+
+        return behave
+
+    url = server.on("/f", dated(file(CONTENT, cut=4000)), dated(file(CONTENT)))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT
+    assert server.asked[1].headers["if-range"] == "Mon, 01 Jan 2024 00:00:00 GMT"
+    assert server.asked[1].headers["range"] == "bytes=4000-"
+
+
+def test_a_server_without_ranges_is_asked_for_all_of_it_again(server: Server, tmp_path: Path) -> None:
+    bar = Bar()
+    url = server.on("/f", file(CONTENT, ranges=False, cut=4000), file(CONTENT, ranges=False))
+    path = download(url, tmp_path / "f", progress=bar.open, policy=QUICK)
+    assert path.read_bytes() == CONTENT
+    assert bar.done == len(CONTENT)
+
+
+def test_a_file_that_changes_in_the_middle_is_never_mixed(server: Server, tmp_path: Path) -> None:
+    newer = CONTENT[::-1]
+    url = server.on("/f", file(CONTENT, etag='"old"', cut=4000), file(newer, etag='"new"'))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == newer
+
+
+def test_a_server_that_ignores_if_range_is_found_out_by_the_etag(server: Server, tmp_path: Path) -> None:
+    newer = CONTENT[::-1]
+
+    def careless(asked: Asked) -> Reply:
+        return file(newer, etag='"new"')(replace(asked, headers={**asked.headers, "if-range": '"new"'}))
+
+    url = server.on("/f", file(CONTENT, etag='"old"', cut=4000), careless)
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == newer
+
+
+def test_an_interrupted_program_goes_on_later(server: Server, tmp_path: Path) -> None:
+    class Impatient(Bar):
+        def advance(self, amount: int = 1) -> None:
+            raise KeyboardInterrupt
+
+    url = server.on("/f", file(CONTENT, cut=4000), file(CONTENT))
+    with pytest.raises(KeyboardInterrupt):
+        download(url, tmp_path / "f", sha256=DIGEST, progress=Impatient().open)
+    assert left_in(tmp_path) == ["f.part"]
+    there = (tmp_path / "f.part").stat().st_size
+    assert there > 0
+    download(url, tmp_path / "f", sha256=DIGEST)
+    assert server.asked[-1].headers["range"] == f"bytes={there}-"
+    assert left_in(tmp_path) == ["f"]
+
+
+def test_a_partial_file_of_unknown_origin_is_not_built_upon(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "f.part").write_bytes(b"something else")
+    url = server.on("/f", file(CONTENT))
+    assert download(url, tmp_path / "f").read_bytes() == CONTENT
+    assert "range" not in server.asked[0].headers
+
+
+def test_a_partial_file_that_does_not_fit_costs_one_more_try(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "f.part").write_bytes(b"something else")
+    url = server.on("/f", file(CONTENT))
+    assert download(url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
+    assert [asked.headers.get("range") for asked in server.asked] == ["bytes=14-", None]
+
+
+@pytest.mark.parametrize("surplus", [b"", b"and more"])
+def test_a_partial_file_that_is_complete_or_too_long(server: Server, tmp_path: Path, surplus: bytes) -> None:
+    (tmp_path / "f.part").write_bytes(CONTENT + surplus)
+    url = server.on("/f", file(CONTENT))
+    assert download(url, tmp_path / "f", sha256=DIGEST, policy=QUICK).read_bytes() == CONTENT
+    assert left_in(tmp_path) == ["f"]
+
+
+def test_many_short_connections_make_a_long_file(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "MIN_GAIN", 500)
+    url = server.on("/f", file(CONTENT, etag='"1"', cut=1000))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT
+    assert len(server.asked) > QUICK.attempts
+
+
+def test_a_server_that_never_gets_further_is_given_up(server: Server, tmp_path: Path) -> None:
+    url = server.on("/f", file(CONTENT, ranges=False, cut=1000))
+    with pytest.raises(DownloadError, match="/f"):
+        download(url, tmp_path / "f", policy=QUICK)
+    assert len(server.asked) == QUICK.attempts
+    assert left_in(tmp_path) == ["f.part"]
+
+
+def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path, pauses: list[float]) -> None:
+    url = server.on("/f", status(503), status(500), file(CONTENT))
+    assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT
+    assert pauses == [0.5, 1.0]
+
+
+def test_retry_after_in_seconds_is_honoured(server: Server, tmp_path: Path, pauses: list[float]) -> None:
+    url = server.on("/f", status(429, retry_after="7"), file(CONTENT))
+    download(url, tmp_path / "f", policy=QUICK)
+    assert pauses == [7.0]
+
+
+def test_retry_after_as_a_date_is_honoured(server: Server, tmp_path: Path, pauses: list[float]) -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    url = server.on("/f", status(503, retry_after=later), file(CONTENT))
+    download(url, tmp_path / "f", policy=QUICK)
+    assert len(pauses) == 1
+    assert 30 < pauses[0] <= 60
+
+
+def test_a_server_that_wants_an_hour_is_left_to_the_user(
+    server: Server, tmp_path: Path, pauses: list[float]
+) -> None:
+    url = server.on("/f", status(429, retry_after="3600"))
+    with pytest.raises(DownloadError, match="3600 s"):
+        download(url, tmp_path / "f")
+    assert pauses == []
+
+
+def test_giving_up_says_what_the_server_says(server: Server, tmp_path: Path, pauses: list[float]) -> None:
+    url = server.on("/f", status(503))
+    with pytest.raises(DownloadError, match="503 Service Unavailable") as caught:
+        download(url, tmp_path / "f", policy=QUICK)
+    assert network.is_passing(caught.value)
+    assert len(pauses) == QUICK.attempts - 1
+
+
+def test_a_wrong_hash_names_both_and_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    url = server.on("/f", file(b"another file"))
+    with pytest.raises(HashMismatchError) as caught:
+        download(url, tmp_path / "f", sha256=DIGEST)
+    assert DIGEST in caught.value.message
+    assert hashlib.sha256(b"another file").hexdigest() in caught.value.message
+    assert left_in(tmp_path) == []
+
+
+def test_a_wrong_size_is_an_error_when_there_is_no_hash(server: Server, tmp_path: Path) -> None:
+    url = server.on("/f", file(CONTENT))
+    with pytest.raises(DownloadError, match="10240 bytes, expected 10241"):
+        download(url, tmp_path / "f", size=10241)
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(("code", "hint"), [(401, "HF_TOKEN"), (403, "HF_TOKEN"), (404, "name")])
+def test_refusals_are_final_and_say_what_to_do(
+    server: Server, tmp_path: Path, code: int, hint: str, pauses: list[float]
+) -> None:
+    url = server.on("/f", status(code))
+    with pytest.raises(DownloadError, match=f"the server says {code}") as caught:
+        download(url, tmp_path / "f")
+    assert hint in (caught.value.hint or "")
+    assert not network.is_passing(caught.value)
+    assert pauses == []
+    assert left_in(tmp_path) == []
+
+
+def test_the_token_does_not_follow_a_redirect_to_another_host(server: Server, tmp_path: Path) -> None:
+    with serving() as elsewhere:
+        target = elsewhere.on("/blob", file(CONTENT))
+        near = server.on("/near", status(302, location=target))
+        url = server.on("/f", status(302, location=near))
+        download(url, tmp_path / "f", headers={"Authorization": "Bearer secret"})
+        assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer secret"] * 2
+        assert "authorization" not in elsewhere.asked[0].headers
+    assert (tmp_path / "f").read_bytes() == CONTENT
+
+
+def test_a_redirect_to_plain_http_elsewhere_is_not_followed(server: Server, tmp_path: Path) -> None:
+    url = server.on("/f", status(302, location="http://device.invalid/f"))
+    with pytest.raises(DownloadError, match="not an https address"):
+        download(url, tmp_path / "f")
+
+
+@pytest.mark.parametrize("url", ["http://device.invalid/f", "ftp://device.invalid/f", "file:///etc/passwd"])
+def test_only_https_leaves_this_machine(url: str) -> None:
+    with pytest.raises(UsageError, match="not an https address"):
+        network.require_safe(url)
+
+
+@pytest.mark.parametrize("url", ["https://device.invalid/f", "http://localhost/f", "http://[::1]:8/f"])
+def test_https_and_this_machine_are_allowed(url: str) -> None:
+    network.require_safe(url)
+
+
+def test_the_systems_proxy_is_used(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.on("http://127.0.0.1:9/f", file(CONTENT))
+    monkeypatch.setenv("HTTP_PROXY", server.base)
+    assert download("http://127.0.0.1:9/f", tmp_path / "f", policy=QUICK).read_bytes() == CONTENT
+
+
+def test_a_proxy_that_cannot_be_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "gopher://proxy:70")
+    with pytest.raises(DownloadError, match="network settings") as caught:
+        download("https://device.invalid/f", tmp_path / "f")
+    assert "HTTPS_PROXY" in (caught.value.hint or "")
+
+
+def test_nobody_there(tmp_path: Path, pauses: list[float]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/f"
+        with pytest.raises(DownloadError, match=r"cannot fetch http://127\.0\.0\.1") as caught:
+            download(url, tmp_path / "f", policy=QUICK)
+    assert all(word in (caught.value.hint or "") for word in ("HTTPS_PROXY", "--offline", "--model FOLDER"))
+    assert network.is_passing(caught.value)
+    assert len(pauses) == QUICK.attempts - 1
+    assert left_in(tmp_path) == []
+
+
+def test_a_name_that_nobody_knows_is_asked_for_twice_at_most(
+    tmp_path: Path, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*arguments: object, **named: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(DownloadError, match=r"no address is known for device\.invalid"):
+        download("https://device.invalid/f", tmp_path / "f")
+    assert len(pauses) == 1
+
+
+def test_secrets_in_an_address_are_not_told(server: Server, tmp_path: Path) -> None:
+    server.on("/f", status(404))
+    url = server.base.replace("http://", "http://me:hunter2@") + "/f?token=hunter2"
+    with pytest.raises(DownloadError) as caught:
+        download(url, tmp_path / "f")
+    assert "hunter2" not in caught.value.message
+    assert "/f" in caught.value.message
+
+
+def test_a_full_disk_is_said_so_and_freed(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "f.part").symlink_to("/dev/full")
+    url = server.on("/f", file(CONTENT))
+    with pytest.raises(DiskFullError, match="no space left"):
+        download(url, tmp_path / "f", sha256=DIGEST)
+    assert left_in(tmp_path) == []
+
+
+def test_a_place_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    url = server.on("/f", file(CONTENT))
+    with pytest.raises(OutputError, match="cannot write"):
+        download(url, tmp_path / "taken" / "deeper" / "f")
+
+
+def test_the_store_keeps_what_was_fetched(server: Server, context: HostContext) -> None:
+    online = replace(context, offline=False)
+    url = server.on("/models/weights.bin", file(CONTENT))
+    path = fetch_file(url, sha256=DIGEST, context=online)
+    assert path.name == "weights.bin"
+    assert fetch_file(url, sha256=DIGEST, context=online) == path
+    assert fetch_file(url, sha256=DIGEST, context=context) == path, "offline"
+    assert len(server.asked) == 1
+
+
+def test_a_damaged_file_in_the_store_is_fetched_again(server: Server, context: HostContext) -> None:
+    online = replace(context, offline=False)
+    url = server.on("/f", file(CONTENT))
+    path = fetch_file(url, sha256=DIGEST, context=online)
+    path.write_bytes(b"damaged")
+    assert fetch_file(url, sha256=DIGEST, context=online).read_bytes() == CONTENT
+
+
+def test_the_context_downloads_through_the_same_door(server: Server, context: HostContext) -> None:
+    url = server.on("/f", file(CONTENT))
+    assert replace(context, offline=False).download(url, sha256=DIGEST).read_bytes() == CONTENT
+
+
+def test_offline_says_what_would_have_been_fetched(server: Server, context: HostContext) -> None:
+    url = server.on("/f", file(CONTENT))
+    with pytest.raises(DownloadError, match="offline") as caught:
+        fetch_file(url, sha256=DIGEST, context=context)
+    assert url in caught.value.message
+    assert DIGEST in caught.value.message
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://h/a/b.tar.gz?x=1#y", "b.tar.gz"),
+        ("https://h/a/", "a"),
+        ("https://h", "download"),
+        ("https://h/%2e%2e%2fetc%2fpasswd", "passwd"),
+        ("https://h/..", "download"),
+        ("https://h/a%20b+c", "a_b+c"),
+    ],
+)
+def test_file_names_are_safe(url: str, name: str) -> None:
+    assert fetch.file_name(url) == name
+
+
+def test_a_short_answer_is_tried_again_and_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = server.on("/api", status(502), page("hello"))
+    assert network.ask(url, policy=QUICK) == b"hello"
+    monkeypatch.setattr(network, "MAX_ANSWER", 4)
+    with pytest.raises(DownloadError, match="larger than 4 bytes"):
+        network.ask(url, policy=QUICK)
+
+
+def test_an_answer_that_cannot_be_decoded(server: Server) -> None:
+    url = server.on("/api", lambda asked: Reply(body=b"plain", headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(DownloadError, match="/api"):
+        network.ask(url, policy=QUICK)
+
+
+def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None:
+    tagged = server.on("/tagged", file(CONTENT, etag='"7"'))
+    dated = server.on(
+        "/dated",
+        lambda asked: Reply(body=b"12345", headers={"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}),
+    )
+    headless = server.on(
+        "/headless", lambda asked: Reply(status=405) if asked.method == "HEAD" else Reply(body=b"123")
+    )
+    seen = network.probe([tagged, dated, headless, server.base + "/missing"])
+    assert seen[tagged] == network.Probe(size=len(CONTENT), validator='"7"')
+    assert seen[dated] == network.Probe(size=5, validator="Mon, 01 Jan 2024 00:00:00 GMT 5")
+    assert seen[headless] == network.Probe(size=3, validator="")
+    assert len(seen) == 3
+    assert server.paths() == ["/headless"]

@@ -1,0 +1,245 @@
+"""Kernels for instruction sets that the device is known not to need are left out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgepack.errors import UsageError
+from edgepack.foundry.releases.ort_1_21.feature_levels import (
+    LEVELS,
+    has_level,
+    hidden_bits,
+    level_of,
+    processor_flags,
+)
+from edgepack.foundry.releases.ort_1_21.isa import (
+    check_isa,
+    isa_floor,
+    isa_levels,
+    required_flags,
+    restrict_isa,
+)
+
+X86 = """\
+MLAS_PLATFORM::MLAS_PLATFORM(
+    void
+    )
+{
+    this->GemmFloatKernel = MlasGemmFloatKernelSse;
+    this->QuantizeKernel = MlasQuantizeKernel;
+        if ((xcr0 & 0x6) == 0x6) {
+            this->GemmFloatKernel = MlasGemmFloatKernelAvx;
+            this->SoftmaxKernel = MlasSoftmaxKernelAvx;
+            if (((Cpuid1[2] & 0x1000) != 0) && ((Cpuid7[1] & 0x20) != 0)) {
+                this->GemmFloatKernel = MlasGemmFloatKernelFma3;
+                this->GemmU8S8Kernel = MlasGemmU8S8KernelAvx2;
+                if ((Cpuid7[3] & 0x8000) != 0) {
+                    this->MaximumThreadCount = 4;
+                }
+                if ((Cpuid7_1[0] & 0x10) != 0) {
+                    this->GemmU8S8Kernel = MlasGemmU8S8KernelAvxVnni;
+                }
+                if (((Cpuid7[1] & 0x10000) != 0) && ((xcr0 & 0xE0) == 0xE0)) {
+                    this->GemmFloatKernel = MlasGemmFloatKernelAvx512F;
+                    if ((Cpuid7[1] & 0xC0020000) == 0xC0020000) {
+                        this->GemmU8S8Kernel = MlasGemmU8S8KernelAvx512Core;
+                        if ((Cpuid7[2] & 0x800) != 0) {
+                            this->GemmU8S8Kernel = MlasGemmU8S8KernelAvx512Vnni;
+                        }
+                    }
+                }
+                if ((Cpuid7_1[3] & 0x10) != 0) {
+                    this->GemmS8S8Kernel = MlasGemmS8S8KernelAvx2Vnni;
+                }
+                if ((Cpuid7[3] & 0b1 << 24) != 0 &&
+                    (Cpuid7[3] & 0b1 << 25) != 0) {
+                }
+            }
+        }
+}
+"""
+ARM = """\
+MLAS_PLATFORM::MLAS_PLATFORM(
+    void
+    )
+{
+    this->GemmU8S8Dispatch = &MlasGemmX8S8DispatchNeon;
+    this->QNBitGemmDispatch = &MlasSQNBitGemmDispatchNeon;
+    if (HasDotProductInstructions) {
+        this->GemmU8S8Dispatch = &MlasGemmU8X8DispatchUdot;
+    }
+    if (MLAS_CPUIDINFO::GetCPUIDInfo().HasArmNeon_I8MM()) {
+        this->GemmU8S8Dispatch = &MlasGemmU8X8DispatchUmmla;
+    }
+}
+"""
+
+
+def kernels(*isa: str) -> set[str]:
+    """Those that are set where their check is not switched off."""
+    source, arch = (ARM, "aarch64") if isa[0] in ("neon", "dotprod", "i8mm") else (X86, "x86_64")
+    text = restrict_isa(source, isa, arch)
+    reached, depth, off = set(), 0, 0
+    for line in text.splitlines():
+        if "if (false" in line and not off:
+            off = depth + 1
+        if not off and (kernel := re.search(r"= &?(Mlas\w+);", line)):
+            reached.add(kernel[1].removeprefix("Mlas"))
+        depth += line.count("{") - line.count("}")
+        if depth < off:
+            off = 0
+    return reached
+
+
+def test_without_a_word_everything_stays() -> None:
+    assert restrict_isa(X86, (), "x86_64") == X86
+
+
+@pytest.mark.parametrize(
+    ("isa", "gemm"),
+    [
+        (["sse2"], {"GemmFloatKernelSse"}),
+        (["avx"], {"GemmFloatKernelAvx"}),
+        (["avx2"], {"GemmFloatKernelFma3", "GemmU8S8KernelAvx2"}),
+        (
+            ["sse2", "avx2"],
+            {"GemmFloatKernelSse", "GemmFloatKernelAvx", "GemmFloatKernelFma3", "GemmU8S8KernelAvx2"},
+        ),
+        (["avx_vnni"], {"GemmFloatKernelFma3", "GemmU8S8KernelAvxVnni"}),
+        (
+            ["avx2", "avx512_vnni"],
+            {
+                "GemmFloatKernelFma3",
+                "GemmU8S8KernelAvx2",
+                "GemmFloatKernelAvx512F",
+                "GemmU8S8KernelAvx512Core",
+                "GemmU8S8KernelAvx512Vnni",
+            },
+        ),
+        (["avx512_vnni"], {"GemmFloatKernelAvx512F", "GemmU8S8KernelAvx512Vnni"}),
+        (["neon"], {"GemmX8S8DispatchNeon", "SQNBitGemmDispatchNeon"}),
+        (["dotprod"], {"GemmU8X8DispatchUdot", "SQNBitGemmDispatchNeon"}),
+        (
+            ["neon", "i8mm"],
+            {
+                "GemmX8S8DispatchNeon",
+                "GemmU8X8DispatchUdot",
+                "GemmU8X8DispatchUmmla",
+                "SQNBitGemmDispatchNeon",
+            },
+        ),
+        (["i8mm"], {"GemmU8X8DispatchUmmla", "SQNBitGemmDispatchNeon"}),
+    ],
+    ids=" ".join,
+)
+def test_which_kernels_stay(isa: list[str], gemm: set[str]) -> None:
+    assert {name for name in kernels(*isa) if "Gemm" in name} == gemm
+
+
+def test_what_has_no_better_kernel_stays() -> None:
+    assert {"SoftmaxKernelAvx", "QuantizeKernel"} <= kernels("avx512_vnni")
+
+
+def test_upstream_s_lines_keep_their_numbers() -> None:
+    head, text = restrict_isa(X86, ("avx2",), "x86_64").split("#line 1\n")
+    assert head.startswith("#include") and text.count("\n") == X86.count("\n")
+
+
+def test_what_is_implied() -> None:
+    assert check_isa(["avx512"], "x86_64") == ("avx", "avx2", "avx512", "sse2")
+    assert check_isa([], "aarch64") == ()
+
+
+@pytest.mark.parametrize(
+    ("isa", "floor"),
+    [
+        ([], None),
+        (["avx512_vnni"], "avx512_vnni"),
+        (["avx2", "avx512_vnni"], "avx2"),
+        (["avx_vnni", "avx512"], "avx2"),
+        (["sse2", "amx"], "sse2"),
+    ],
+)
+def test_what_every_device_must_have(isa: list[str], floor: str | None) -> None:
+    assert isa_floor(isa, "x86_64") == floor
+
+
+def test_processors_below_the_floor_need_not_be_proved() -> None:
+    assert isa_levels([], "x86_64") == ()
+    assert isa_levels(["avx2", "avx512_vnni"], "x86_64") == ("avx2", "avx512", "avx512_vnni")
+    assert isa_levels(["sse2", "avx2"], "x86_64") == ("avx", "avx2", "sse2")
+    assert isa_levels(["i8mm"], "aarch64") == ("i8mm",)
+
+
+def test_what_a_device_is_asked_for() -> None:
+    assert required_flags(["sse2", "avx512"], "x86_64") == ()
+    assert {"avx2", "fma", "pni"} <= set(required_flags(["avx2", "amx"], "x86_64"))
+    assert required_flags(["i8mm"], "aarch64") == ("asimddp", "i8mm")
+
+
+def test_what_is_not_known() -> None:
+    with pytest.raises(UsageError, match="mmx") as caught:
+        check_isa(["mmx"], "x86_64")
+    assert "avx512_vnni" in str(caught.value.hint)
+    with pytest.raises(UsageError, match="avx2 on aarch64"):
+        check_isa(["avx2"], "aarch64")
+
+
+def test_a_source_that_is_another() -> None:
+    with pytest.raises(ValueError, match="avx"):
+        restrict_isa("int main() {}", ("avx2",), "x86_64")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine")
+@pytest.mark.parametrize("floor", ["avx", "avx512_vnni", "amx"])
+def test_a_processor_below_the_floor_gets_a_sentence(floor: str, tmp_path: Path) -> None:
+    if "sse2" not in processor_flags():
+        pytest.skip("not an x86-64 processor")
+    source = restrict_isa(X86, (floor,), "x86_64")
+    head = source[: source.index("#line 1")]
+    look = source[source.index("static void RequireFloor") : source.index(" MLAS_PLATFORM::")]
+    (tmp_path / "a.cc").write_text(f"{head}\n{look}\nint main() {{ RequireFloor(); }}\n")
+    subprocess.run(["g++", "-O1", "a.cc", "-o", "a"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "a"], capture_output=True, text=True)
+    level = next(level for level in LEVELS["x86_64"] if level.name == floor)
+    if has_level(level, processor_flags()):
+        assert done.returncode == 0
+    else:
+        assert done.returncode < 0
+        assert done.stderr == f"this ONNX Runtime is made for processors with {floor}, which this one lacks\n"
+
+
+def test_levels_of_processors() -> None:
+    avx2 = ["sse2", "pni", "ssse3", "sse4_1", "sse4_2", "avx", "f16c", "fma", "avx2"]
+    avx512 = [*avx2, "avx512f", "avx512dq", "avx512bw", "avx512vl"]
+    assert level_of("x86_64", ["sse2", "pni"]).name == "sse2"
+    assert level_of("x86_64", avx2).name == "avx2"
+    assert level_of("x86_64", [*avx2, "avx_vnni"]).name == "avx_vnni"
+    assert level_of("x86_64", avx512).name == "avx512"
+    assert level_of("x86_64", [*avx512, "avx512_vnni"]).name == "avx512_vnni"
+    assert level_of("aarch64", ["asimd", "asimddp"]).name == "dotprod"
+
+
+def test_what_a_processor_hides() -> None:
+    levels = {level.name: hidden_bits(level) for level in LEVELS["x86_64"]}
+    leaf1, leaf7, *_ = levels["avx"]
+    assert not leaf1 >> 28 & 1 and leaf1 >> 12 & 1, "shows AVX, hides FMA"
+    assert leaf7 >> 5 & 1 and leaf7 >> 16 & 1, "hides AVX2 and AVX-512"
+    assert not levels["avx512"][1] >> 16 & 1 and levels["avx512"][2] >> 11 & 1, (
+        "shows AVX-512, hides its VNNI"
+    )
+
+
+def test_flags_of_a_processor(tmp_path: Path) -> None:
+    (tmp_path / "x86").write_text(
+        "processor\t: 0\nflags\t\t: fpu sse2 avx\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+    )
+    (tmp_path / "arm").write_text("processor\t: 0\nFeatures\t: fp asimd asimddp\n")
+    assert processor_flags(tmp_path / "x86") == {"fpu", "sse2", "avx"}
+    assert processor_flags(tmp_path / "arm") == {"fp", "asimd", "asimddp"}
+    assert processor_flags(tmp_path / "none") == frozenset()

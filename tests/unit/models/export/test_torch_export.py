@@ -1,0 +1,162 @@
+"""What PyTorch exports: architectures that edgepack does not write, and files that its two exporters have made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tests.unit.models.berts import onnx_vectors, source_of
+from tests.unit.models.families import expected_vectors, tokens_of, write_family
+from tests.unit.models.tiny import tokenizer_document, write_json
+
+from edgepack.errors import MissingToolError, UnsupportedModelError
+from edgepack.models.export import torch_export
+from edgepack.models.export.from_source import export_onnx
+from edgepack.models.read.layout import SAFETENSORS, Weights, choose_weights
+from edgepack.records.model import ModelSource, Pooling
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 40,
+}
+OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "albert": ("AlbertConfig", "AlbertModel", {**SMALL, "embedding_size": 16}),
+    "deberta-v2": (
+        "DebertaV2Config",
+        "DebertaV2Model",
+        {**SMALL, "relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"]},
+    ),
+    "modernbert": (
+        "ModernBertConfig",
+        "ModernBertModel",
+        {
+            **SMALL,
+            "pad_token_id": 0,
+            "eos_token_id": 3,
+            "bos_token_id": 2,
+            "cls_token_id": 2,
+            "sep_token_id": 3,
+        },
+    ),
+}
+
+
+def write_other(folder: Path, kind: str) -> tuple[ModelSource, Any]:
+    config_class, model_class, shape = OTHERS[kind]
+    torch.manual_seed(1)
+    config = getattr(transformers, config_class)(**shape)
+    config._attn_implementation = "eager"
+    model: Any = getattr(transformers, model_class)(config).eval()
+    model.save_pretrained(folder)
+    write_json(folder / "tokenizer.json", tokenizer_document())
+    return source_of(folder), model
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_architectures_are_exported_by_torch(tmp_path: Path, kind: str) -> None:
+    source, model = write_other(tmp_path / "model", kind)
+    tokens = tokens_of("distilbert")
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    expected = expected_vectors(model, tokens, Pooling(), types=False)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("mode", ["weighted-mean", "last"])
+def test_pooling_by_place(tmp_path: Path, mode: Any) -> None:
+    source, model = write_family(tmp_path / "model", "bert", pooling=Pooling(mode=mode))
+    tokens = tokens_of("bert")
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    with torch.no_grad():
+        hidden = model(
+            input_ids=torch.tensor(tokens.ids),
+            attention_mask=torch.tensor(tokens.mask),
+            token_type_ids=torch.tensor(tokens.types),
+        ).last_hidden_state
+    rows = []
+    for row, length in enumerate(tokens.mask.sum(axis=1)):
+        places = torch.arange(1, int(length) + 1, dtype=torch.float32)[:, None]
+        text = hidden[row, : int(length)]
+        rows.append((text * places).sum(0) / places.sum() if mode == "weighted-mean" else text[-1])
+    expected = torch.nn.functional.normalize(torch.stack(rows), dim=1).numpy()
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+def test_without_torch_the_hint_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, _ = write_other(tmp_path / "model", "albert")
+    assert choose_weights([SAFETENSORS], source.config, "m") == Weights(safetensors=SAFETENSORS)
+    monkeypatch.setattr(torch_export, "is_installed", lambda: False)
+    with pytest.raises(MissingToolError, match="'albert'") as refused:
+        export_onnx(source, tmp_path / "model.onnx")
+    assert "edgepack[export]" in str(refused.value.hint)
+    with pytest.raises(UnsupportedModelError, match="'albert'") as unknown:
+        choose_weights([SAFETENSORS], source.config, "m")
+    assert "edgepack[export]" in str(unknown.value.hint)
+
+
+def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own(tmp_path: Path) -> None:
+    source, _ = write_other(tmp_path / "model", "albert")
+    config = {**source.config, "model_type": "mine", "auto_map": {"AutoModel": "evil.Model"}}
+    write_json(source.directory / "config.json", config)
+    (source.directory / "evil.py").write_text("raise SystemExit('code of the model was run')")
+    with pytest.raises(UnsupportedModelError, match="cannot be loaded by transformers"):
+        export_onnx(replace(source, config=config), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "nomic_bert", "xlm-roberta"])
+@pytest.mark.parametrize("dynamo", [False, True], ids=["old", "dynamo"])
+def test_files_of_both_exporters_of_torch_are_taken(tmp_path: Path, kind: str, dynamo: bool) -> None:
+    source, model = write_family(tmp_path / "model", kind)
+    file = source.directory / "theirs.onnx"
+    export_as_they_do(model, file, dynamo=dynamo)
+    tokens = tokens_of(kind)
+    exported = export_onnx(source_of(source.directory, onnx=file.name), tmp_path / "model.onnx")
+    expected = expected_vectors(model, tokens, Pooling(), types=False)
+    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+    assert str(tmp_path).encode() not in exported.read_bytes()
+
+
+def export_as_they_do(model: Any, file: Path, *, dynamo: bool) -> None:
+    class Encoder(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = model
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+
+    tokens = tokens_of("bert", lengths=(6, 4))
+    given = (torch.tensor(tokens.ids), torch.tensor(tokens.mask))
+    names = ["input_ids", "attention_mask"]
+    if dynamo:
+        axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence", max=32)}
+        program = torch.onnx.export(
+            Encoder().eval(),
+            given,
+            input_names=names,
+            output_names=["whatever"],
+            dynamic_shapes=dict.fromkeys(names, axes),
+            dynamo=True,
+            verbose=False,
+        )
+        assert program is not None
+        program.save(str(file))
+        return
+    torch.onnx.export(
+        Encoder().eval(),
+        given,
+        str(file),
+        input_names=names,
+        output_names=["whatever"],
+        dynamic_axes={name: {0: "b", 1: "s"} for name in (*names, "whatever")},
+        opset_version=14,
+        dynamo=False,
+    )

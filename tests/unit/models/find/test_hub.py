@@ -1,0 +1,259 @@
+"""Models of the hub, from a server that answers like it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.serving import Asked, Behaviour, Reply, Server, file, page, status
+from tests.unit.models.tiny import CONFIG, files_of, write_json, write_onnx
+
+from edgepack.errors import (
+    DownloadError,
+    EdgepackError,
+    HashMismatchError,
+    ModelError,
+    UnsupportedModelError,
+    UsageError,
+)
+from edgepack.models.find import hub
+from edgepack.models.find.source import ingest
+from edgepack.plugins.context import HostContext
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+LARGE = (".safetensors", ".onnx", ".onnx_data", ".bin")
+
+
+def listing(files: dict[str, bytes], commit: str = COMMIT) -> str:
+    """The hub's answer about a repository; large files come with their digest."""
+    siblings = [
+        {"rfilename": name, "size": len(content), "blobId": "0"}
+        | (
+            {"lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 1}}
+            if name.endswith(LARGE)
+            else {}
+        )
+        for name, content in files.items()
+    ]
+    return json.dumps({"id": "tiny/bert", "sha": commit, "siblings": siblings})
+
+
+def guarded(behaviour: Behaviour, token: str) -> Behaviour:
+    """For those with the token only."""
+
+    def behave(asked: Asked) -> Reply:
+        if asked.headers.get("authorization") != f"Bearer {token}":
+            return Reply(status=401)
+        return behaviour(asked)
+
+    return behave
+
+
+@pytest.fixture
+def endpoint(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The server as the hub."""
+    monkeypatch.setenv("HF_ENDPOINT", server.base + "/")
+    return server
+
+
+def publish(
+    server: Server, model: Path, *, revision: str = "main", commit: str = COMMIT, token: str | None = None
+) -> None:
+    files = files_of(model)
+    answers = {f"/api/models/tiny/bert/revision/{revision}": page(listing(files, commit), "application/json")}
+    answers |= {f"/tiny/bert/resolve/{commit}/{name}": file(content) for name, content in files.items()}
+    for path, behaviour in answers.items():
+        server.on(path, guarded(behaviour, token) if token else behaviour)
+
+
+def refused(form: str, context: HostContext) -> EdgepackError:
+    with pytest.raises(EdgepackError) as caught:
+        ingest(form, context=context)
+    return caught.value
+
+
+def test_a_branch_is_pinned_to_its_commit(endpoint: Server, model: Path, online: HostContext) -> None:
+    publish(endpoint, model)
+    source = ingest("hf:tiny/bert", context=online)
+    assert (source.name, source.origin) == ("tiny/bert", f"hf:tiny/bert@{COMMIT}")
+    assert (source.license, source.max_length) == ("Apache-2.0", 32)
+    assert source.weights is not None
+    assert source.weights.read_bytes() == (model / "model.safetensors").read_bytes()
+
+
+def test_only_what_is_needed_is_fetched(endpoint: Server, model: Path, online: HostContext) -> None:
+    for name in ("pytorch_model.bin", "onnx/model.onnx", "train.py", "openvino/openvino_model.bin"):
+        (model / name).parent.mkdir(exist_ok=True)
+        (model / name).write_bytes(b"not needed")
+    publish(endpoint, model)
+    ingest("hf:tiny/bert", context=online)
+    fetched = {path.partition("/resolve/")[2].partition("/")[2] for path in endpoint.paths()} - {""}
+    assert fetched == {
+        "1_Pooling/config.json",
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
+
+
+def test_a_revision_can_be_named(endpoint: Server, model: Path, online: HostContext) -> None:
+    publish(endpoint, model, revision="refs%2Fpr%2F7", commit="f" * 40)
+    assert ingest("hf:tiny/bert@refs/pr/7", context=online).origin == f"hf:tiny/bert@{'f' * 40}"
+
+
+def test_a_token_opens_private_models_and_stays_with_the_hub(
+    endpoint: Server, model: Path, online: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(endpoint, model, token="hf_secret")
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, DownloadError)
+    assert "HF_TOKEN" in (error.hint or "")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    source = ingest("hf:tiny/bert", context=online)
+    kept = b"".join(path.read_bytes() for path in online.store.root.rglob("*") if path.is_file())
+    assert b"hf_secret" not in kept
+    assert "hf_secret" not in repr(source)
+
+
+def test_without_a_token_none_is_sent(endpoint: Server, model: Path, online: HostContext) -> None:
+    publish(endpoint, model)
+    ingest("hf:tiny/bert", context=online)
+    assert not any("authorization" in asked.headers for asked in endpoint.asked)
+
+
+def test_offline_the_commit_seen_last_counts(
+    endpoint: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    publish(endpoint, model)
+    source = ingest("hf:tiny/bert", context=online)
+    asked = len(endpoint.asked)
+    assert ingest("hf:tiny/bert", context=context) == source
+    assert ingest(source.origin, context=context) == source, "an origin out of a manifest"
+    assert ingest(source.origin, context=online) == source, "a commit does not change"
+    assert len(endpoint.asked) == asked
+
+
+def test_a_hub_that_is_down_does_not_stop_a_second_build(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    publish(endpoint, model)
+    source = ingest("hf:tiny/bert", context=online)
+    endpoint.on("/api/models/tiny/bert/revision/main", status(503))
+    with online.story.step("model") as step:
+        assert ingest("hf:tiny/bert", context=online) == source
+    assert any("cannot be reached" in note for note in step.notes)
+
+
+def test_a_branch_that_moved_on_is_noticed(endpoint: Server, model: Path, online: HostContext) -> None:
+    publish(endpoint, model)
+    ingest("hf:tiny/bert", context=online)
+    write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
+    publish(endpoint, model, commit="e" * 40)
+    source = ingest("hf:tiny/bert", context=online)
+    assert (source.origin, source.max_length) == (f"hf:tiny/bert@{'e' * 40}", 16)
+
+
+def test_offline_and_not_there(endpoint: Server, context: HostContext) -> None:
+    error = refused("hf:tiny/bert", context)
+    assert isinstance(error, DownloadError)
+    assert "hf:tiny/bert@main" in error.message
+    assert endpoint.asked == []
+
+
+def test_weights_that_are_not_what_the_hub_lists(endpoint: Server, model: Path, online: HostContext) -> None:
+    publish(endpoint, model)
+    endpoint.on(f"/tiny/bert/resolve/{COMMIT}/model.safetensors", file(b"changed on the way"))
+    assert isinstance(refused("hf:tiny/bert", online), HashMismatchError)
+    assert not [path for path in (online.store.root / "models").rglob("*") if path.is_file()]
+
+
+def test_no_such_model(endpoint: Server, online: HostContext) -> None:
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, DownloadError)
+    assert "404" in error.message
+    assert "check the name" in (error.hint or "")
+
+
+def test_an_answer_that_is_no_listing(endpoint: Server, online: HostContext) -> None:
+    for answer in (
+        "<html>welcome to the hotel</html>",
+        "[]",
+        '{"sha": "../..", "siblings": []}',
+        '{"sha": "1"}',
+    ):
+        endpoint.on("/api/models/tiny/bert/revision/main", page(answer))
+        error = refused("hf:tiny/bert", online)
+        assert isinstance(error, DownloadError)
+        assert "HF_ENDPOINT" in (error.hint or "")
+
+
+def test_a_model_that_cannot_be_used_is_refused_before_its_weights_are_fetched(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    write_json(model / "1_Pooling" / "config.json", {"pooling_mode_max_tokens": True})
+    publish(endpoint, model)
+    assert isinstance(refused("hf:tiny/bert", online), UnsupportedModelError)
+    assert not [path for path in endpoint.paths() if path.endswith(".safetensors")]
+
+
+def test_a_model_with_pickled_weights_only(endpoint: Server, model: Path, online: HostContext) -> None:
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    publish(endpoint, model)
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, ModelError)
+    assert "tiny/bert has neither" in error.message
+    assert not [path for path in endpoint.paths() if path.endswith(".bin")]
+
+
+def test_another_architecture_comes_with_its_graph_and_external_weights(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    write_json(model / "config.json", {**CONFIG, "model_type": "deberta-v2"})
+    write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data")
+    (model / "onnx" / "model.onnx_data").write_bytes(b"\0" * 320)
+    publish(endpoint, model)
+    source = ingest("hf:tiny/bert", context=online)
+    assert source.onnx == source.directory / "onnx" / "model.onnx"
+    assert (source.directory / "onnx" / "model.onnx_data").stat().st_size == 320
+
+
+def test_the_address_of_a_model_page_is_understood(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    publish(endpoint, model)
+    assert ingest(f"{endpoint.base}/tiny/bert", context=online).origin == f"hf:tiny/bert@{COMMIT}"
+    assert ingest(f"{endpoint.base}/tiny/bert/tree/main/", context=online).name == "tiny/bert"
+
+
+@pytest.mark.parametrize("form", ["hf:", "hf:a/b/c", "hf:../etc", "hf:a b", "hf:a/b@", "hf:a/b@../../x"])
+def test_forms_that_name_nothing(form: str, context: HostContext) -> None:
+    error = refused(form, context)
+    assert isinstance(error, ModelError)
+    assert "hf:ORG/NAME" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("HF_TOKEN", "hf_secret\nmore"), ("HF_TOKEN", "tökén"), ("HF_ENDPOINT", "mirror.lan")],
+)
+def test_settings_that_make_no_sense(
+    plain_network: None, online: HostContext, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv(variable, value)
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, UsageError)
+    assert variable in error.message
+    assert "secret" not in error.message
+
+
+def test_the_hub_itself_is_the_default(plain_network: None) -> None:
+    assert hub.file_request("hf:a/b@main", "x y.json") == hub.Request(
+        url="https://huggingface.co/a/b/resolve/main/x%20y.json"
+    )

@@ -1,0 +1,154 @@
+"""Pruning: texts of the corpus keep their vectors to the bit, other texts are still cut into pieces."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tests.unit.models.berts import write_bert
+from tokenizers import Tokenizer
+
+from edgepack.errors import ModelError, UsageError
+from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
+from edgepack.passes.prune_vocabulary import kept_tokens, prune_vocabulary, pruned_tokenizer
+from edgepack.plugins.context import HostContext
+from edgepack.recipes.prepare import prepare_model
+from edgepack.records.model import ModelSource
+from edgepack.records.recipe import Material
+from edgepack.records.target import ModelOptions, Pass
+
+CORPUS = ("hello world", "a small model", "models hello a")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ModelSource:
+    """A model whose tokenizer knows many words that the corpus never uses."""
+    made = write_bert(tmp_path / "model", vocab_size=200)[0]
+    document = json.loads(made.tokenizer.read_text())
+    vocabulary = document["model"]["vocab"]
+    for word in ("unused", "never", "##less", "##ed", "x", "##x", "q", "##q", "hel", "##lo"):
+        vocabulary[word] = len(vocabulary)
+    made.tokenizer.write_text(json.dumps(document))
+    return replace(made, files=())
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(CORPUS) + "\n\n")
+    return file
+
+
+def steps(corpus: Path, *further: Pass) -> ModelOptions:
+    return ModelOptions(recipe=(Pass(name="prune-vocabulary", parameters={"corpus": str(corpus)}), *further))
+
+
+def test_the_corpus_keeps_its_vectors_to_the_bit(
+    source: ModelSource, corpus: Path, context: HostContext
+) -> None:
+    whole = prepare_model(source, options=ModelOptions(recipe="fp32"), context=context)
+    pruned = prepare_model(source, options=steps(corpus, Pass(name="fuse")), context=context)
+    assert pruned.source.tokenizer != source.tokenizer
+    np.testing.assert_array_equal(
+        embed_with_onnxruntime(pruned.file, pruned.source, CORPUS),
+        embed_with_onnxruntime(whole.file, source, CORPUS),
+    )
+    assert pruned.file.stat().st_size < whole.file.stat().st_size - 150 * 32 * 4
+
+
+def test_other_texts_are_cut_into_smaller_pieces(
+    source: ModelSource, corpus: Path, context: HostContext
+) -> None:
+    pruned = prepare_model(source, options=steps(corpus), context=context)
+    tokenizer = Tokenizer.from_file(str(pruned.source.tokenizer))
+    tokenizer.no_padding()
+    assert tokenizer.encode("unused").tokens == ["[CLS]", "[UNK]", "[SEP]"]
+    assert tokenizer.encode("x qx").tokens == ["[CLS]", "x", "q", "##x", "[SEP]"]
+    assert tokenizer.encode("hello").tokens == ["[CLS]", "hello", "[SEP]"]
+    assert tokenizer.get_vocab_size() < 30
+
+
+def test_the_pruned_model_can_be_quantized(source: ModelSource, corpus: Path, context: HostContext) -> None:
+    pruned = prepare_model(
+        source, options=steps(corpus, Pass(name="fuse"), Pass(name="int8-dynamic")), context=context
+    )
+    vectors = embed_with_onnxruntime(pruned.file, pruned.source, CORPUS)
+    assert (vectors * reference_vectors(source, CORPUS, context=context)).sum(axis=1).min() > 0.98
+
+
+def test_another_corpus_is_another_model(source: ModelSource, corpus: Path, context: HostContext) -> None:
+    first = prepare_model(source, options=steps(corpus), context=context)
+    corpus.write_text("a\n")
+    second = prepare_model(source, options=steps(corpus), context=context)
+    assert second.file != first.file
+
+
+def unigram() -> dict[str, Any]:
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    pieces += [("▁", -2.0), ("▁hello", -4.0), ("▁he", -5.0), ("llo", -5.5), ("▁wor", -6.0), ("ld", -6.5)]
+    pieces += [(letter, -9.0) for letter in "helowrdq"] + [("zzz", -11.0)]
+    return {
+        "added_tokens": [{"id": 3, "content": "<unk>"}],
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": [list(piece) for piece in pieces]},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
+        },
+    }
+
+
+def test_unigram_pieces() -> None:
+    document = unigram()
+    kept = kept_tokens(document, {"▁hello", "▁wor", "ld"}, padding=1)
+    assert {"▁hello", "▁wor", "ld", "<s>", "<pad>", "<unk>", "q", "▁"} <= kept
+    assert not {"▁he", "llo"} & kept
+    assert "zzz" in kept, "what an unknown character costs is reckoned from the lowest score"
+    rows = [number for number, (piece, _) in enumerate(document["model"]["vocab"]) if piece in kept]
+    pruned = pruned_tokenizer(document, rows)
+    pieces = [piece for piece, _ in pruned["model"]["vocab"]]
+    assert pieces.index("<unk>") == pruned["model"]["unk_id"] == pruned["added_tokens"][0]["id"]
+
+
+def test_merges_that_lead_to_a_kept_token_stay() -> None:
+    words = ["<s>", "a", "b", "c", "d", "ab", "abc", "cd", "bc"]
+    document = {
+        "model": {
+            "type": "BPE",
+            "vocab": {word: number for number, word in enumerate(words)},
+            "merges": ["a b", ["ab", "c"], "c d", "b c"],
+        }
+    }
+    kept = kept_tokens(document, {"abc"}, padding=0)
+    assert {"ab", "abc", "a", "b", "c", "d"} <= kept and not {"cd", "bc"} & kept
+    pruned = pruned_tokenizer(document, [number for number, word in enumerate(words) if word in kept])
+    assert pruned["model"]["merges"] == ["a b", ["ab", "c"]]
+
+
+def test_processors_are_numbered_anew() -> None:
+    document = {
+        "model": {"vocab": {"a": 0, "b": 1, "[SEP]": 2, "[CLS]": 3}},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 3]},
+        "padding": {"pad_id": 2},
+    }
+    pruned = pruned_tokenizer(document, [0, 2, 3])
+    assert pruned["post_processor"] == {"type": "BertProcessing", "sep": ["[SEP]", 1], "cls": ["[CLS]", 2]}
+    assert pruned["padding"] == {"pad_id": 1}
+
+
+def test_without_a_corpus_nothing_is_guessed(source: ModelSource, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="without a corpus"):
+        prune_vocabulary(onnx.ModelProto(), print, Material(source=source))
+    with pytest.raises(UsageError, match="cannot read"):
+        prune_vocabulary(
+            onnx.ModelProto(), print, Material(source=source), corpus=str(tmp_path / "missing.txt")
+        )
+    (tmp_path / "empty.txt").write_text("\n \n")
+    with pytest.raises(UsageError, match="holds no calibration texts"):
+        prune_vocabulary(
+            onnx.ModelProto(), print, Material(source=source), corpus=str(tmp_path / "empty.txt")
+        )

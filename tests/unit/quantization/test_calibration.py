@@ -1,0 +1,62 @@
+"""Calibration texts: the user's, the built-in ones, and files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from tests.unit.models.berts import write_bert
+
+from edgepack.errors import UsageError
+from edgepack.models.export.from_source import export_onnx
+from edgepack.plugins.context import HostContext
+from edgepack.quantization.calibration import built_in_texts, calibration_feeds, read_texts
+from edgepack.recipes.prepare import prepare_model
+from edgepack.records.recipe import Material
+from edgepack.records.target import ModelOptions
+from edgepack.verify.gate import verification_texts
+
+
+def test_nothing_is_verified_on_what_it_was_calibrated_with() -> None:
+    texts = built_in_texts()
+    assert len(texts) >= 100
+    assert not set(texts) & set(verification_texts())
+
+
+def test_blank_lines_are_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("one\n\n  \ntwo\n", encoding="utf-8")
+    assert read_texts(tmp_path / "texts.txt") == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "holds no calibration texts"), (b"\n \n", "holds no"), (b"\xff\xfe\x00", "not text in UTF-8")],
+)
+def test_files_that_hold_no_texts(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "texts.txt").write_bytes(content)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_texts(tmp_path / "texts.txt")
+    assert caught.value.hint
+    with pytest.raises(UsageError, match="cannot read"):
+        read_texts(tmp_path / "missing.txt")
+
+
+def test_each_text_is_run_by_itself(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    feeds = list(calibration_feeds(model, Material(source=source, texts=("hello world", "a"))))
+    assert [feed["input_ids"].shape for feed in feeds] == [(1, 4), (1, 3)]
+    assert set(feeds[0]) == {"input_ids", "attention_mask", "token_type_ids"}
+    assert len(list(calibration_feeds(model, Material(source=source)))) == len(built_in_texts())
+
+
+def test_other_texts_are_another_model(tmp_path: Path, context: HostContext) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    file = tmp_path / "texts.txt"
+    files = set()
+    for text in ("hello", "a small model"):
+        file.write_text(text)
+        options = ModelOptions(recipe="int8-static", calibration=file)
+        files.add(prepare_model(source, options=options, context=context).file.read_bytes())
+    assert len(files) == 2

@@ -1,0 +1,115 @@
+"""Rounding to few levels: grids that cover the weights, and ways of rounding that lose less than the nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgepack.passes.int4 import METHODS, packed_nibbles, product_error, rounded
+from edgepack.quantization.rounding import (
+    asymmetric_grid,
+    compensated,
+    expanded,
+    fitted,
+    half_quadratic,
+    nearest,
+    symmetric_grid,
+)
+
+
+def weights(inputs: int = 96, outputs: int = 24, seed: int = 0) -> np.ndarray:
+    values: np.ndarray = np.random.default_rng(seed).normal(size=(inputs, outputs)).astype(np.float32)
+    values *= np.linspace(0.1, 3, outputs, dtype=np.float32)
+    values += np.float32(0.05)
+    return values
+
+
+def activations(inputs: int = 96, seed: int = 1) -> np.ndarray:
+    """Inputs that go together: a few directions explain most."""
+    random = np.random.default_rng(seed)
+    mixed: np.ndarray = random.normal(size=(600, 12)) @ random.normal(size=(12, inputs))
+    return mixed + 0.1 * random.normal(size=mixed.shape)
+
+
+@pytest.mark.parametrize("block", [16, 32, 96, 40])
+@pytest.mark.parametrize("make", [symmetric_grid, asymmetric_grid])
+def test_no_weight_is_off_by_more_than_half_a_step(make: object, block: int) -> None:
+    values = weights()
+    grid = make(values, block=block, bits=4)  # type: ignore[operator]
+    integers = nearest(grid, values)
+    assert integers.min() >= grid.low and integers.max() <= grid.high
+    steps = np.repeat(grid.scales, block, axis=0)[: len(values)]
+    # A zero point that was rounded may move an end by half a step.
+    assert (np.abs(expanded(grid, integers) - values) <= 1.01 * steps).all()
+    assert (grid.zeros == np.rint(grid.zeros)).all()
+
+
+def test_blocks_have_scales_of_their_own() -> None:
+    values = weights()
+    values[:32] *= 100
+    fine, coarse = (asymmetric_grid(values, block=block, bits=4) for block in (32, 96))
+    lost = [np.abs(expanded(grid, nearest(grid, values)) - values)[32:].mean() for grid in (fine, coarse)]
+    assert lost[0] < 0.2 * lost[1]
+
+
+def test_a_fitted_grid_loses_less_and_never_more() -> None:
+    values = weights()
+    grid = asymmetric_grid(values, block=32, bits=4)
+    before, after = (
+        ((expanded(each, nearest(each, values)) - values) ** 2).sum() for each in (grid, fitted(grid, values))
+    )
+    assert after < 0.97 * before
+
+
+def test_half_quadratic_never_loses_more_by_its_own_norm() -> None:
+    values = np.sign(weights()) * np.abs(weights()) ** 3
+    grid = fitted(asymmetric_grid(values, block=32, bits=4), values)
+    moved = half_quadratic(grid, values)
+    before, after = (
+        (np.abs(expanded(each, nearest(each, values)) - values) ** 0.7).sum() for each in (grid, moved)
+    )
+    assert after <= before
+    assert (moved.zeros == np.rint(moved.zeros)).all()
+    assert moved.zeros.min() >= 0 and moved.zeros.max() <= 15
+
+
+def test_compensation_loses_less_of_the_product() -> None:
+    values, taken = weights(), activations()
+    grid = asymmetric_grid(values, block=32, bits=4)
+    exact = taken @ values
+    errors = [
+        float(((taken @ expanded(grid, integers) - exact) ** 2).mean())
+        for integers in (nearest(grid, values), compensated(grid, values, taken.T @ taken))
+    ]
+    assert errors[1] < 0.3 * errors[0]
+
+
+def test_inputs_that_are_always_zero_do_no_harm() -> None:
+    values, taken = weights(), activations()
+    taken[:, 7] = 0
+    grid = asymmetric_grid(values, block=32, bits=4)
+    assert np.isfinite(compensated(grid, values, taken.T @ taken)).all()
+
+
+def test_the_way_that_loses_least_is_chosen() -> None:
+    values, taken = weights(), activations()
+    moments = taken.T @ taken
+    best = product_error(values - expanded(*rounded(values, 32, METHODS, moments)), moments)
+    each = [
+        product_error(values - expanded(*rounded(values, 32, (method,), moments)), moments)
+        for method in METHODS
+    ]
+    assert best == min(each)
+    assert len(set(each)) == len(METHODS), "and they differ"
+
+
+def test_a_column_of_zeros_stays_zero() -> None:
+    values = weights()
+    values[:, 3] = 0
+    for make in (symmetric_grid, asymmetric_grid):
+        grid = fitted(make(values, block=32, bits=4), values)
+        assert not expanded(grid, nearest(grid, values))[:, 3].any()
+
+
+def test_the_first_of_two_neighbours_is_in_the_low_half() -> None:
+    assert packed_nibbles(np.array([1, 2, 15, 0], np.uint8)).tolist() == [0x21, 0x0F]

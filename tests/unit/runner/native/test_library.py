@@ -1,0 +1,133 @@
+"""libembed: the bundle from C and from Python, without a process of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.native import compile_together, compiler
+
+from edgepack.runner.native.build import lay_interfaces
+from edgepack.runner.native.compile_tokenizer import compile_tokenizer
+from edgepack.runner.native.sources import EXPORTS, library_sources
+from edgepack.runner.sample import write_manifest, write_sample
+
+EXAMPLE = Path(__file__).with_name("example.c")
+TEXTS = ["a cat", "the kitten sat on the mat", "", "a \ufffd cat"]
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sample bundle with libembed, its header and its Python module."""
+    folder = tmp_path_factory.mktemp("library") / "bundle"
+    folder.mkdir()
+    write_sample(folder)
+    runtime = next((folder / "lib").iterdir())
+    document = folder / "model/tokenizer.json"
+    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text()))
+    document.unlink()
+    lay_interfaces(folder)
+    made = folder.with_name("libembed.so")
+    compile_together(library_sources(linked=False), made, "-O0", "-shared", "-fPIC", "-fvisibility=hidden")
+    shutil.copy(made, folder / "lib")
+    write_manifest(folder, library=f"lib/{runtime.name}")
+    return folder
+
+
+def python(bundle: Path, script: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.path.insert(0, {str(bundle / 'python')!r}); import edgepack_bundle\n{script}"
+    return subprocess.run(
+        [sys.executable, *flags, "-c", code], capture_output=True, encoding="utf-8", check=False
+    )
+
+
+def vectors(bundle: Path) -> list[list[float]]:
+    script = (
+        f"import json; print(json.dumps([list(map(float, row)) for row in edgepack_bundle.embed({TEXTS!r})]))"
+    )
+    done = python(bundle, script)
+    assert done.returncode == 0, done.stderr
+    rows: list[list[float]] = json.loads(done.stdout)
+    return rows
+
+
+def test_python_gets_an_array(bundle: Path) -> None:
+    done = python(
+        bundle, "v = edgepack_bundle.embed(['a cat', 'mat']); print(type(v).__name__, v.shape, v.dtype)"
+    )
+    assert done.stdout == "ndarray (2, 8) float32\n", done.stderr
+
+
+def test_python_without_numpy_gets_lists(bundle: Path) -> None:
+    done = python(bundle, "v = edgepack_bundle.embed(['a cat']); print(type(v), len(v[0]))", "-I", "-S")
+    assert done.stdout == "<class 'list'> 8\n", done.stderr
+
+
+def test_vectors_have_length_one_and_invalid_bytes_are_replaced(bundle: Path) -> None:
+    rows = np.array(vectors(bundle))
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    half = python(bundle, "a, b = edgepack_bundle.embed(['a \\ud83d cat', 'a ? cat']); print((a == b).all())")
+    assert half.stdout == "True\n", half.stderr
+
+
+def test_wishes_and_what_is_wrong_with_them(bundle: Path) -> None:
+    script = (
+        "b = edgepack_bundle.Bundle(dim=4); print(b.dimension, b.embed(['a']).shape); b.close()\n"
+        "for wish in ({'dim': 5}, {'prefix': 'answer'}, {'folder': '/nowhere'}):\n"
+        "    try:\n"
+        f"        edgepack_bundle.Bundle(**{{'folder': {str(bundle)!r}, **wish}})\n"
+        "    except edgepack_bundle.EmbedError as error:\n"
+        "        print(error.code, error)\n"
+        "    except OSError as error:\n"
+        "        print('no library')\n"
+        "try:\n    b.embed(['a'])\nexcept edgepack_bundle.EmbedError as error:\n    print(error)\n"
+    )
+    done = python(bundle, script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "4 (1, 4)",
+        "2 5 dimensions: sample was not trained for that",
+        "2 --prefix answer: sample is not known to want anything before a answer",
+        "no library",
+        "the bundle is closed",
+    ]
+
+
+def test_many_threads_get_the_same_vectors(bundle: Path) -> None:
+    script = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "texts = ['a cat sat', 'mat', 'the kitten on the mat']\n"
+        "alone = edgepack_bundle.embed(texts)\n"
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    print(all((row == alone).all() for row in pool.map(lambda _: edgepack_bundle.embed(texts), range(200))))"
+    )
+    assert python(bundle, script).stdout == "True\n"
+
+
+def test_an_example_in_c(bundle: Path, tmp_path: Path) -> None:
+    gcc = shutil.which("gcc") or shutil.which("cc")
+    command = [gcc] if gcc else [*compiler()[:-1], "cc"]
+    library = bundle / "lib"
+    words = ["-std=c99", "-Wall", "-Werror", f"-I{bundle / 'include'}", "-o", str(tmp_path / "example")]
+    words += [str(EXAMPLE), f"-L{library}", "-lembed", f"-Wl,-rpath,{library}"]
+    subprocess.run([*command, *words], check=True)
+    done = subprocess.run([tmp_path / "example", bundle, *TEXTS], capture_output=True, text=True, check=True)
+    rows = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
+    assert np.array(rows) == pytest.approx(np.array(vectors(bundle)), abs=1e-6)
+    refused = subprocess.run(
+        [tmp_path / "example", tmp_path, "a"], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 4
+    assert "manifest.json" in refused.stderr
+
+
+def test_the_header_declares_what_is_exported(bundle: Path) -> None:
+    header = (bundle / "include/embed.h").read_text()
+    assert {
+        word.split("(")[0] for word in header.split() if word.startswith("embed_") and "(" in word
+    } >= set(EXPORTS)
