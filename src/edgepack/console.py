@@ -62,12 +62,6 @@ class Story:
         else:
             self.console.print(message, markup=False)
 
-    def warn(self, message: str) -> None:
-        """Say something that the user should act on."""
-        from rich.text import Text
-
-        self.console.print(Text.assemble(("warning: ", "yellow"), message))
-
     @contextmanager
     def progress(self, label: str, total: int | None, unit: str) -> Iterator[Progress]:
         """Show how far long work is."""

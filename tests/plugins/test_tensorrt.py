@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.fake_tensorrt import fake_wheels, write_home
+from tests.support.run_path import run_path
 from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.bundle.assemble import assemble
@@ -32,7 +33,7 @@ from edgepack.errors import (
     ToolError,
     UnsupportedModelError,
 )
-from edgepack.files.elf import needed_libraries, read_needs
+from edgepack.files.elf import needed_libraries
 from edgepack.files.shared_libraries import closure_of
 from edgepack.files.store import Store
 from edgepack.models.reference import exported_model, reference_vectors
@@ -212,7 +213,7 @@ def test_the_bundle_holds_what_is_needed_and_no_more(bundle: Bundle) -> None:
     }
     assert "libtensorrt_plugins.so" not in names, "nothing needs it"
     assert not {"libcuda.so.1", "libnvidia-ml.so.1"} & names, "the driver's own"
-    assert read_needs(lib / runtime.LIBRARY).search_path == "$ORIGIN"
+    assert run_path(lib / runtime.LIBRARY) == "$ORIGIN"
     assert bundle.manifest["runtime"]["changes"] == [f"{runtime.LIBRARY}: run path $ORIGIN"]
     open_bundle(bundle.directory)
 

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgepack.runner.native.sources import (
+    LIBRARY,
+    LINKED,
     TOKENIZER,
-    loading_sources,
+    TOOL,
+    help_header,
     source_files,
     tokens_library_sources,
 )
@@ -54,7 +57,8 @@ def compile_together(
 
 def compile_program(program: Path) -> Path:
     """``embed`` with the runtime in a library of its own."""
-    return compile_together(loading_sources(), program, "-O0")
+    sources = {**source_files(without=(*TOOL, *LINKED, *LIBRARY)), "help.h": help_header()}
+    return compile_together(sources, program, "-O0")
 
 
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:

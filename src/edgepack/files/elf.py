@@ -41,8 +41,6 @@ class Needs:
     """``DT_NEEDED`` in file order, e.g. ``("libm.so.6", "libc.so.6")``."""
     versions: frozenset[str] = frozenset()
     """Symbol versions it asks of them, e.g. ``{"GLIBC_2.17", "CXXABI_1.3"}``."""
-    search_path: str | None = None
-    """``DT_RUNPATH``, or ``DT_RPATH`` when there is none."""
     packed_relocations: bool = False
     """``DT_RELR``, which glibc before 2.36 does not know; not every linker says so by a symbol version."""
 
@@ -85,26 +83,22 @@ def _needs_of(file: object) -> Needs:
 
     libraries: list[str] = []
     versions: set[str] = set()
-    paths: dict[str, str] = {}
     packed = False
     for section in file.iter_sections():  # type: ignore[attr-defined]
         if isinstance(section, DynamicSection):
             for tag in section.iter_tags():
-                # pyelftools gives a tag its text under a name of the tag's own: needed, runpath, rpath.
+                # pyelftools gives a tag its text under a name of the tag's own.
                 kind = tag.entry.d_tag
                 if kind == "DT_NEEDED":
                     libraries.append(str(vars(tag)["needed"]))
                 elif kind == "DT_RELR":
                     packed = True
-                elif kind in ("DT_RUNPATH", "DT_RPATH"):
-                    paths[kind] = str(vars(tag)[kind.removeprefix("DT_").lower()])
         elif isinstance(section, GNUVerNeedSection):
             for _, wanted in section.iter_versions():
                 versions.update(version.name for version in wanted)
     return Needs(
         libraries=tuple(libraries),
         versions=frozenset(versions),
-        search_path=paths.get("DT_RUNPATH", paths.get("DT_RPATH")),
         packed_relocations=packed,
     )
 

@@ -44,16 +44,6 @@ class Grid:
     high: int
 
 
-def symmetric_grid(values: Floats, *, block: int, bits: int) -> Grid:
-    """Levels on both sides of zero, reaching as far as the largest weight of each block."""
-    high = 2 ** (bits - 1) - 1
-    largest = np.abs(_blocks(values, block)).max(axis=1)
-    scales = np.where(largest > 0, largest, 1) / np.float32(high)
-    return Grid(
-        scales=scales.astype(np.float32), zeros=np.zeros_like(scales), block=block, low=-high, high=high
-    )
-
-
 def asymmetric_grid(values: Floats, *, block: int, bits: int) -> Grid:
     """Levels from the smallest to the largest weight of each block, zero among them."""
     high = 2**bits - 1

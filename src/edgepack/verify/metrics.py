@@ -23,8 +23,6 @@ class Nearness:
     p1_cosine: float
     """First percentile, linearly interpolated."""
     min_cosine: float
-    worst: int
-    """Index of the text with the lowest cosine."""
     neighbour_agreement: float
     """Share of the texts whose nearest other text is the same one in both."""
     top10_agreement: float
@@ -44,7 +42,6 @@ def compare(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> Nea
         mean_cosine=float(cosines.mean()),
         p1_cosine=float(np.percentile(cosines, 1)),
         min_cosine=float(cosines.min()),
-        worst=int(cosines.argmin()),
         neighbour_agreement=float((nearest(ours) == nearest(theirs)).mean()),
         top10_agreement=shared(top(others(ours)), top(others(theirs))),
     )

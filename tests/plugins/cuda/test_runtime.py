@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from tests.plugins.cuda.libraries import Unit, library
 from tests.support.fake_cuda import compile_driver, compile_library
+from tests.support.run_path import run_path
 
 from edgepack.api import BundleError, Target, TargetError, Wheel, opened_libraries
 from edgepack.console import Story
-from edgepack.files.elf import needed_libraries, read_needs
+from edgepack.files.elf import needed_libraries
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
@@ -92,7 +93,7 @@ def test_the_closure_of_a_thin_bundle(context: HostContext) -> None:
     made = libraries_for(CHOICE, context=context)
     provider = next(path for path in made.companions if path.name == PROVIDER)
     assert "libcurand.so.10" not in needed_libraries(provider)
-    assert read_needs(provider).search_path == "$ORIGIN"
+    assert run_path(provider) == "$ORIGIN"
     cpp = ("libgcc_s.so.1", "libstdc++.so.6")
     assert made.device == (*cpp, "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13"), (
         "in an order that loads"

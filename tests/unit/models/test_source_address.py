@@ -12,7 +12,7 @@ from tests.unit.models.tiny import files_of, tarred, tokenizer_document, write_j
 
 from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
 from edgepack.files.store import digest_tree
-from edgepack.models.find.source import fetch_model, ingest
+from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 
 
@@ -208,5 +208,5 @@ def test_what_was_fetched_serves_an_offline_build(
     server: Server, model: Path, online: HostContext, context: HostContext
 ) -> None:
     url = server.on("/m.zip", lambda asked: Reply(body=zipped(files_of(model))))
-    fetched = fetch_model(url, context=online)
+    fetched = ingest(url, context=online)
     assert ingest(url, context=context) == fetched

@@ -44,9 +44,6 @@ class Listening:
         self.notes.append(message)
 
 
-Prepare = Callable[..., PreparedModel]
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> ModelSource:
     return write_bert(tmp_path / "model")[0]

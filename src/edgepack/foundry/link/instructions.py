@@ -19,8 +19,6 @@ from edgepack.foundry.compile.plan import Unit
 from edgepack.foundry.link.linkmap import Piece
 from edgepack.foundry.toolchains.choose import INSTALL
 
-BASELINE = {"x86_64": "sse2", "aarch64": "neon"}
-"""What every processor of an architecture has (x86-64-v1, ARMv8.0-A)."""
 UNKNOWN = "unknown"
 """An instruction that the disassembler does not know."""
 

@@ -49,11 +49,6 @@ def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
     return ingest_entry(entry, context=context)
 
 
-def fetch_model(model: str | None, *, context: BuildContext) -> ModelSource:
-    """Bring a model into the store, so that a build can be run with ``--offline``."""
-    return ingest(model, context=context)
-
-
 def _existing(model: str) -> Path | None:
     if not model:
         return None

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WINDOW_BATCHES = 32
 """Batches that are read ahead, so that texts of like length meet in one."""
 TOKENS_WINDOW = 1000
-INTERNAL = "_internal"
 NO_TEXT_HINT = 'give one: embed "a sentence", or lines on standard input'
 
 
@@ -221,8 +220,4 @@ def is_terminal(descriptor: int) -> bool:
 
 def frozen_directory() -> str:
     """The bundle's folder: that of the program itself, through symbolic links, wherever it was started from."""
-    home = os.path.realpath(str(vars(sys)["_MEIPASS"]))
-    if os.path.basename(home) == INTERNAL:
-        return os.path.dirname(home)
-    # One file, unpacked elsewhere.
-    return os.path.dirname(os.path.realpath(sys.executable))
+    return os.path.dirname(os.path.realpath(str(vars(sys)["_MEIPASS"])))

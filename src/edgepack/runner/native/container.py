@@ -35,9 +35,5 @@ def weighted_sum(content: bytes) -> int:
         return int((words * weights).sum(dtype=np.uint64))
 
 
-def u8(values: bytes | list[int]) -> bytes:
-    return bytes(values)
-
-
 def u32(values: list[int]) -> bytes:
     return struct.pack(f"<{len(values)}I", *values)

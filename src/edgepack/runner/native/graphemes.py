@@ -14,7 +14,6 @@ from functools import cache
 from edgepack.runner.native.probing import CHUNK, LIMIT, Normalize, code_points
 
 (
-    ANY,
     CR,
     LF,
     CONTROL,
@@ -32,7 +31,7 @@ from edgepack.runner.native.probing import CHUNK, LIMIT, Normalize, code_points
     LVT,
     PICTURE,
     CONSONANT,
-) = range(18)
+) = range(1, 18)
 ACUTE, ZWJ, KA, VIRAMA, COPYRIGHT = "\u0301", "\u200d", "\u0915", "\u094d", "\u00a9"
 
 

@@ -65,11 +65,6 @@ def tokens_library_sources() -> dict[str, str]:
     return {name: text for name, text in source_files().items() if name in wanted or name.endswith(".h")}
 
 
-def loading_sources() -> dict[str, str]:
-    """The program that loads the runtime library which the manifest names."""
-    return {**source_files(without=(*TOOL, *LINKED, *LIBRARY)), "help.h": help_header()}
-
-
 def help_header() -> str:
     """The frozen program's own help, so that there is one command line and one text about it."""
     text = native_help()
