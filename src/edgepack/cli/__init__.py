@@ -63,7 +63,6 @@ for command in (
 for command in (
     archives.export_command,
     archives.import_command,
-    archives.index_command,
     toolchains.toolchain,
 ):
     runtimes.runtime.add_command(command)

@@ -120,38 +120,6 @@ def export_command(
         click.echo(output)
 
 
-@click.command("index", hidden=True)
-@_archive_options
-@click.argument("file", type=click.Path(path_type=Path))
-@offline_option
-@common_options
-def index_command(
-    kind: RuntimeKind,
-    arch: str,
-    glibc: str,
-    with_ml: bool,
-    threads: bool,
-    file: Path,
-    offline: bool,
-    as_json: bool,
-) -> None:
-    """Write the symbol index that edgepack ships for a kind, from what has been compiled here; for its maintainers."""
-    from edgepack.console import Story
-    from edgepack.files.store import written_beside
-    from edgepack.foundry.link.everything import make_index
-    from edgepack.plugins.context import host_context
-
-    features = _features(arch, kind, with_ml=with_ml, threads=threads)
-    with host_context(story=Story(), offline=offline) as context:
-        archive = _open(arch, kind, glibc, features, context)
-        with written_beside(file) as beside:
-            beside.write_bytes(make_index(archive))
-    if as_json:
-        print_json({"file": str(file.absolute()), "bytes": file.stat().st_size})
-    else:
-        click.echo(file)
-
-
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options
