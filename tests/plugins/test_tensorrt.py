@@ -15,10 +15,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.support.berts import onnx_vectors, some_tokens, write_bert
 from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.fake_tensorrt import fake_wheels, write_home
 from tests.support.run_path import run_path
-from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.manifest import digest as digest_of

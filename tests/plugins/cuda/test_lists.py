@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 from tests.plugins.cuda.libraries import library
-from tests.unit.models.berts import source_of
-from tests.unit.models.families import FAMILIES, write_family
+from tests.support.berts import source_of
+from tests.support.families import FAMILIES, write_family
 
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins

@@ -1,52 +1,17 @@
-"""A server, a context that may use it, and small models."""
+"""A server, a context that may use it, and a small model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.serving import Server, serving
-from tests.unit.models.tiny import write_model
+from tests.support.network import index, online, plain_network, server
+from tests.support.tiny import write_model
 
-from edgepack.fetch import http as network
-from edgepack.plugins.context import HostContext
-
-
-@pytest.fixture
-def plain_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy, no token, no endpoint of the user's, and no waiting."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HF_TOKEN", "HF_ENDPOINT"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    monkeypatch.setattr(network, "pause", lambda seconds: None)
-
-
-@pytest.fixture
-def server(plain_network: None) -> Iterator[Server]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture
-def online(context: HostContext) -> HostContext:
-    """The test's context, allowed to fetch."""
-    return replace(context, offline=False)
+__all__ = ["index", "online", "plain_network", "server"]
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A model folder called ``tiny-bert``."""
     return write_model(tmp_path / "tiny-bert")
-
-
-@pytest.fixture
-def index(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
-    """The server as pip's only package index: ``/simple``."""
-    monkeypatch.setenv("PIP_INDEX_URL", f"{server.base}/simple")
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / "pip-cache"))
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    return server

@@ -8,17 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.unit.models.berts import Tokens, change_weights, torch_vectors, write_bert
+from tests.support.berts import Tokens, change_weights, torch_vectors, write_bert
+from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import ModelError
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.convert import convert_to_ort
-from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors
+from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors, well_formed
 from edgepack.plugins.context import HostContext
+from edgepack.records.model import ModelSource
 
 TEXTS = ("hello world", "a", "small models", "a small world hello a model", "", "unknown words")
 IDS = {"hello": 8, "world": 9, "a": 4, "small": 5, "model": 6}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ModelSource:
+    return write_bert(tmp_path / "model")[0]
 
 
 def test_texts_are_tokenized_as_the_tokenizer_says(tmp_path: Path) -> None:
@@ -98,3 +105,41 @@ def test_other_weights_are_another_reference(tmp_path: Path, context: HostContex
     change_weights(source, {"encoder.layer.0.output.dense.bias": torch.ones(32)})
     changed = replace(source, files=())
     assert exported_model(changed, context=context) != before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "hello " * 10_000,
+        "🍕👩‍👩‍👧‍👦🏳️‍🌈",
+        "a\ud800b",
+        "\udfff",
+        "\x00\x01",
+        "a\u0301" * 500,
+        "\U0010ffff",
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_odd_texts_have_vectors(source: ModelSource, tmp_path: Path, text: str) -> None:
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    (vector,) = embed_with_onnxruntime(exported, source, [text])
+    assert np.isfinite(vector).all()
+    assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
+    together = embed_with_onnxruntime(exported, source, ["hello", text, "a small model"], batch_size=3)
+    np.testing.assert_allclose(together[1], vector, atol=1e-5)
+
+
+def test_an_unpaired_surrogate_counts_as_the_replacement_character() -> None:
+    assert well_formed("a\ud800b") == "a\ufffdb"
+    assert well_formed("🍕 é \U0010ffff") == "🍕 é \U0010ffff"
+
+
+def test_an_empty_text_without_special_tokens(source: ModelSource, tmp_path: Path) -> None:
+    document = tokenizer_document()
+    document["post_processor"] = None
+    write_json(source.tokenizer, document)
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    vectors = embed_with_onnxruntime(exported, replace(source, files=()), ["", "hello"], batch_size=2)
+    assert np.isfinite(vectors).all()

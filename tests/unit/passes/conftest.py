@@ -1,5 +1,5 @@
-"""The fixtures of recipes serve their passes, too."""
+"""Small random models, exported and fused."""
 
-from tests.unit.recipes.conftest import load
+from tests.support.compare import load
 
 __all__ = ["load"]

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, shape_inference
-from tests.unit.models.berts import onnx_vectors, some_tokens
-from tests.unit.models.families import FAMILIES, tokens_of, write_family
-from tests.unit.recipes.near import Load, cosines, unexpected
+from tests.support.berts import onnx_vectors, some_tokens
+from tests.support.compare import Load, cosines, unexpected
+from tests.support.families import FAMILIES, tokens_of, write_family
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.export.from_source import export_onnx

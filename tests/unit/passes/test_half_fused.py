@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
-from tests.unit.models.berts import some_tokens
-from tests.unit.recipes.near import Load, cosines, unexpected
+from tests.support.berts import some_tokens
+from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.errors import TargetError
 from edgepack.passes.half_fused import half_fused, pooling_nodes, rounded

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from onnx import TensorProto
-from tests.unit.models.berts import onnx_vectors, some_tokens
-from tests.unit.recipes.near import Load, cosines, unexpected
+from tests.support.berts import onnx_vectors, some_tokens
+from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.operators.config import operators_of_ort_model

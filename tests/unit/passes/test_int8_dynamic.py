@@ -11,8 +11,8 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.unit.models.berts import Tokens, onnx_vectors, some_tokens
-from tests.unit.recipes.near import Load, cosines, unexpected
+from tests.support.berts import Tokens, onnx_vectors, some_tokens
+from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.int8_dynamic import int8_dynamic

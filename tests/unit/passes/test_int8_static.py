@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import onnxruntime
 import pytest
-from tests.unit.models.berts import onnx_vectors, some_tokens
-from tests.unit.recipes.near import Load, alone, cosines, unexpected
+from tests.support.berts import onnx_vectors, some_tokens
+from tests.support.compare import Load, alone, cosines, unexpected
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.ort.convert import convert_to_ort

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from tests.unit.models.berts import onnx_vectors, some_tokens
-from tests.unit.recipes.near import Load, alone, cosines, unexpected
+from tests.support.berts import onnx_vectors, some_tokens
+from tests.support.compare import Load, alone, cosines, unexpected
 
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.int8_weights import LARGEST, MIDDLE, int8_weights

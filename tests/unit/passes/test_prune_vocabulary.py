@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tests.unit.models.berts import write_bert
+from tests.support.berts import write_bert
 from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UsageError

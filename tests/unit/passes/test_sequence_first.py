@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from tests.unit.models.berts import onnx_vectors, some_tokens
-from tests.unit.models.families import FAMILIES, tokens_of, write_family
-from tests.unit.recipes.near import Load, cosines, unexpected
+from tests.support.berts import onnx_vectors, some_tokens
+from tests.support.compare import Load, cosines, unexpected
+from tests.support.families import FAMILIES, tokens_of, write_family
 
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse

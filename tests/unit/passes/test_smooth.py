@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from tests.unit.models.berts import change_weights, onnx_vectors, some_tokens, write_bert
+from tests.support.berts import change_weights, onnx_vectors, some_tokens, write_bert
 
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse

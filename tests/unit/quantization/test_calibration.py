@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.unit.models.berts import write_bert
+from tests.support.berts import write_bert
 
 from edgepack.errors import UsageError
 from edgepack.models.export.from_source import export_onnx

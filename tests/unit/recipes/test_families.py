@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tests.unit.models.berts import onnx_vectors
-from tests.unit.models.families import FAMILIES, tokens_of, write_family
+from tests.support.berts import onnx_vectors
+from tests.support.families import FAMILIES, tokens_of, write_family
 
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse, fused_operators

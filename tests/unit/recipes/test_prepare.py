@@ -14,8 +14,8 @@ import onnx
 import pytest
 import torch
 from onnx import version_converter
-from tests.unit.models.berts import change_weights, source_of, write_bert
-from tests.unit.models.graphs import expand_layer_norms, token_graph, write
+from tests.support.berts import change_weights, source_of, write_bert
+from tests.support.graphs import expand_layer_norms, token_graph, write
 
 from edgepack.errors import EdgepackError, ModelError, TargetError, UnsupportedModelError
 from edgepack.files.store import sha256_of
@@ -211,7 +211,7 @@ def test_every_process_and_folder_gives_the_same_bytes(
     code = (
         "import sys, pathlib\n"
         "sys.path.insert(0, sys.argv[4])\n"
-        "from tests.unit.models.berts import source_of\n"
+        "from tests.support.berts import source_of\n"
         "from edgepack.console import Story\n"
         "from edgepack.plugins.context import host_context\n"
         "from edgepack.recipes.prepare import prepare_model\n"

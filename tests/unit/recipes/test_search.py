@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.models.berts import write_bert
-from tests.unit.recipes.near import Load
+from tests.support.berts import write_bert
+from tests.support.compare import Load
 
 from edgepack.plugins.context import HostContext
 from edgepack.recipes import search as module

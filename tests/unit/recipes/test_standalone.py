@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from tests.support.berts import write_bert
 from tests.support.command import edgepack
-from tests.unit.models.berts import write_bert
 from tokenizers import Tokenizer
 
 from edgepack.errors import OutputError

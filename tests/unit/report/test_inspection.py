@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.unit.models.families import write_family
+from tests.support.families import write_family
 from tests.unit.report.test_render import matches_golden
 
 from edgepack.models.usability import Inspection, as_dict, inspect_model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.models.families import write_family
+from tests.support.families import write_family
 
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tests.unit.models.berts import onnx_vectors, source_of
-from tests.unit.models.families import expected_vectors, tokens_of, write_family
-from tests.unit.models.tiny import tokenizer_document, write_json
+from tests.support.berts import onnx_vectors, source_of
+from tests.support.families import expected_vectors, tokens_of, write_family
+from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import MissingToolError, UnsupportedModelError
 from edgepack.models.export import torch_export

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.serving import Server, file, status
-from tests.unit.models.tiny import files_of, publish, zipped
+from tests.support.tiny import files_of, publish, zipped
 
 from edgepack.errors import DiskFullError, DownloadError, HashMismatchError, ModelError
 from edgepack.files.store import digest_tree

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.serving import Server, status
-from tests.unit.models.tiny import files_of, publish, zipped
+from tests.support.tiny import files_of, publish, zipped
 
 from edgepack.errors import DownloadError, EdgepackError, MissingToolError, ModelError
 from edgepack.models.find.source import ingest

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
+from tests.support.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse import fusion as fusing

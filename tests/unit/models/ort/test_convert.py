@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.unit.models.berts import onnx_vectors, some_tokens, write_bert
+from tests.support.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.from_source import export_onnx

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.models.tiny import WORDS, tokenizer_document, write_json
+from tests.support.tiny import WORDS, tokenizer_document, write_json
 
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import highest_token, load, minimal_json

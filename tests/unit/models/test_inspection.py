@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import helper
-from tests.unit.models.berts import source_of, write_bert
-from tests.unit.models.graphs import token_graph, write
+from tests.support.berts import source_of, write_bert
+from tests.support.graphs import token_graph, write
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.usability import as_dict, inspect_model

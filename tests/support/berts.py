@@ -13,11 +13,11 @@ import numpy.typing as npt
 import onnxruntime
 import torch
 from safetensors.torch import load_file, save_file
-from tests.unit.models.tiny import tokenizer_document, write_json
 from transformers import BertConfig, BertModel
 
 from edgepack.files.store import digest_tree
 from edgepack.records.model import ModelSource, Pooling
+from tests.support.tiny import tokenizer_document, write_json
 
 Vectors = npt.NDArray[np.float32]
 

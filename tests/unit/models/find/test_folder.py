@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.models.tiny import (
+from tests.support.berts import write_bert
+from tests.support.graphs import vector_graph, write
+from tests.support.tiny import (
     CONFIG,
     HIDDEN,
     MODULES,
@@ -21,6 +23,7 @@ from tests.unit.models.tiny import (
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
+from edgepack.models.find.folder import read_folder
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Pooling
@@ -419,3 +422,16 @@ def test_a_graph_without_its_weights(model: Path, context: HostContext) -> None:
 def test_a_graph_with_weights_elsewhere(model: Path, context: HostContext) -> None:
     graph = write_onnx(model / "big.onnx", external="../../etc/passwd")
     assert "points out of the model's folder" in refused(graph, context).message
+
+
+def test_a_tokenizer_of_another_model_beside_a_graph(tmp_path: Path) -> None:
+    """Nothing but the graph's own table says how many tokens there are."""
+    source, _ = write_bert(tmp_path / "model")
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    write(vector_graph(source, folder / "graph"), folder / "model.onnx")
+    document = tokenizer_document()
+    document["model"]["vocab"] |= {f"word{number}": 10 + number for number in range(100)}
+    write_json(folder / "tokenizer.json", document)
+    with pytest.raises(ModelError, match=r"token 109, the model's embedding table has 60 rows"):
+        read_folder(folder, name="bare", origin="bare", note=lambda _: None, onnx=folder / "model.onnx")

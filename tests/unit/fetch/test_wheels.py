@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from packaging.version import Version
 from tests.support.serving import Server, file, status
-from tests.unit.models.tiny import publish, wheel_of
+from tests.support.tiny import publish, wheel_of
 
 from edgepack.errors import DiskFullError, DownloadError, EdgepackError, HashMismatchError
 from edgepack.fetch import wheels

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.unit.models.berts import change_config, change_weights, write_bert
+from tests.support.berts import change_config, change_weights, write_bert
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.export.from_source import export_onnx
@@ -134,3 +135,21 @@ def test_a_model_that_no_onnx_file_can_hold(
     error = refused(source, tmp_path)
     assert isinstance(error, UnsupportedModelError)
     assert "2 GB" in error.message
+
+
+def test_weights_of_more_than_two_gigabytes_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    rows = 700_000
+    header = json.dumps(
+        {"embeddings.word_embeddings.weight": entry("F16", [rows, 1024], [0, 2 * 1024 * rows])}
+    ).encode()
+    assert source.weights is not None
+    with source.weights.open("wb") as stream:
+        stream.write(len(header).to_bytes(8, "little") + header)
+        stream.truncate(8 + len(header) + 2 * 1024 * rows)
+    with pytest.raises(UnsupportedModelError, match=r"2\.9 GB of weights in full precision"):
+        export_onnx(source, tmp_path / "out.onnx")
+
+
+def entry(dtype: str, shape: list[int], offsets: list[int]) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}

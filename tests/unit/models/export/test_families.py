@@ -11,8 +11,8 @@ import onnx
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.unit.models.berts import Tokens, onnx_vectors
-from tests.unit.models.families import FAMILIES, expected_vectors, tokens_of, write_family
+from tests.support.berts import Tokens, onnx_vectors
+from tests.support.families import FAMILIES, expected_vectors, tokens_of, write_family
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.from_source import ARCHITECTURES, export_onnx

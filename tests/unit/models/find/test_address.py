@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from tests.support.serving import Reply, Server, file, page, status
-from tests.unit.models.tiny import files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
+from tests.support.tiny import files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
 
 from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
 from edgepack.files.store import digest_tree

@@ -11,8 +11,8 @@ import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper, version_converter
-from tests.unit.models.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
-from tests.unit.models.graphs import one_node, token_graph, vector_graph, write
+from tests.support.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
+from tests.support.graphs import one_node, token_graph, vector_graph, write
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.export.from_source import export_onnx

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.hub import COMMIT, publish
 from tests.support.serving import Server
-from tests.unit.models.find.test_hub import COMMIT, publish
-from tests.unit.models.tiny import CONFIG, write_json
+from tests.support.tiny import CONFIG, write_json
 
 from edgepack.errors import ModelError
 from edgepack.models.find.catalogue import Entry, ingest_entry, load_catalogue, with_known_facts

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.unit.models.tiny import tarred, zipped
+from tests.support.tiny import tarred, zipped
 
 from edgepack.errors import ModelError
-from edgepack.files import archives as unpacking
+from edgepack.files import archives
 from edgepack.files.archives import unpack
 
 FILES = {"a.txt": b"first", "deep/er/b.txt": b"second"}
@@ -98,8 +98,8 @@ def test_links_in_a_zip_are_refused(tmp_path: Path) -> None:
 def test_bombs_are_refused_before_they_fill_the_disk(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "ALWAYS_ALLOWED", 1 << 20)
-    monkeypatch.setattr(unpacking, "CHUNK", 1 << 16)
+    monkeypatch.setattr(archives, "ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr(archives, "CHUNK", 1 << 16)
     bomb = {f"{number}": b"\0" * (4 << 20) for number in range(4)}
     content = tarred(bomb) if kind == "tar.gz" else zipped(bomb)
     if kind == "inner":
@@ -111,7 +111,7 @@ def test_bombs_are_refused_before_they_fill_the_disk(
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MAX_FILES", 10)
+    monkeypatch.setattr(archives, "MAX_FILES", 10)
     archive = archive_in(tmp_path, "a.zip", zipped({str(number): b"" for number in range(11)}))
     with pytest.raises(ModelError, match="more than 10 files"):
         unpack(archive, tmp_path / "out")

@@ -10,7 +10,7 @@ import onnx
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.unit.models.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
+from tests.support.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
 
 from edgepack.models.export.from_source import export_onnx
 from edgepack.records.model import Pooling

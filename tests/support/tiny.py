@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from safetensors.numpy import save_file
+
 from tests.support.serving import Server, file, page
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "small", "model", "##s", "hello", "world")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from tests.unit.models.berts import Tokens, Vectors, source_of
-from tests.unit.models.tiny import tokenizer_document, write_json
 
 from edgepack.records.model import ModelSource, Pooling
+from tests.support.berts import Tokens, Vectors, source_of
+from tests.support.tiny import tokenizer_document, write_json
 
 
 @dataclass(frozen=True, kw_only=True)
