@@ -47,11 +47,11 @@ from edgepack.models.reference import exported_model
 from edgepack.npm import find_node, npm_package
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.model import ModelSource
-from edgepack.serve_web import Handler
 from edgepack.verify.gate import verification_texts
 from edgepack.verify.quality import cached_reference
 from edgepack_web.encoded import write_encoded
 from edgepack_web.packages import tokenizers_library
+from edgepack_web.serve import Handler
 
 PAGES = Path(__file__).with_name("web_pages")
 TRANSFORMERS = (

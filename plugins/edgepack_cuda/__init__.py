@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import click
-
 from edgepack.api import BuildContext, BuilderSpec, OptionTable, Target, TargetBuilder, hookimpl
 from edgepack_cuda.nvidia import missing
 
@@ -43,10 +41,3 @@ def edgepack_builders() -> Iterable[BuilderSpec]:
             fetch=fetch,
         )
     ]
-
-
-@hookimpl
-def edgepack_commands() -> Iterable[click.Command]:
-    from edgepack_cuda.command import cuda
-
-    return [cuda]

@@ -27,6 +27,7 @@ from edgepack.errors import (
     TargetError,
     ToolError,
     UnsupportedModelError,
+    UsageError,
 )
 from edgepack.fetch.wheels import Wheel, wheel_file, wheel_files
 from edgepack.files.elf import SYSTEM_LIBRARIES, needed_libraries, opened_libraries, soname, unused_libraries
@@ -89,6 +90,7 @@ __all__ = [
     "TokenizerTables",
     "ToolError",
     "UnsupportedModelError",
+    "UsageError",
     "Wheel",
     "check_isa",
     "closure_of",

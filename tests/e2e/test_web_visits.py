@@ -17,9 +17,9 @@ from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
 
-from edgepack import serve_web
 from edgepack.npm import find_node
 from edgepack.records.bundle import Bundle
+from edgepack_web import serve
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 VISIT = Path(__file__).parents[1] / "js/visit.mjs"
@@ -35,7 +35,7 @@ class Host:
     sent: dict[str, int] = field(default_factory=dict)
 
 
-class Counting(serve_web.Handler):
+class Counting(serve.Handler):
     """What ``edgepack serve-web`` serves with; ``validators`` False: a host that never answers 304."""
 
     def __init__(self, host: Host, *arguments: object) -> None:
@@ -87,7 +87,7 @@ def test_visits_are_as_the_report_says(
     done = edgepack("report", str(web_bundle.directory), "--json")
     cold, warm = json.loads(done.stdout)["visits"]
     if encoding == "gzip":
-        monkeypatch.setattr(serve_web, "ENCODINGS", {"gzip": ".gz"})
+        monkeypatch.setattr(serve, "ENCODINGS", {"gzip": ".gz"})
     with serving(Host(web_bundle.directory)) as host:
         first = visit(host, tmp_path / "profile")
         assert sum(first.values()) == cold[encoding], first

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from edgepack import listing
+from edgepack.cli import cli
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
@@ -60,10 +63,42 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallPlugin:
         info = tmp_path / f"edgepack_{name}-1.2.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: edgepack-{name}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text(f"[edgepack]\n{name} = edgepack_{name}\n")
+        (info / "entry_points.txt").write_text(
+            f"[edgepack]\n{name} = edgepack_{name}\n[edgepack.commands]\n{name} = edgepack_{name}:command\n"
+        )
         monkeypatch.delitem(sys.modules, f"edgepack_{name}", raising=False)
 
     return write
+
+
+def test_a_strangers_command_is_listed_without_being_imported_and_run(install: InstallPlugin) -> None:
+    install("kiosk", "import click\n@click.command('other')\ndef command(): click.echo('at the kiosk')\n")
+    runner = CliRunner()
+    assert "  kiosk      Of edgepack_kiosk (edgepack-kiosk 1.2).\n" in runner.invoke(cli, ["--help"]).output
+    assert "edgepack_kiosk" not in sys.modules
+    assert runner.invoke(cli, ["kiosk"]).output == "at the kiosk\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0"),
+        ("command = 5", "is 5, expected a click command"),
+    ],
+)
+def test_a_broken_command_is_its_plugins_fault(install: InstallPlugin, code: str, words: str) -> None:
+    install("kiosk", code)
+    with pytest.raises(
+        PluginError, match=re.escape(f"command kiosk of edgepack_kiosk (edgepack-kiosk 1.2) {words}")
+    ):
+        CliRunner().invoke(cli, ["kiosk"], catch_exceptions=False)
+
+
+def test_no_plugin_takes_the_place_of_a_command(install: InstallPlugin) -> None:
+    install("targets", "import click\n@click.command()\ndef command(): click.echo('stolen')\n")
+    install("cuda", "import click\n@click.command()\ndef command(): click.echo('stolen')\n")
+    for name in ("targets", "cuda"):
+        assert "stolen" not in CliRunner().invoke(cli, [name, "--help"]).output
 
 
 def test_the_in_tree_plugin_is_found() -> None:

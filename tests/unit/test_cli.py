@@ -120,3 +120,8 @@ def test_completion_completes_targets() -> None:
         "COMP_CWORD": "3",
     }
     assert "linux-x86-min" in edgepack(env=env).stdout
+
+
+def test_completion_completes_commands_of_plugins() -> None:
+    env = {"_EDGEPACK_COMPLETE": "bash_complete", "COMP_WORDS": "edgepack se", "COMP_CWORD": "1"}
+    assert edgepack(env=env).stdout.split() == ["plain,search", "plain,serve-web"]

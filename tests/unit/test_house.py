@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,14 @@ ROOT = Path(__file__).parents[2]
 SHARED_BY_PLUGINS = "edgepack_cuda.nvidia"
 """What two plugins have in common and nobody else needs."""
 HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}
+
+
+def test_what_is_installed_says_what_this_tree_says() -> None:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    installed = {(point.group, point.name, point.value) for point in distribution("edgepack").entry_points}
+    wanted = {(group, name, value) for group, points in said.items() for name, value in points.items()}
+    stale = "pyproject.toml has changed: python -m pip install --no-deps --no-build-isolation -e ."
+    assert wanted == {point for point in installed if point[0] in said}, stale
 
 
 def modules() -> dict[str, Path]:
@@ -124,16 +135,28 @@ def test_a_light_start(arguments: list[str]) -> None:
     assert not imported & HEAVY
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["bundle", "--help"], ["completion", "zsh"]], ids=" ".join)
-def test_help_and_completion_load_no_plugin(arguments: list[str]) -> None:
+COMPLETION = {"_EDGEPACK_COMPLETE": "bash_complete", "COMP_WORDS": "edgepack ", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [(["--help"], {}), (["bundle", "--help"], {}), (["completion", "zsh"], {}), ([], COMPLETION)],
+)
+def test_help_and_completion_load_no_plugin(arguments: list[str], environment: dict[str, str]) -> None:
     code = (
         "import sys, edgepack.cli\nsys.argv = ['edgepack', *sys.argv[1:]]\n"
-        "try:\n    edgepack.cli.main()\nexcept SystemExit:\n    print('LOADED', 'edgepack_linux' in sys.modules)"
+        "try:\n    edgepack.cli.main()\nexcept SystemExit:\n"
+        "    print('LOADED', [name for name in sys.modules if name.startswith('edgepack_')])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | environment,
     )
-    assert "LOADED False" in done.stdout
+    assert "LOADED []" in done.stdout
+    assert len(done.stdout.splitlines()) > 5
 
 
 @pytest.mark.parametrize("file", ["targets/linux-x86-min.toml", "tests/stranger/edgepack_kiosk/__init__.py"])

@@ -7,31 +7,55 @@ import logging
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, listings, models, runtimes, searching, serving, toolchains
+from edgepack.cli import archives, bundles, listings, models, runtimes, searching, toolchains
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
 
 
 class WithPlugins(click.Group):
-    """The commands, and those that plugins add: plugins are loaded only for a name that is not a command of edgepack's own."""
+    """edgepack's own commands, and those that plugins add: a plugin's are listed by name, and imported to be run."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if own := super().get_command(ctx, cmd_name):
             return own
-        from edgepack.plugins.host import load_plugins
+        from edgepack.plugins.commands import load_command
 
-        return load_plugins().commands().get(cmd_name)
+        return load_command(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_commands(ctx, formatter)
+        if rows := self._of_plugins():
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(name, f"Of {whose}.") for name, whose in rows])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        own = super().shell_complete(ctx, incomplete)
+        added = [CompletionItem(name) for name, _ in self._of_plugins() if name.startswith(incomplete)]
+        return own + added
+
+    def _of_plugins(self) -> list[tuple[str, str]]:
+        """Name and origin."""
+        from edgepack.plugins.commands import plugin_commands
+        from edgepack.plugins.entry_points import origin
+
+        return [
+            (name, origin(point)) for name, point in plugin_commands().items() if name not in self.commands
+        ]
 
 
 @click.group(
     cls=WithPlugins,
-    epilog="Plugins add commands of their own, e.g. `edgepack cuda`.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="edgepack", message="%(prog)s %(version)s")
@@ -57,7 +81,6 @@ for command in (
     models.quantize,
     runtimes.runtime,
     searching.search,
-    serving.serve_web,
 ):
     cli.add_command(command)
 for command in (

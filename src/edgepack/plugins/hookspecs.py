@@ -12,8 +12,6 @@ from edgepack.plugins.builder import BuilderSpec
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-    from click import Command
-
     from edgepack.records.bundle import Bundle
     from edgepack.records.report import Report
 
@@ -45,17 +43,6 @@ class EdgepackSpecs:
             def edgepack_targets():
                 folder = importlib.resources.files("edgepack_raspberry")
                 return [folder / "raspberry-pi-5.toml"]
-        """
-
-    @hookspec
-    def edgepack_commands(self) -> Iterable[Command]:  # type: ignore[empty-body]
-        """Commands of this plugin's own, each a click command or group, run as ``edgepack NAME``.
-
-        For example::
-
-            @hookimpl
-            def edgepack_commands():
-                return [click.Command("flash", callback=flash, help="Write a bundle to an SD card.")]
         """
 
     @hookspec

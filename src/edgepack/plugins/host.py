@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,14 +14,14 @@ from edgepack import targets
 from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
+from edgepack.plugins.entry_points import entry_points
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import Target
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
-
-    from click import Command
+    from importlib.metadata import EntryPoint
 
     from edgepack.context import BuildContext
 
@@ -95,15 +94,6 @@ class PluginHost:
         """The object that makes the target's bundle."""
         return self.builder_spec(target).create(target, context)
 
-    def commands(self) -> dict[str, Command]:
-        """Commands that plugins add, by name; one that two add is the first plugin's."""
-        found: dict[str, Command] = {}
-        for name, implementation in _implementations(self._manager, "edgepack_commands"):
-            with _blamed_on(name, "edgepack_commands", hint="--debug shows where the plugin failed"):
-                for command in implementation() or ():
-                    found.setdefault(str(command.name), command)
-        return found
-
     def bundle_written(self, bundle: Bundle, report: Report) -> None:
         """Tell every plugin that wants to know; a failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
@@ -118,7 +108,7 @@ def load_plugins() -> PluginHost:
     builders: dict[str, BuilderSpec] = {}
     target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
     plugins = []
-    for entry_point in _entry_points():
+    for entry_point in entry_points(GROUP):
         info = PluginInfo(
             name=entry_point.name,
             distribution=entry_point.dist.name if entry_point.dist else "?",
@@ -128,18 +118,9 @@ def load_plugins() -> PluginHost:
     return PluginHost(plugins=tuple(plugins), builders=builders, target_files=target_files, _manager=manager)
 
 
-def _entry_points() -> list[importlib.metadata.EntryPoint]:
-    # The same distribution can be found twice (an editable install beside its source folder).
-    unique = {(point.name, point.value): point for point in importlib.metadata.entry_points(group=GROUP)}
-    # edgepack's own come first, so that a name clash is the newcomer's to mend.
-    return sorted(
-        unique.values(), key=lambda point: (point.dist is None or point.dist.name != GROUP, point.name)
-    )
-
-
 def _load(
     manager: pluggy.PluginManager,
-    entry_point: importlib.metadata.EntryPoint,
+    entry_point: EntryPoint,
     info: PluginInfo,
     builders: dict[str, BuilderSpec],
     target_files: dict[str, TargetFile],

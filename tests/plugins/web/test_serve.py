@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import edgepack
 
 from edgepack.errors import BundleError, UsageError
-from edgepack.serve_web import open_server
+from edgepack_web.serve import open_server
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The command that shows a web bundle."""
+"""``edgepack serve-web``: a web bundle, shown on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def serve_web(path: Path, host: str, port: int) -> None:
 
     Types, caching for ever of what is named by its content, compressed copies, and the isolation that threads ask for.
     """
-    from edgepack.serve_web import open_server
+    from edgepack_web.serve import open_server
 
     with open_server(path, host=host, port=port) as server:
         address = f"[{host}]" if ":" in host else host

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from edgepack.errors import BundleError, UsageError
+from edgepack.api import BundleError, UsageError
+from edgepack_web.hosts import ASK_AGAIN, FOR_EVER, ISOLATION, SHARED
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -27,15 +28,7 @@ TYPES = {
 }
 ENCODINGS = {"br": ".br", "gzip": ".gz"}
 """What servers send, the smaller first."""
-HEADERS = {
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Embedder-Policy": "require-corp",
-    "Cross-Origin-Resource-Policy": "cross-origin",
-    "Access-Control-Allow-Origin": "*",
-    "X-Content-Type-Options": "nosniff",
-}
-FOR_EVER = "public, max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
+HEADERS = ISOLATION | SHARED | {"X-Content-Type-Options": "nosniff"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,0 +1,39 @@
+"""Commands that plugins add. Their names are in the metadata of what is installed: listing them imports no plugin."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import click
+
+from edgepack.errors import PluginError
+from edgepack.plugins.entry_points import entry_points, origin
+
+GROUP = "edgepack.commands"
+"""The entry points whose names are commands: ``NAME = "MODULE:OBJECT"``, the object a click command or group."""
+
+
+def plugin_commands() -> dict[str, EntryPoint]:
+    """Entry points by the command's name; of two that have one name the first, edgepack's own before others'."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(GROUP):
+        found.setdefault(point.name, point)
+    return dict(sorted(found.items()))
+
+
+def load_command(name: str) -> click.Command | None:
+    """The command that a plugin adds under a name. Raises ``PluginError`` for one that cannot be had."""
+    point = plugin_commands().get(name)
+    if point is None:
+        return None
+    where = f"command {name} of {origin(point)}"
+    try:
+        command = point.load()
+    except (Exception, SystemExit) as error:
+        raise PluginError(
+            f"{where} cannot be loaded: {type(error).__name__}: {error}",
+            hint="reinstall or update that distribution",
+        ) from error
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{where} is {command!r}, expected a click command")
+    return command
