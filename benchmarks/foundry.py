@@ -91,7 +91,7 @@ def main() -> None:
         }
         console.print(_times(int8.needs, fp32.needs, cold=arguments.cold, context=context))
         console.print(_sizes(runtimes))
-        console.print(_speeds(runtimes["minimal"].library, int8, arguments.rounds))
+        console.print(_speeds(runtimes["minimal"].file, int8, arguments.rounds))
 
 
 def _needs(source: ModelSource, kind: RuntimeKind, context: HostContext) -> Operators:
@@ -138,7 +138,7 @@ def _share_objects(root: Path) -> None:
 def _sizes(runtimes: dict[str, RuntimeArtifact]) -> Table:
     table = _table("libonnxruntime.so for MiniLM int8", "kind", "raw", "gzip -9", "zstd -19")
     stock = {"stock 1.21.0": _stock_library()}
-    for name, library in ({kind: runtime.library for kind, runtime in runtimes.items()} | stock).items():
+    for name, library in ({kind: runtime.file for kind, runtime in runtimes.items()} | stock).items():
         content = library.read_bytes()
         sizes = len(content), len(gzip.compress(content, 9)), len(zstandard.compress(content, 19))
         table.add_row(name, *(f"{size:,}" for size in sizes))

@@ -55,7 +55,7 @@ def pack(output: Path, arch: str, count: int, context: BuildContext, folder: Pat
     builder = builder_for(context, f'cuda_arch=["{arch}"]')
     model = builder.prepare_model(source)
     runtime = builder.provide_runtime(model)
-    runner = builder.freeze_runner(model, runtime)
+    runner = builder.make_runner(model, runtime)
     folder.mkdir()
     assemble(
         target=builder.target, model=model, runtime=runtime, runner=runner, folder=folder, context=context

@@ -110,7 +110,7 @@ def _cold(models: list[Path], context: HostContext) -> None:
             load, cpu, begin = os.getloadavg()[0], _cpu(), time.monotonic()
             made = reduce_web_runtime(needs, context=own)
             seconds, used = time.monotonic() - begin, _cpu() - cpu
-            cells = (f"{seconds:.1f}", f"{used:.1f}", f"{made.library.stat().st_size:,}")
+            cells = (f"{seconds:.1f}", f"{used:.1f}", f"{made.file.stat().st_size:,}")
             _say(
                 f"| {model.parent.name}, {what} | {' | '.join(cells)} | {load:.1f}, {os.getloadavg()[0]:.1f} |"
             )
@@ -132,10 +132,10 @@ def _threads(models: list[Path], context: HostContext) -> None:
         kinds = {
             "reduced": (reduce_web_runtime(needs, context=context), (1,)),
             "reduced, threads": (reduce_web_runtime(needs, threads=True, context=context), (1, 2, 4)),
-            "stock": (stock_web_runtime(needs, context=context), (1, 2, 4)),
+            "stock": (stock_web_runtime(context=context), (1, 2, 4)),
         }
         for name, (runtime, counts) in kinds.items():
-            files = [runtime.library.read_bytes(), script_of(runtime).read_bytes()]
+            files = [runtime.file.read_bytes(), script_of(runtime).read_bytes()]
             sizes = " | ".join(f"{len(data):,} | {len(_brotli(data)):,}" for data in files)
             for count in counts:
                 request = {**place(runtime), "model": str(model.absolute()), "threads": count, "length": 32}
@@ -159,11 +159,11 @@ def _compare(models: list[Path], context: HostContext) -> None:
         begin = time.monotonic()
         reduced = reduce_web_runtime(needs, context=context)
         _row(model, "reduced", reduced, time.monotonic() - begin, context)
-        _row(model, "stock", stock_web_runtime(needs, context=context), 0.0, context)
+        _row(model, "stock", stock_web_runtime(context=context), 0.0, context)
 
 
 def _row(model: Path, name: str, runtime: RuntimeArtifact, seconds: float, context: HostContext) -> None:
-    wasm, script = runtime.library.read_bytes(), script_of(runtime).read_bytes()
+    wasm, script = runtime.file.read_bytes(), script_of(runtime).read_bytes()
     proof = prove_module(model, runtime, context=context)
     timed = _timed(model, runtime, context)
     sizes = (len(wasm), len(gzip.compress(wasm, 9)), len(_brotli(wasm)), len(_brotli(script)))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgepack.api import (
     BuildContext,
-    Bundle,
     ExecutionProvider,
     ModelSource,
     OptionTable,
@@ -17,7 +15,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    embed_on_gpu,
     freeze_runner,
     prepare_model,
     read_options,
@@ -68,7 +65,7 @@ class CudaBuilder:
             version=ONNXRUNTIME_GPU.version,
             kind="stock",
             # Every operator kernel is there: what was pruned is device code, which is matched by the lists.
-            provides=model.needs,
+            provides=None,
             toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}",
             licenses=libraries.licenses,
             companions=libraries.companions,
@@ -106,16 +103,19 @@ class CudaBuilder:
         graph = onnx.load(str(model.file), load_external_data=False).graph
         return tuple(sorted({node.op_type for node in graph.node}))
 
-    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         return freeze_runner(context=self.context, platform=self.target.platform)
-
-    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return embed_on_gpu(bundle, texts, context=self.context)
 
 
 def fetch_wheels(target: Target, context: BuildContext) -> None:
     """Put everything that a build of the target fetches into the store."""
+    create_builder(target, context)
     fetch(read_options(target, OPTIONS)["layout"], context=context)
+
+
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    return OPTIONS
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:

@@ -1,24 +1,10 @@
-"""Bundles for Linux on x86-64: a reduced ONNX Runtime, an ORT-format model and a frozen runner."""
+"""Bundles for Linux on x86-64 and arm64: a reduced ONNX Runtime, a small model and a runner."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import (
-    BuildContext,
-    BuilderSpec,
-    OptionTable,
-    Target,
-    TargetBuilder,
-    hookimpl,
-    missing_tools,
-)
-
-
-def create(target: Target, context: BuildContext) -> TargetBuilder:
-    from edgepack_linux.builder import create_builder
-
-    return create_builder(target, context)
+from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
 
 
 def missing(target: Target) -> Iterable[str]:
@@ -26,21 +12,16 @@ def missing(target: Target) -> Iterable[str]:
     return missing_tools("cmake", "ninja", "objcopy", packages={"ziglang": "zig", "capstone": "capstone"})
 
 
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    from edgepack_linux.builder import OPTIONS
-
-    return OPTIONS
-
-
 @hookimpl
-def edgepack_builders() -> Iterable[BuilderSpec]:
+def edgepack_specs() -> Iterable[Spec]:
     return [
-        BuilderSpec(
+        Spec(
+            axis="builder",
             name="linux",
-            summary="a folder for Linux: reduced ONNX Runtime, small model, frozen runner",
-            create=create,
+            summary="a folder for Linux: reduced ONNX Runtime, small model, native or frozen runner",
+            make=lazy("edgepack_linux.builder:create_builder"),
+            options=lazy("edgepack_linux.builder:options"),
             missing=missing,
-            options=options,
+            fetch=lazy("edgepack_linux.builder:fetch"),
         )
     ]

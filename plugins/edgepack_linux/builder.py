@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import platform
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from edgepack.api import (
     BuildContext,
-    Bundle,
-    CannotRunHere,
     Levels,
     ModelSource,
     OptionTable,
@@ -23,11 +20,12 @@ from edgepack.api import (
     TargetBuilder,
     TargetError,
     check_isa,
-    embed_with_program,
+    fetch_emulator,
+    fetch_runtime_sources,
     freeze_runner,
     link_native_runner,
+    linked_runtime,
     prepare_model,
-    prove,
     read_options,
     reduce_runtime,
     require_platform,
@@ -69,17 +67,18 @@ class LinuxBuilder:
         )
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
-        artifact = reduce_runtime(
-            model.needs,
-            platform=self.target.platform,
-            kind=self.runtime,
-            glibc=self.runtime_glibc,
-            sources=self.sources,
-            context=self.context,
-        )
-        return prove(model, artifact, levels=self.levels, context=self.context)
+        asked: Any = {
+            "platform": self.target.platform,
+            "kind": self.runtime,
+            "glibc": self.runtime_glibc,
+            "sources": self.sources,
+            "context": self.context,
+        }
+        native = self.runner == "native"
+        made = linked_runtime(model, **asked) if native else reduce_runtime(model.needs, **asked)
+        return replace(made, levels=self.levels)
 
-    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         if self.runner == "native":
             return link_native_runner(
                 model,
@@ -96,10 +95,17 @@ class LinuxBuilder:
             context=self.context,
         )
 
-    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        if sys.platform != "linux":
-            raise CannotRunHere(f"a bundle for linux does not run on {sys.platform}")
-        return embed_with_program(bundle, texts, context=self.context)
+
+def fetch(target: Target, context: BuildContext) -> None:
+    """ONNX Runtime's sources, and an emulator where the target's programs run under one here."""
+    fetch_runtime_sources(context=context)
+    if target.platform.arch != platform.machine():
+        fetch_emulator(target.platform.arch, context=context)
+
+
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    return OPTIONS
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:

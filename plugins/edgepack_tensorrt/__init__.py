@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import BuildContext, BuilderSpec, OptionTable, Target, TargetBuilder, hookimpl
+from edgepack.api import Spec, hookimpl, lazy
 from edgepack_cuda.nvidia import missing
 
 
-def create(target: Target, context: BuildContext) -> TargetBuilder:
-    from edgepack_tensorrt.builder import create_builder
-
-    return create_builder(target, context)
-
-
-def fetch(target: Target, context: BuildContext) -> None:
-    """The wheels that a build takes its libraries from."""
-    from edgepack_tensorrt.builder import create_builder, fetch_wheels
-
-    create_builder(target, context)
-    fetch_wheels(target, context)
-
-
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    from edgepack_tensorrt.builder import OPTIONS
-
-    return OPTIONS
-
-
 @hookimpl
-def edgepack_builders() -> Iterable[BuilderSpec]:
+def edgepack_specs() -> Iterable[Spec]:
     return [
-        BuilderSpec(
+        Spec(
+            axis="builder",
             name="tensorrt",
             summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, frozen runner",
-            create=create,
+            make=lazy("edgepack_tensorrt.builder:create_builder"),
+            options=lazy("edgepack_tensorrt.builder:options"),
             missing=missing,
-            options=options,
-            fetch=fetch,
+            fetch=lazy("edgepack_tensorrt.builder:fetch_wheels"),
         )
     ]

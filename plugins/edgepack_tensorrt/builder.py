@@ -10,7 +10,6 @@ from pathlib import Path
 
 from edgepack.api import (
     BuildContext,
-    Bundle,
     ModelSource,
     OptionTable,
     PreparedModel,
@@ -20,7 +19,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    embed_on_gpu,
     freeze_runner,
     prepare_model,
     read_options,
@@ -92,21 +90,24 @@ class TensorrtBuilder:
             )
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
-    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         return freeze_runner(context=self.context, platform=self.target.platform)
-
-    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return embed_on_gpu(bundle, texts, context=self.context)
 
 
 def fetch_wheels(target: Target, context: BuildContext) -> None:
     """Put everything that a build of the target fetches into the store."""
+    create_builder(target, context)
     home = read_options(target, OPTIONS)["tensorrt_home"]
     if home is None:
         rtx_libraries(context)
         bindings_folder(context)
     else:
         classic_libraries(read_home(target, Path(home)), context=context)
+
+
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    return OPTIONS
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:

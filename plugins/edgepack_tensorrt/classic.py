@@ -124,7 +124,7 @@ def classic_runtime(
         library=libraries.onnxruntime,
         version=ONNXRUNTIME_GPU.version,
         kind="stock",
-        provides=model.needs,
+        provides=None,
         toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}, TensorRT {home.version}",
         licenses=libraries.licenses,
         companions=libraries.companions,

@@ -84,14 +84,14 @@ def rtx_runtime(
     capabilities: Sequence[str],
     libraries: RuntimeFolder,
 ) -> RuntimeArtifact:
-    """ONNX Runtime and the provider; ``provides`` is what the model needs: the stock library holds every kernel."""
+    """ONNX Runtime and the provider: the stock library, which holds every kernel."""
     engine = next(path for path in model.companions if path.name == ENGINE)
     key = _key(engine)
     return RuntimeArtifact(
         library=libraries.onnxruntime,
         version=ONNXRUNTIME.version,
         kind="stock",
-        provides=model.needs,
+        provides=None,
         toolchain=f"wheels {ONNXRUNTIME.requirement}, {PROVIDER.requirement}",
         licenses=libraries.licenses,
         companions=libraries.companions,

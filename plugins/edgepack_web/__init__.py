@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import (
-    BuildContext,
-    BuilderSpec,
-    OptionTable,
-    Target,
-    TargetBuilder,
-    has_node,
-    hookimpl,
-    is_installed,
-)
-
-
-def create(target: Target, context: BuildContext) -> TargetBuilder:
-    from edgepack_web.builder import create_builder
-
-    return create_builder(target, context)
+from edgepack.api import Spec, Target, has_node, hookimpl, is_installed, lazy
 
 
 def missing(target: Target) -> Iterable[str]:
@@ -30,29 +15,17 @@ def missing(target: Target) -> Iterable[str]:
         yield "npm"
 
 
-def fetch(target: Target, context: BuildContext) -> None:
-    """What a build of this target needs from elsewhere."""
-    from edgepack_web.packages import fetch_packages
-
-    fetch_packages(target, context)
-
-
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    from edgepack_web.builder import OPTIONS
-
-    return OPTIONS
-
-
 @hookimpl
-def edgepack_builders() -> Iterable[BuilderSpec]:
+def edgepack_specs() -> Iterable[Spec]:
     return [
-        BuilderSpec(
+        Spec(
+            axis="builder",
             name="web",
             summary="a folder for browsers: ES module, WebAssembly ONNX Runtime, small model, precompressed",
-            create=create,
+            make=lazy("edgepack_web.builder:create_builder"),
+            options=lazy("edgepack_web.builder:options"),
             missing=missing,
-            options=options,
-            fetch=fetch,
+            fetch=lazy("edgepack_web.packages:fetch_packages"),
+            next_step="edgepack serve-web {bundle} shows it in a browser",
         )
     ]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import (
     BuildContext,
-    Bundle,
-    CannotRunHere,
-    MissingToolError,
     ModelSource,
     OptionTable,
     PreparedModel,
@@ -19,7 +15,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    find_node,
     has_node,
     parse_size,
     prepare_model,
@@ -29,7 +24,7 @@ from edgepack.api import (
     stock_web_runtime,
     tokenizer_tables,
 )
-from edgepack_web.node import embed_in_node, require_same_tokens
+from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_program
 from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
 from edgepack_web.page import Folder, write_page
 from edgepack_web.webgpu import LICENSE as WEBGPU_LICENSE
@@ -67,17 +62,18 @@ class WebBuilder:
         if self.runtime == "reduced":
             runtime = reduce_web_runtime(model.needs, sources=self.sources, context=self.context)
         else:
-            runtime = stock_web_runtime(model.needs, context=self.context)
-        self.context.note(f"{self.runtime}, {runtime.library.stat().st_size / 1e6:.2f} MB")
-        return prove_web(model, runtime, context=self.context) if has_node() else runtime
+            runtime = stock_web_runtime(context=self.context)
+        self.context.note(f"{self.runtime}, {runtime.file.stat().st_size / 1e6:.2f} MB")
+        return runtime
 
-    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
+        assert runtime is not None
         tables = tokenizer_tables(model.source)
         library = tokenizers_library(self.context) if tables.wordpiece is None else None
         root = self.context.work_dir / "web"
         root.mkdir()
         folder = Folder(root=root, cap=self.asset_cap)
-        layout = write_page(
+        placement = write_page(
             folder,
             model=model,
             runtimes=[(self.runtime, runtime), *self._with_threads(model), *self._fallbacks(model)],
@@ -86,6 +82,7 @@ class WebBuilder:
             gpu=self._on_gpu(model.source),
             context=self.context,
         )
+        write_node_program(root)
         self._compare_tokens(root, model.source)
         return RunnerArtifact(
             directory=root,
@@ -93,7 +90,9 @@ class WebBuilder:
             kind="web",
             versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
             licenses=(WEBGPU_LICENSE,) if self.webgpu else (),
-            layout=layout,
+            parts=folder.parts,
+            placement=placement,
+            command=("node", NODE_PROGRAM),
         )
 
     def _on_gpu(self, source: ModelSource) -> OnGpu | None:
@@ -109,15 +108,15 @@ class WebBuilder:
         if not self.threads:
             return []
         runtime = reduce_web_runtime(model.needs, threads=True, sources=self.sources, context=self.context)
-        return [
-            ("reduced-threads", prove_web(model, runtime, context=self.context) if has_node() else runtime)
-        ]
+        if has_node():
+            prove_web(model, runtime, context=self.context)
+        return [("reduced-threads", runtime)]
 
     def _fallbacks(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
         """The whole runtime, for a page whose own turns out to lack something; nothing of it is fetched before that."""
         if self.fallback == "none" or self.runtime == "stock":
             return []
-        return [("stock", stock_web_runtime(model.needs, context=self.context))]
+        return [("stock", stock_web_runtime(context=self.context))]
 
     def _compare_tokens(self, root: Path, source: ModelSource) -> None:
         if not has_node():
@@ -126,12 +125,10 @@ class WebBuilder:
         compared = require_same_tokens(root, source, context=self.context)
         self.context.note(f"tokenizer the same on {compared} texts")
 
-    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        try:
-            find_node()
-        except MissingToolError as error:
-            raise CannotRunHere(f"{error.message}; {error.hint}") from error
-        return embed_in_node(bundle.directory, texts, context=self.context)
+
+def options() -> OptionTable:
+    """What ``[options]`` of a target may say."""
+    return OPTIONS
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:

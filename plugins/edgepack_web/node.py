@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.api import BuildContext, ModelSource, ProofError, find_node, tokenizer_cases
 
 HERE = Path(__file__).with_name("node")
+NODE_PROGRAM = "node.mjs"
 STRANGE_TEXTS = 5000
 
 
-def embed_in_node(bundle: Path, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
-    """Vectors of the texts by the bundle's own module, float [len(texts), dimension]."""
-    answer = context.run([find_node(), HERE / "embed.mjs", bundle.absolute()], input=json.dumps(list(texts)))
-    vectors: list[list[float]] = json.loads(answer)
-    return vectors
+def write_node_program(root: Path) -> None:
+    """The program by which the host, or anybody with Node, runs the page's own module: JSON lines in, JSON lines out."""
+    (root / NODE_PROGRAM).write_bytes((HERE / NODE_PROGRAM).read_bytes())
 
 
 def require_same_tokens(root: Path, source: ModelSource, *, context: BuildContext) -> int:

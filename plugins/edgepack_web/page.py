@@ -15,7 +15,7 @@ from typing import Any
 from edgepack.api import (
     BuildContext,
     EdgepackError,
-    Layout,
+    Placement,
     PreparedModel,
     RuntimeArtifact,
     TargetError,
@@ -77,7 +77,7 @@ def write_page(
     library: Path | None,
     gpu: OnGpu | None = None,
     context: BuildContext,
-) -> Layout:
+) -> Placement:
     """Fill the folder; where everything lies in it. ``library`` is @huggingface/tokenizers, for what is no WordPiece.
 
     ``gpu`` is what a page takes that asks for it, the last of the runtimes.
@@ -123,11 +123,10 @@ def write_page(
     encoded += write_encoded(folder.root, stable, context=context)
     write_host_files(folder.root, stable)
     folder.parts |= dict.fromkeys(encoded, "encoded")
-    return Layout(
+    return Placement(
         model=tuple(piece["path"] for piece in pieces),
         tokenizer=tokenizer["table"]["path"],
         runtime=engines[0]["wasm"]["path"],
-        parts=folder.parts,
         cold=tuple(sorted([*SHELL, SERVICE_WORKER, *(asset["path"] for asset in first)])),
         warm=tuple(sorted(SHELL)),
     )
@@ -145,7 +144,7 @@ def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, An
         "version": runtime.version,
         "threads": "pthread" in glue,
         "glue": folder.asset(f"ort-{name}.mjs", glue.encode(), "runtime"),
-        "wasm": folder.asset(f"ort-{name}.wasm", runtime.library.read_bytes(), "runtime"),
+        "wasm": folder.asset(f"ort-{name}.wasm", runtime.file.read_bytes(), "runtime"),
     }
 
 

@@ -1,6 +1,6 @@
 """What plugins may import; everything else is edgepack's own business and may change.
 
-The records and errors; ``BuilderSpec`` and ``TargetBuilder`` to write a builder; ``BuildContext``, which a builder is
+The records and errors; ``Spec`` and ``TargetBuilder`` to write a builder; ``BuildContext``, which a builder is
 given; ``hookimpl`` to register; and, as functions, what builders share: preparing a model, making a reduced runtime,
 freezing the runner. A builder whose runtime comes in wheels finds here what it takes: ``wheel_files`` by their content,
 ``closure_of`` for the libraries that have to go along, ``RuntimeFolder`` for them and their licences.
@@ -10,7 +10,7 @@ Importing this module is light: the functions import what they need when they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,9 @@ from edgepack.files.shared_libraries import Closure, closure_of
 from edgepack.foundry.releases.ort_1_21.isa import check_isa
 from edgepack.npm import NODE_HINT, find_node, has_node, npm_package
 from edgepack.options import OptionTable, read_options, require_platform
-from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
 from edgepack.plugins.hookspecs import hookimpl
-from edgepack.records.bundle import Bundle, Layout, RunnerArtifact
+from edgepack.plugins.spec import API_VERSION, Spec, TargetBuilder, lazy
+from edgepack.records.bundle import Bundle, Placement, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operator, Operators
 from edgepack.records.report import Report
@@ -55,7 +55,6 @@ __all__ = [
     "NODE_HINT",
     "SYSTEM_LIBRARIES",
     "BuildContext",
-    "BuilderSpec",
     "Bundle",
     "BundleError",
     "CannotRunHere",
@@ -63,7 +62,6 @@ __all__ = [
     "EdgepackError",
     "ExecutionProvider",
     "FloorError",
-    "Layout",
     "LevelProof",
     "Levels",
     "MismatchError",
@@ -74,6 +72,7 @@ __all__ = [
     "Operator",
     "Operators",
     "OptionTable",
+    "Placement",
     "Platform",
     "PreparedModel",
     "Progress",
@@ -83,6 +82,7 @@ __all__ = [
     "RuntimeArtifact",
     "RuntimeFolder",
     "RuntimeKind",
+    "Spec",
     "SystemLibrary",
     "Target",
     "TargetBuilder",
@@ -94,8 +94,8 @@ __all__ = [
     "Wheel",
     "check_isa",
     "closure_of",
-    "embed_on_gpu",
-    "embed_with_program",
+    "fetch_emulator",
+    "fetch_runtime_sources",
     "fetch_web_toolchain",
     "find",
     "find_node",
@@ -104,7 +104,9 @@ __all__ = [
     "has_node",
     "hookimpl",
     "is_installed",
+    "lazy",
     "link_native_runner",
+    "linked_runtime",
     "missing_tools",
     "needed_libraries",
     "npm_package",
@@ -113,7 +115,6 @@ __all__ = [
     "opened_libraries",
     "parse_size",
     "prepare_model",
-    "prove",
     "prove_web",
     "read_options",
     "reduce_runtime",
@@ -209,15 +210,15 @@ def fetch_web_toolchain(*, context: BuildContext) -> None:
     fetch_sources(context=context)
 
 
-def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArtifact:
+def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
     """The WebAssembly of npm's onnxruntime-web, of the converter's version, as it comes: with every operator."""
     from edgepack.foundry.web.stock import stock_web_runtime
 
-    return stock_web_runtime(needs, context=context)
+    return stock_web_runtime(context=context)
 
 
-def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> RuntimeArtifact:
-    """Run the shipped model on the shipped WebAssembly in Node; as ``prove``."""
+def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> LevelProof:
+    """Run a model on a WebAssembly runtime in Node; raises ``ProofError`` for other vectors than the stock library's."""
     from edgepack.foundry.web.prove import prove_web
 
     return prove_web(model, runtime, context=context)
@@ -228,21 +229,6 @@ def onnxruntime_web(*, context: BuildContext) -> Path:
     from edgepack.foundry.web.stock import onnxruntime_web
 
     return onnxruntime_web(context=context)
-
-
-def prove(
-    model: PreparedModel, runtime: RuntimeArtifact, *, levels: Levels = "here", context: BuildContext
-) -> RuntimeArtifact:
-    """Run the shipped model on the shipped library in a clean process, with each kind of processor's kernels.
-
-    A library for another architecture runs under an emulator. Returns the artifact with what was proved in it, for
-    the report. Raises ``ProofError`` for a missing kernel or vectors that are not the stock library's.
-    """
-    from dataclasses import replace
-
-    from edgepack.foundry.proof.prove import prove
-
-    return replace(runtime, proofs=prove(model, runtime, levels=levels, context=context))
 
 
 def freeze_runner(
@@ -289,26 +275,6 @@ def link_native_runner(
     )
 
 
-def embed_with_program(
-    bundle: Bundle, texts: Sequence[str], *, options: Sequence[str] = (), context: BuildContext
-) -> Sequence[Sequence[float]]:
-    """Vectors of the texts as the bundle's own program makes them, run with an empty environment and ``options``."""
-    from edgepack.verify.run import embed_with_program
-
-    return embed_with_program(bundle, texts, options=options, context=context)
-
-
-def embed_on_gpu(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> Sequence[Sequence[float]]:
-    """As ``embed_with_program``, for a bundle that needs a GPU of its device.
-
-    Where this host has none, raises ``CannotRunHere`` with the vectors that the bundle makes on the processor, which are
-    measured and verify nothing.
-    """
-    from edgepack.verify.run import embed_on_gpu
-
-    return embed_on_gpu(bundle, texts, context=context)
-
-
 def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[SystemLibrary, ...]:
     """Libraries of this machine that go along because a device need not have them, e.g. libstdc++, with their licences."""
     from edgepack.runner.system_libraries import system_libraries
@@ -338,3 +304,32 @@ def usage_of(source: ModelSource) -> tuple[dict[str, str], dict[str, Any] | None
     from edgepack.bundle.usage import prefixes, shortening
 
     return prefixes(source), shortening(source)
+
+
+def linked_runtime(
+    model: PreparedModel,
+    *,
+    platform: Platform,
+    kind: RuntimeKind = "minimal",
+    sources: Path | None = None,
+    glibc: str | None = None,
+    context: BuildContext,
+) -> RuntimeArtifact:
+    """The runtime that ``link_native_runner`` links into its program: what it holds, without a library of its own."""
+    from edgepack.runner.native.build import linked_runtime
+
+    return linked_runtime(model, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
+
+
+def fetch_runtime_sources(*, context: BuildContext) -> None:
+    """Put ONNX Runtime's pinned sources into the store."""
+    from edgepack.foundry.sources.pinned import fetch_sources
+
+    fetch_sources(context=context)
+
+
+def fetch_emulator(architecture: str, *, context: BuildContext) -> None:
+    """Put an emulator of that architecture into the store; raises ``MissingToolError`` where none can be had."""
+    from edgepack.foundry.proof.emulator import find_emulator
+
+    find_emulator(architecture, context=context)

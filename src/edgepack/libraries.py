@@ -41,6 +41,17 @@ class LibraryOptions:
     """For browsers; on Linux there are always threads."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """A library by itself, and what was proved of it."""
+
+    runtime: RuntimeArtifact
+    file: Path
+    operators: Operators
+    """Those that it was made for."""
+    proofs: tuple[LevelProof, ...]
+
+
 def library_options(
     target: str | None,
     *,
@@ -83,7 +94,7 @@ def make_library(
     levels: Levels = "here",
     output: Path,
     context: HostContext,
-) -> RuntimeArtifact:
+) -> Library:
     """One runtime for all the models, proved with each, laid out in a new folder ``output``.
 
     ``lib/`` has the library and the links that linkers and loaders look for, ``include/`` the C API's header (for browsers
@@ -110,11 +121,11 @@ def make_library(
         runtime = _make_runtime(needs, options, context)
         proofs = [_proved(model, runtime, levels, context) for model in prepared]
     with placed_folder(output, force=False) as folder:
-        _lay_library(runtime, folder, context)
+        _lay_library(runtime, runtime.provides or needs, folder, context)
         for model in prepared:
             short = model.source.name.rpartition("/")[2]
             shutil.copyfile(model.file, folder / f"{short}-{model.precision}{model.file.suffix}")
-    return replace(runtime, proofs=tuple(worst_by_level(proofs)))
+    return Library(runtime=runtime, file=runtime.file, operators=needs, proofs=tuple(worst_by_level(proofs)))
 
 
 def _make_runtime(needs: Operators, options: LibraryOptions, context: HostContext) -> RuntimeArtifact:
@@ -133,8 +144,8 @@ def _proved(
     from edgepack.foundry.web.composition import is_module
     from edgepack.foundry.web.prove import prove_web
 
-    if is_module(runtime.library):
-        return prove_web(model, runtime, context=context).proofs
+    if is_module(runtime.file):
+        return (prove_web(model, runtime, context=context),)
     return prove(model, runtime, levels=levels, context=context)
 
 
@@ -170,7 +181,8 @@ def operators_beside(library: Path) -> Operators | None:
         if (folder / OPERATORS_FILE).is_file():
             return parse_config((folder / OPERATORS_FILE).read_text(encoding="utf-8"))
         if (folder / MANIFEST).is_file():
-            return parse_config("\n".join(read_manifest(folder)["runtime"]["operators"]))
+            lines = (read_manifest(folder)["runtime"] or {}).get("operators")
+            return None if lines is None else parse_config("\n".join(lines))
     return None
 
 
@@ -214,25 +226,25 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
     )
 
 
-def _lay_library(runtime: RuntimeArtifact, folder: Path, context: HostContext) -> None:
+def _lay_library(runtime: RuntimeArtifact, operators: Operators, folder: Path, context: HostContext) -> None:
     from edgepack.foundry.link.composition import COMPOSITION
     from edgepack.foundry.sources.tree import source_tree
     from edgepack.foundry.web.composition import is_module
     from edgepack.operators.config import format_config
 
     (folder / "lib").mkdir()
-    shutil.copyfile(runtime.library, folder / "lib" / runtime.library.name)
+    shutil.copyfile(runtime.file, folder / "lib" / runtime.file.name)
     for companion in runtime.companions:
         shutil.copyfile(companion, folder / "lib" / companion.name)
-    if not is_module(runtime.library):
-        (folder / "lib" / runtime.library.name).chmod(0o755)
+    if not is_module(runtime.file):
+        (folder / "lib" / runtime.file.name).chmod(0o755)
         for link in ("libonnxruntime.so.1", "libonnxruntime.so"):
-            (folder / "lib" / link).symlink_to(runtime.library.name)
+            (folder / "lib" / link).symlink_to(runtime.file.name)
         (folder / "include").mkdir()
         header = source_tree(runtime.version, sources=None, context=context).onnxruntime / HEADER
         shutil.copyfile(header, folder / "include" / header.name)
-    (folder / OPERATORS_FILE).write_text(format_config(runtime.provides), encoding="utf-8")
-    shutil.copyfile(runtime.library.parent / COMPOSITION, folder / COMPOSITION)
+    (folder / OPERATORS_FILE).write_text(format_config(operators), encoding="utf-8")
+    shutil.copyfile(runtime.file.parent / COMPOSITION, folder / COMPOSITION)
     (folder / "LICENSES").mkdir()
     for license in runtime.licenses:
         shutil.copyfile(license, folder / "LICENSES" / license.name)

@@ -23,12 +23,12 @@ def _target_row(host: PluginHost, found: TargetFile) -> Row:
     try:
         target = host.target(found.name)
         row["summary"] = target.summary
-        spec = host.builder_spec(target)
+        builder = host.builder_of(target)
     except EdgepackError as error:
         return {**row, "state": f"broken: {error.message}"}
     try:
-        missing = list(spec.missing(target))
-    except Exception as error:  # a plugin's code, which must not stop the listing
+        missing = [str(name) for name in builder.spec.missing(target)]
+    except (Exception, SystemExit) as error:  # a plugin's code, which must not stop the listing
         return {**row, "state": f"broken: {type(error).__name__}: {error}"}
     return {**row, "state": f"missing {', '.join(missing)}"} if missing else row
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from edgepack.errors import BudgetError
+from edgepack.errors import BudgetError, BundleError, CannotRunHere, ProofError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
+from edgepack.records.model import PreparedModel
 from edgepack.records.report import Report, Verification
-from edgepack.records.runtime import LevelProof
+from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
+
+if TYPE_CHECKING:
+    from edgepack.verify.run import BundleRunner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +45,12 @@ def build(
     from edgepack.bundle.manifest import bundle_name
     from edgepack.bundle.place import placed_folder, require_free
     from edgepack.models.find.source import ingest
-    from edgepack.operators.config import require_match
     from edgepack.verify.gate import verify
+    from edgepack.verify.run import BundleRunner
 
     story = context.story
-    builder = host.create(target, context)
+    registered = host.builder_of(target)
+    builder = registered.create(target, context)
     with story.step("model"):
         source = ingest(model, context=context)
     destination = output / bundle_name(source, target)
@@ -53,29 +59,81 @@ def build(
         prepared = builder.prepare_model(source)
     with story.step("runtime"):
         runtime = builder.provide_runtime(prepared)
-        require_match(prepared.needs, runtime.provides)
+        _require_match(prepared, runtime, context)
     with story.step("runner"):
-        runner = builder.freeze_runner(prepared, runtime)
+        runner = builder.make_runner(prepared, runtime)
     with placed_folder(destination, force=force) as folder:
         with story.step("bundle"):
             bundle = assemble(
-                target=target, model=prepared, runtime=runtime, runner=runner, folder=folder, context=context
+                target=target,
+                model=prepared,
+                runtime=runtime,
+                runner=runner,
+                made_by=registered.made_by(target),
+                folder=folder,
+                context=context,
             )
+        run = BundleRunner(context=context)
+        with story.step("prove"):
+            proofs = _prove(bundle, run)
         with story.step("verify"):
             verification = verify(
                 bundle,
                 source,
-                builder.embed,
+                run.embed,
                 options=target.model,
-                proofs=runtime.proofs,
+                tokens=run.tokens,
+                proofs=proofs,
                 context=context,
             )
+            _require_untouched(bundle)
         with story.step("pack"):
-            outcome = _pack_and_report(
-                bundle, verification, runtime.proofs, destination, target, prices, context
-            )
+            outcome = _pack_and_report(bundle, verification, proofs, destination, target, prices, context)
     host.bundle_written(outcome.bundle, outcome.report)
     return outcome
+
+
+def _prove(bundle: Bundle, run: BundleRunner) -> tuple[LevelProof, ...]:
+    """What the bundle itself makes of the golden texts, against what the stock runtime made of the model that ships."""
+    from edgepack.bundle.golden import TEXTS
+    from edgepack.bundle.manifest import GOLDEN
+    from edgepack.verify.metrics import lowest_cosine
+
+    golden = json.loads((bundle.directory / GOLDEN).read_text(encoding="utf-8"))
+    try:
+        made = run.embed(bundle, TEXTS)
+    except CannotRunHere as cannot:
+        return (LevelProof(level="here", proved=False, reason=cannot.reason),)
+    import numpy as np
+
+    cosine = lowest_cosine(np.array(made, dtype=np.float32), np.array(golden["vectors"], dtype=np.float32))
+    if cosine < golden["tolerance"]:
+        raise ProofError(f"the bundle's vectors of the golden texts are wrong: cosine {cosine:.5f}")
+    return (LevelProof(level="here", proved=True, by="this processor", min_cosine=cosine),)
+
+
+def _require_match(model: PreparedModel, runtime: RuntimeArtifact | None, context: HostContext) -> None:
+    """The operators of the file as it ships, read from it again where the format says them, against the runtime's."""
+    from edgepack.operators.config import operators_of_ort_model, require_match
+
+    if runtime is None or runtime.provides is None:
+        context.note("operators not matched: the runtime is not reduced to the model's")
+        return
+    needs = operators_of_ort_model(model.file) if model.format == "ort" else model.needs
+    require_match(needs, runtime.provides)
+
+
+def _require_untouched(bundle: Bundle) -> None:
+    """What ran must still be what was assembled: a program that changes its bundle is not shipped."""
+    from edgepack.bundle.manifest import open_bundle
+
+    try:
+        open_bundle(bundle.directory)
+    except BundleError as error:
+        raise VerificationError(
+            f"the program changed its bundle while it ran: {error.message}",
+            hint="a device may keep the folder read-only; the runner must write elsewhere or not at all",
+        ) from error
 
 
 def report_file_of(directory: Path) -> Path:

@@ -12,12 +12,11 @@ from typing import Any
 from edgepack.errors import BundleError, ModelError
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
-from edgepack.records.target import GateLevel, ModelOptions, Platform, Target
+from edgepack.records.target import GateLevel, ModelOptions
 
 
 def verify_again(
@@ -27,17 +26,19 @@ def verify_again(
     gate: GateLevel | None = None,
     write_vectors: Path | None = None,
     others: Path | None = None,
-    host: PluginHost,
+    run: bool = False,
     context: HostContext,
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
-    ``gate`` is another level than the one that the bundle was made with; the limits are the manifest's. With
-    ``write_vectors`` the bundle's vectors are kept for another machine, with ``others`` they are compared with those
-    of another machine.
+    No plugin is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
+    in a sandbox where there is one; else it is *not verified*. ``gate`` is another level than the one that the bundle was
+    made with; the limits are the manifest's. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    ``others`` they are compared with those of another machine.
     """
     from edgepack.models.find.source import ingest
     from edgepack.verify import gate as gatekeeper
+    from edgepack.verify.run import BundleRunner
 
     story = context.story
     with story.step("bundle"), _opened(path, context.work_dir) as bundle:
@@ -45,14 +46,20 @@ def verify_again(
         with story.step("model"):
             source = ingest(model or bundle.manifest["model"]["origin"], context=context)
             _require_same_model(source, bundle.manifest)
-        target = target_of(bundle.manifest)
         with story.step("verify"):
-            builder = host.create(target, context)
-            options = replace(target.model, gate=gate or target.model.gate)
+            runner = BundleRunner(context=context)
+            options = limits_of(bundle.manifest)
+            options = replace(options, gate=gate or options.gate)
             if write_vectors is not None:
-                gatekeeper.write_vectors(bundle, builder.embed, write_vectors)
+                gatekeeper.write_vectors(bundle, runner.embed, write_vectors)
             return gatekeeper.verify(
-                bundle, source, builder.embed, options=options, others=others, context=context
+                bundle,
+                source,
+                runner.embed,
+                options=options,
+                tokens=runner.tokens,
+                others=others,
+                context=context,
             )
 
 
@@ -70,24 +77,12 @@ def report_again(path: Path, *, prices: Path | None) -> Report:
     return replace(measure(bundle, verification, prices=prices), proofs=proofs)
 
 
-def target_of(manifest: Mapping[str, Any]) -> Target:
-    """The target that a bundle was made for, as its manifest remembers it."""
+def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
+    """What a bundle was held to, as its manifest remembers it."""
     from edgepack.targets import LIMITS
 
-    target, gate = manifest["target"], manifest["gate"]
-    return Target(
-        name=target["name"],
-        summary=target["summary"],
-        builder=target["builder"],
-        platform=Platform(
-            os=target["platform"]["os"],
-            arch=target["platform"]["arch"],
-            glibc=target["platform"].get("glibc"),
-            isa=tuple(target["platform"].get("isa", ())),
-        ),
-        model=ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate}),
-        origin="manifest.json",
-    )
+    gate = manifest["gate"]
+    return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
+from edgepack.verify.run import BundleRunner
 from edgepack_cuda.builder import CudaBuilder, create_builder
 from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.lists import lists_for
@@ -86,7 +87,7 @@ def make(online: HostContext, minilm: ModelSource, tmp_path_factory: pytest.Temp
             assert isinstance(builder, CudaBuilder)
             model = builder.prepare_model(minilm)
             runtime = builder.provide_runtime(model)
-            runner = builder.freeze_runner(model, runtime)
+            runner = builder.make_runner(model, runtime)
             folder = tmp_path_factory.mktemp("cuda") / "bundle"
             folder.mkdir()
             bundle = assemble(
@@ -237,7 +238,7 @@ def test_it_says_that_it_is_not_verified(make: Make) -> None:
         pytest.skip("there is a GPU here: verified when the bundle is built")
     made = make(*THIN)
     with pytest.raises(CannotRunHere, match="there is no NVIDIA driver here"):
-        made.builder.embed(made.bundle, ["a"])
+        BundleRunner(context=made.builder.context).embed(made.bundle, ["a"])
 
 
 def test_the_archive_is_within_its_limit(tmp_path: Path) -> None:

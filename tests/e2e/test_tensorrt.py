@@ -31,6 +31,7 @@ from edgepack.runner.frozen.open import CPU
 from edgepack.targets import built_in_targets, read_target
 from edgepack.tools import run
 from edgepack.verify.gate import verification_texts
+from edgepack.verify.run import BundleRunner
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
 from edgepack_tensorrt.runtime import LIBRARY, NAME
 
@@ -65,7 +66,7 @@ def bundle(builder: TensorrtBuilder, minilm: ModelSource, tmp_path_factory: pyte
     """All but the archive, which takes minutes."""
     model = builder.prepare_model(minilm)
     runtime = builder.provide_runtime(model)
-    runner = builder.freeze_runner(model, runtime)
+    runner = builder.make_runner(model, runtime)
     folder = tmp_path_factory.mktemp("tensorrt") / "bundle"
     folder.mkdir()
     return assemble(
@@ -142,7 +143,7 @@ def test_it_says_that_it_is_not_verified(builder: TensorrtBuilder, bundle: Bundl
     if shutil.which("nvidia-smi"):
         pytest.skip("there is a GPU here: verified when the bundle is built")
     with pytest.raises(CannotRunHere, match="there is no NVIDIA driver here"):
-        builder.embed(bundle, ["a"])
+        BundleRunner(context=builder.context).embed(bundle, ["a"])
 
 
 def test_a_root_with_nothing_but_the_c_library_and_a_driver(
@@ -294,7 +295,7 @@ def classic(
         target=read_target(file, origin="edgepack", overrides=[f"tensorrt_home={home}"]),
         model=model,
         runtime=runtime,
-        runner=builder.freeze_runner(model, runtime),
+        runner=builder.make_runner(model, runtime),
         folder=folder / "bundle",
         context=online,
     )

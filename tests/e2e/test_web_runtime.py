@@ -36,25 +36,25 @@ def test_a_reduced_runtime_is_small_and_right(
 ) -> None:
     import brotli
 
-    wasm = reduced.library.read_bytes()
+    wasm = reduced.file.read_bytes()
     assert len(wasm) < 1_000_000
     assert len(brotli.compress(wasm, quality=11)) < 270_000
     proved = prove_web(model, reduced, context=online)
-    assert proved.proofs[0].min_cosine > 0.99
+    assert proved.min_cosine > 0.99
     assert {path.stem.split("-")[0] for path in reduced.licenses} >= {"onnxruntime", "emscripten", "eigen"}
 
 
 def test_the_stock_runtime_is_right(model: PreparedModel, online: HostContext) -> None:
-    stock = stock_web_runtime(model.needs, context=online)
-    assert prove_web(model, stock, context=online).proofs[0].min_cosine > 0.99
+    stock = stock_web_runtime(context=online)
+    assert prove_web(model, stock, context=online).min_cosine > 0.99
 
 
 def test_with_threads_it_is_as_right(model: PreparedModel, online: HostContext) -> None:
     import brotli
 
     threaded = reduce_web_runtime(model.needs, threads=True, context=online)
-    assert len(brotli.compress(threaded.library.read_bytes(), quality=11)) < 270_000
-    proof = prove_web(model, threaded, context=online).proofs[0]
+    assert len(brotli.compress(threaded.file.read_bytes(), quality=11)) < 270_000
+    proof = prove_web(model, threaded, context=online)
     assert proof.min_cosine > 0.99
     assert "1, 2, 4 threads" in proof.by
 
@@ -67,8 +67,8 @@ def test_threads_in_chromium(online: HostContext, tmp_path: Path) -> None:
 
 
 def test_what_takes_the_bytes_is_known_to_the_byte(reduced: RuntimeArtifact, online: HostContext) -> None:
-    found = explain(reduced.library, find_composition(reduced.library, online.store))
-    size = reduced.library.stat().st_size
+    found = explain(reduced.file, find_composition(reduced.file, online.store))
+    size = reduced.file.stat().st_size
     for table in (found.sections, found.areas, found.askers):
         assert sum(row.bytes for row in table) == size
     assert {row.name for row in found.areas} >= {"MLAS", "kernels", "framework", "libc", "allocator"}

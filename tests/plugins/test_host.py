@@ -21,7 +21,7 @@ InstallPlugin = Callable[[str, str], None]
 
 GOOD = """
 from importlib.resources import files
-from edgepack.api import BuilderSpec, hookimpl
+from edgepack.api import Spec, hookimpl
 
 SEEN = []
 
@@ -29,8 +29,8 @@ def create(target, context):
     raise NotImplementedError
 
 @hookimpl
-def edgepack_builders():
-    return [BuilderSpec(name="kiosk", summary="kiosks", create=create, missing=lambda target: ["kiosktool"])]
+def edgepack_specs():
+    return [Spec(axis="builder", name="kiosk", summary="kiosks", make=create, missing=lambda target: ["kiosktool"])]
 
 @hookimpl
 def edgepack_targets():
@@ -124,8 +124,8 @@ def test_a_strangers_plugin_adds_a_builder_and_a_target(install: InstallPlugin) 
         ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'"),
         ("raise SystemError('bad day')", "SystemError: bad day"),
         (GOOD.replace("edgepack_targets", "edgepack_target"), "edgepack_target"),
-        (GOOD.replace("create=create,", "create=create, api=99,"), "written for plugin interface 99"),
-        (GOOD.replace("[BuilderSpec(", "[str("), "TypeError"),
+        (GOOD.replace("make=create,", "make=create, api=99,"), "written for plugin interface 99"),
+        (GOOD.replace("[Spec(", "[str("), "TypeError"),
         (GOOD.replace('name="kiosk"', 'name="linux"'), "builder linux is registered already"),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_broken_plugin_is_listed_and_stops_nobody_else(
     host = load_plugins()
     info = next(plugin for plugin in host.plugins if plugin.name == "kiosk")
     assert words in info.error
-    assert host.builder_spec(host.target("linux-x86-min")).name == "linux"
+    assert host.builder_of(host.target("linux-x86-min")).spec.name == "linux"
 
 
 def test_a_broken_plugin_is_the_error_once_its_target_is_chosen(
@@ -147,7 +147,7 @@ def test_a_broken_plugin_is_the_error_once_its_target_is_chosen(
     file.write_text(TARGET)
     host = load_plugins()
     with pytest.raises(PluginError) as caught:
-        host.builder_spec(host.target(str(file)))
+        host.builder_of(host.target(str(file)))
     assert "needs plugin kiosk, which is broken: RuntimeError: no licence" in caught.value.message
     assert "edgepack-kiosk" in (caught.value.hint or "")
 
@@ -157,7 +157,7 @@ def test_an_unknown_builder_suggests_the_nearest(tmp_path: Path) -> None:
     file.write_text(TARGET.replace('"kiosk"', '"linus"'))
     host = load_plugins()
     with pytest.raises(PluginError, match=r"names builder linus.*did you mean linux\?"):
-        host.builder_spec(host.target(str(file)))
+        host.builder_of(host.target(str(file)))
 
 
 def test_an_unknown_target_suggests_the_nearest() -> None:

@@ -42,9 +42,10 @@ from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
+from edgepack.verify.run import BundleRunner
 from edgepack_cuda import runtime as cuda_runtime
-from edgepack_tensorrt import classic, fetch, pins, runtime
-from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
+from edgepack_tensorrt import classic, pins, runtime
+from edgepack_tensorrt.builder import TensorrtBuilder, create_builder, fetch_wheels
 from edgepack_tensorrt.engine import build_engine
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.shared_weights import share_weights
@@ -186,14 +187,14 @@ def test_fetching_asks_for_every_wheel(
     monkeypatch.setattr(runtime, "wheel_files", files)
     monkeypatch.setattr(classic, "wheel_files", files)
     monkeypatch.setattr(cuda_runtime, "wheel_files", files)
-    fetch(target_with(), context)
+    fetch_wheels(target_with(), context)
     assert set(asked) == {
         "onnxruntime",
         "onnxruntime-ep-nv-tensorrt-rtx-cu13",
         "tensorrt-rtx-cu13-bindings",
     }
     asked.clear()
-    fetch(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
+    fetch_wheels(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
     assert set(asked) == {"onnxruntime-gpu"}
 
 
@@ -288,9 +289,9 @@ def test_same_inputs_same_bytes(
 def test_without_a_gpu_the_processor_is_measured_and_verifies_nothing(
     kept: HostContext, bundle: Bundle, bert: ModelSource
 ) -> None:
-    builder = builder_for(kept)
+    runner = BundleRunner(context=kept)
     with pytest.raises(CannotRunHere) as caught:
-        builder.embed(bundle, ["a b", "c"])
+        runner.embed(bundle, ["a b", "c"])
     assert caught.value.reason == (
         "not on a GPU (there is no NVIDIA driver here (libcuda.so.1 does not load)); these are the processor's"
     )
@@ -299,7 +300,7 @@ def test_without_a_gpu_the_processor_is_measured_and_verifies_nothing(
     engine = bundle.directory / "model/model.engine"
     engine.write_bytes(engine.read_bytes()[:100])
     with pytest.raises(EdgepackError):
-        builder.embed(bundle, ["a b"])
+        runner.embed(bundle, ["a b"])
 
 
 def run(bundle: Bundle, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

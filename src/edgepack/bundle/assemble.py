@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from edgepack.bundle import golden
 from edgepack.bundle.floor import require_platform
@@ -14,10 +15,10 @@ from edgepack.bundle.manifest import (
     LICENSES,
     MANIFEST,
     TOKENIZER,
-    Part,
     build_manifest,
     cpu_model_path,
     file_entry,
+    is_part_name,
     model_path,
     tokenizer_path,
     write_manifest,
@@ -36,8 +37,9 @@ def assemble(
     *,
     target: Target,
     model: PreparedModel,
-    runtime: RuntimeArtifact,
+    runtime: RuntimeArtifact | None,
     runner: RunnerArtifact,
+    made_by: Mapping[str, Any] | None = None,
     folder: Path,
     context: BuildContext,
 ) -> Bundle:
@@ -50,12 +52,11 @@ def assemble(
     with disk_errors(folder):
         _lay_runner(runner, folder)
         _lay_model(model, runner, folder)
-        held = runner.holds_runtime or runner.layout is not None
-        for library in () if held else (runtime.library, *runtime.companions):
+        for library in _libraries(runtime, runner):
             _copy(library, folder / "lib" / library.name)
         write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
         _settle_modes(folder)
-        provider = runtime.provider
+        provider = runtime and runtime.provider
         require_platform(
             folder, target.platform, device=(*provider.libraries, *provider.system) if provider else ()
         )
@@ -64,11 +65,20 @@ def assemble(
             for path in sorted(folder.rglob("*"))
             if path.is_symlink() or path.is_file()
         ]
-        manifest = build_manifest(target=target, model=model, runtime=runtime, runner=runner, files=files)
+        manifest = build_manifest(
+            target=target, model=model, runtime=runtime, runner=runner, made_by=made_by, files=files
+        )
         write_manifest(folder, manifest)
         (folder / MANIFEST).chmod(0o644)
     context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
     return Bundle(directory=folder, manifest=manifest)
+
+
+def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple[Path, ...]:
+    """What goes into ``lib/``: nothing where the runtime is linked into the program or placed by the runner."""
+    if runtime is None or runtime.library is None or runner.placement is not None:
+        return ()
+    return (runtime.library, *runtime.companions)
 
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
@@ -76,7 +86,7 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
     from edgepack.models.read.tokenizer import minimal_json
     from edgepack.models.reference import embed_with_onnxruntime
 
-    if runner.layout is None:
+    if runner.placement is None:
         _copy(model.file, folder / model_path(model, runner))
         if model.cpu_file:
             _copy(model.cpu_file, folder / cpu_model_path(model.cpu_file))
@@ -125,15 +135,20 @@ def _settle_modes(folder: Path) -> None:
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
-def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> Part:
-    if runner.layout is not None and path in runner.layout.parts:
-        return cast(Part, runner.layout.parts[path])
-    named: dict[str, Part] = {
+def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> str:
+    if (part := runner.parts.get(path)) is not None:
+        if not is_part_name(part):
+            raise BundleError(
+                f"the runner calls {path} a part {part!r}",
+                hint="a part is a short word in small letters, e.g. firmware",
+            )
+        return part
+    named = {
         model_path(model, runner): "model",
         tokenizer_path(runner): "tokenizer",
         GOLDEN: "golden",
     }
     if path not in named and (runner.directory / path).exists():
         return "runner"
-    folders: dict[str, Part] = {"lib": "runtime", "model": "model", LICENSES: "licenses"}
+    folders = {"lib": "runtime", "model": "model", LICENSES: "licenses"}
     return named.get(path) or folders.get(path.partition("/")[0]) or "runner"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Any
 
 import edgepack
 from edgepack.bundle.usage import prefixes, shortening
@@ -30,24 +31,31 @@ TOKENIZER = "model/tokenizer.json"
 LINK = "link"
 """The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
 
-Part = Literal["model", "tokenizer", "runtime", "webgpu", "runner", "licenses", "golden", "encoded"]
-PARTS: tuple[Part, ...] = get_args(Part)
-"""``webgpu``: a second runtime and a model for it, which only those fetch who compute on a GPU in a browser."""
-ENCODED: Part = "encoded"
+PARTS = ("model", "tokenizer", "runtime", "runner", "licenses", "golden")
+"""The parts that edgepack itself names, in the order of reports; a runner may name others (``RunnerArtifact.parts``)."""
+ENCODED = "encoded"
 """Compressed copies for servers that do not compress: another file's name with ``.br`` or ``.gz`` after it."""
 
-_SECTIONS = {
+JSON_LINES = ("--jsonl", "--out", "jsonl")
+"""What a program of edgepack's own is run with: JSON lines in, JSON lines out."""
+
+_SECTIONS: Mapping[str, type | tuple[type, ...]] = {
     "name": str,
     "edgepack": str,
     "target": dict,
     "model": dict,
-    "runtime": dict,
+    "runtime": (dict, type(None)),
     "runner": dict,
     "golden": str,
     "gate": dict,
     "files": list,
 }
 _FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
+
+
+def is_part_name(name: str) -> bool:
+    """Whether a part of a bundle may be called that: a short word in small letters; ``manifest`` is the manifest's own."""
+    return re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name) is not None and name != "manifest"
 
 
 def bundle_name(source: ModelSource, target: Target) -> str:
@@ -57,14 +65,14 @@ def bundle_name(source: ModelSource, target: Target) -> str:
 
 def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
     """Where the model, or the first piece of it, lies in a bundle."""
-    return runner.layout.model[0] if runner.layout else f"model/model{model.file.suffix}"
+    return runner.placement.model[0] if runner.placement else f"model/model{model.file.suffix}"
 
 
 def runtime_path(runtime: RuntimeArtifact, runner: RunnerArtifact) -> str:
     """Where the runtime lies in a bundle; where it is linked into the program, that is the file that holds it."""
-    if runner.layout is not None:
-        return runner.layout.runtime
-    return runner.program if runner.holds_runtime else f"lib/{runtime.library.name}"
+    if runner.placement is not None:
+        return runner.placement.runtime
+    return runner.program if runtime.library is None else f"lib/{runtime.library.name}"
 
 
 def cpu_model_path(file: Path) -> str:
@@ -74,8 +82,8 @@ def cpu_model_path(file: Path) -> str:
 
 def tokenizer_path(runner: RunnerArtifact) -> str:
     """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
-    if runner.layout is not None:
-        return runner.layout.tokenizer
+    if runner.placement is not None:
+        return runner.placement.tokenizer
     return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
 
 
@@ -83,8 +91,9 @@ def build_manifest(
     *,
     target: Target,
     model: PreparedModel,
-    runtime: RuntimeArtifact,
+    runtime: RuntimeArtifact | None,
     runner: RunnerArtifact,
+    made_by: Mapping[str, Any] | None = None,
     files: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
@@ -94,18 +103,11 @@ def build_manifest(
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
         "model": _model_section(model, runner),
-        "runtime": {
-            "library": runtime_path(runtime, runner),
-            "version": runtime.version,
-            "kind": runtime.kind,
-            "toolchain": runtime.toolchain,
-            "requires": list(runtime.requires),
-            "operators": operator_lines(runtime.provides),
-            **({"provider": asdict(runtime.provider)} if runtime.provider else {}),
-            **({"changes": list(runtime.changes)} if runtime.changes else {}),
-        },
+        "made_by": dict(made_by or {}),
+        "runtime": runtime and _runtime_section(runtime, runner),
         "runner": {
             "program": runner.program,
+            "command": _command(runner),
             "kind": runner.kind,
             "versions": dict(sorted(runner.versions.items())),
         },
@@ -116,11 +118,31 @@ def build_manifest(
     }
 
 
+def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[str, Any]:
+    """``operators`` is ``null`` where they are not known, or not cut down to the model's: nothing was matched."""
+    return {
+        "library": runtime_path(runtime, runner),
+        "version": runtime.version,
+        "kind": runtime.kind,
+        "toolchain": runtime.toolchain,
+        "requires": list(runtime.requires),
+        "operators": None if runtime.provides is None else operator_lines(runtime.provides),
+        **({"provider": asdict(runtime.provider)} if runtime.provider else {}),
+        **({"changes": list(runtime.changes)} if runtime.changes else {}),
+    }
+
+
+def _command(runner: RunnerArtifact) -> list[str] | None:
+    if runner.command is None:
+        return None
+    return list(runner.command or (runner.program, *JSON_LINES))
+
+
 def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
     """What a device asks a server for, where it downloads files and not the bundle."""
-    if runner.layout is None or not runner.layout.cold:
+    if runner.placement is None or not runner.placement.cold:
         return {}
-    return {"visits": {"cold": list(runner.layout.cold), "warm": list(runner.layout.warm)}}
+    return {"visits": {"cold": list(runner.placement.cold), "warm": list(runner.placement.warm)}}
 
 
 def _gate_section(options: ModelOptions) -> dict[str, Any]:
@@ -156,7 +178,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         "format": model.format,
         "file": model_path(model, runner),
         **({"cpu_file": cpu_model_path(model.cpu_file)} if model.cpu_file else {}),
-        **({"pieces": list(runner.layout.model)} if runner.layout else {}),
+        **({"pieces": list(runner.placement.model)} if runner.placement else {}),
         "tokenizer": tokenizer_path(runner),
         "inputs": list(model.inputs),
         "output": model.output,
@@ -179,7 +201,7 @@ def operator_lines(operators: Operators) -> list[str]:
     return sorted(f"{op.domain};{op.since};{op.name}{op.types}" for op in operators.kernels)
 
 
-def file_entry(path: Path, *, root: Path, part: Part) -> dict[str, Any]:
+def file_entry(path: Path, *, root: Path, part: str) -> dict[str, Any]:
     """A file's line in the manifest."""
     relative = path.relative_to(root).as_posix()
     size, sha256 = content_of(path)
@@ -259,8 +281,8 @@ def _check_form(path: Path, manifest: Any) -> None:
             hint="use the edgepack that made the bundle, or make it again",
         )
     for key, kind in _SECTIONS.items():
-        if not isinstance(manifest.get(key), kind):
-            raise BundleError(f"{path}: {key} is missing or not a {kind.__name__}")
+        if key not in manifest or not isinstance(manifest[key], kind):
+            raise BundleError(f"{path}: {key} is missing or not what it should be")
     for file in manifest["files"]:
         _check_entry(path, file)
     listed = {file["path"] for file in manifest["files"]}
@@ -268,9 +290,15 @@ def _check_form(path: Path, manifest: Any) -> None:
         manifest["golden"],
         manifest["model"].get("file"),
         manifest["model"].get("tokenizer"),
-        manifest["runtime"].get("library"),
         manifest["runner"].get("program"),
     }
+    if manifest["runtime"] is not None:
+        named.add(manifest["runtime"].get("library"))
+    command = manifest["runner"].get("command", [])
+    if command is not None and not (
+        isinstance(command, list) and all(isinstance(word, str) for word in command)
+    ):
+        raise BundleError(f"{path}: the runner's command is not a list of words")
     if not named <= listed or len(listed) != len(manifest["files"]):
         raise BundleError(f"{path} names files that it does not list, or lists one twice")
 
@@ -281,7 +309,7 @@ def _check_entry(path: Path, file: Any) -> None:
     parts = PurePosixPath(file["path"]).parts
     if not parts or file["path"].startswith("/") or ".." in parts or file["path"] == MANIFEST:
         raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
-    if file["part"] not in PARTS or file["mode"] not in ("0755", "0644", LINK):
+    if not is_part_name(file["part"]) or file["mode"] not in ("0755", "0644", LINK):
         raise BundleError(f"{path}: {file['path']} has an unknown part or mode")
 
 

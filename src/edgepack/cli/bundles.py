@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from edgepack.cli.options import (
     offline_option,
     prices_option,
     set_option,
+    source_option,
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich
@@ -90,7 +90,7 @@ def bundle(
         print_json({**text.as_json(outcome.report), **places})
     else:
         print_rich(text.render(outcome.report))
-        click.echo(f"\n{_next_step(outcome.bundle)}")
+        click.echo(f"\n{_next_step(outcome.bundle, host.builder_of(target).spec.next_step)}")
 
 
 def target_with_flags(
@@ -100,19 +100,19 @@ def target_with_flags(
     target = host.target(name, overrides)
     if not click_context.args:
         return target
-    flags = builder_flags(click_context, host.builder_spec(target).options())
+    flags = builder_flags(click_context, host.builder_of(target).spec.options())
     return host.target(name, (*overrides, *flags))
 
 
-def _next_step(bundle: Bundle) -> str:
-    if bundle.manifest.get("visits"):
-        return f"edgepack serve-web {bundle.directory} shows it in a browser"
+def _next_step(bundle: Bundle, said: str) -> str:
+    if said:
+        return said.format(bundle=bundle.directory)
     return f"{bundle.directory}/{bundle.manifest['runner']['program']} is ready to run"
 
 
 @click.command()
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
-@model_option
+@source_option
 @click.option(
     "--gate", type=click.Choice(GATES), help="Another level than the one that the bundle was made with."
 )
@@ -128,6 +128,11 @@ def _next_step(bundle: Bundle) -> str:
     metavar="FILE",
     help="Compare with what --write-vectors wrote on another processor.",
 )
+@click.option(
+    "--run",
+    is_flag=True,
+    help="Run the program of a bundle that was not made on this machine: with your rights, in a sandbox where there is one.",
+)
 @offline_option
 @common_options
 def verify(
@@ -136,6 +141,7 @@ def verify(
     gate: GateLevel | None,
     write_vectors: Path | None,
     other_vectors: Path | None,
+    run: bool,
     offline: bool,
     as_json: bool,
 ) -> None:
@@ -149,7 +155,6 @@ def verify(
     from edgepack import verification
     from edgepack.console import Story
     from edgepack.plugins.context import host_context
-    from edgepack.plugins.host import load_plugins
 
     with host_context(story=Story(), offline=offline) as context:
         result = verification.verify_again(
@@ -158,7 +163,7 @@ def verify(
             gate=gate,
             write_vectors=write_vectors,
             others=other_vectors,
-            host=load_plugins(),
+            run=run,
             context=context,
         )
     if as_json:
@@ -230,26 +235,19 @@ def fetch(
 ) -> None:
     """Download everything that a build needs, so that the build itself can be --offline."""
     from edgepack.console import Story
-    from edgepack.foundry.proof.emulator import find_emulator
-    from edgepack.foundry.sources.pinned import fetch_sources
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
 
     host = load_plugins()
     target = target_with_flags(host, target_name, overrides, click_context)
-    spec = host.builder_spec(target)
+    builder = host.builder_of(target)
     story = Story()
     with host_context(story=story) as context:
         with story.step("model"):
             source = ingest(model, context=context)
         with story.step("runtime"):
-            if spec.fetch is not None:
-                spec.fetch(target, context)
-            else:
-                fetch_sources(context=context)
-                if target.platform.arch != platform.machine():
-                    find_emulator(target.platform.arch, context=context)
+            builder.fetch(target, context)
         if target.model.gate == "full":
             from edgepack.verify.wordnet import fetch_wordnet
 

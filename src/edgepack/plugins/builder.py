@@ -1,65 +1,102 @@
-"""What a builder is: a spec that a plugin registers, and an object that acts, one method a step."""
+"""A plugin's builder as the host calls it: what goes wrong in it is that plugin's, by name, and what it returns is checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, TypeVar
 
 from edgepack.context import BuildContext
-from edgepack.options import OptionTable
-from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.errors import PluginError
+from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.spec import Spec, TargetBuilder
+from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
-API_VERSION = 1
-
-
-class TargetBuilder(Protocol):
-    """Makes the parts of one bundle. The host matches, assembles, verifies and measures them."""
-
-    def prepare_model(self, source: ModelSource) -> PreparedModel:
-        """Make the model small; its ``needs`` are those of the file as it will be shipped."""
-
-    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
-        """A runtime whose ``provides`` covers ``model.needs``; the host checks that."""
-
-    def freeze_runner(self, model: PreparedModel, runtime: RuntimeArtifact) -> RunnerArtifact:
-        """A folder with the program that turns text into vectors on the device."""
-
-    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The vectors of the texts, float [len(texts), dimension], **as the bundle itself makes them**.
-
-        Raises ``CannotRunHere(reason)`` on a host that cannot execute the bundle.
-        """
-
-
-def no_options() -> OptionTable:
-    """For builders that do not say which options they take."""
-    return {}
-
-
-def nothing_missing(target: Target) -> Iterable[str]:
-    """For builders that need no tool of the host."""
-    return ()
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuilderSpec:
-    """A kind of bundle that can be made: what a plugin's ``edgepack_builders`` hook returns."""
+class RegisteredBuilder:
+    """A builder's spec, and the plugin that registered it."""
 
-    name: str
-    """What a target's ``builder`` says."""
-    summary: str
-    create: Callable[[Target, BuildContext], TargetBuilder]
-    """Checks ``target.options`` and returns the object that acts; heavy imports happen in here."""
-    missing: Callable[[Target], Iterable[str]] = nothing_missing
-    """Names of tools that a build would miss on this host; called by ``edgepack targets``, so it must be quick."""
-    options: Callable[[], OptionTable] = no_options
-    """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
-    (``--tensorrt-home FOLDER`` for ``--set tensorrt_home=FOLDER``)."""
-    fetch: Callable[[Target, BuildContext], None] | None = None
-    """Fetches what a build needs beside the model, for ``edgepack fetch``; without it, ONNX Runtime's sources are fetched."""
-    api: int = API_VERSION
-    """The plugin interface that the plugin was written for."""
+    spec: Spec
+    plugin: str
+    distribution: str
+    version: str
+
+    def create(self, target: Target, context: BuildContext) -> Builder:
+        """The object that makes the target's bundle; raises ``PluginError`` for one that cannot."""
+        with blamed_on(self.plugin, "make"):
+            made = self.spec.make(target, context)
+        lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
+        if lacking:
+            raise PluginError(
+                f"plugin {self.plugin}: what builder {self.spec.name} makes has no {', '.join(lacking)}",
+                hint="a builder has the methods of edgepack.api.TargetBuilder",
+            )
+        return Builder(plugin=self.plugin, builder=made)
+
+    def fetch(self, target: Target, context: BuildContext) -> None:
+        """What a build needs beside the model, put into the store."""
+        with blamed_on(self.plugin, "fetch"):
+            self.spec.fetch(target, context)
+
+    def made_by(self, target: Target) -> Mapping[str, Any]:
+        """For the manifest: whose code made a bundle, with which options. Folders of the building machine are left out."""
+        options = {
+            name: value
+            for name, value in sorted(target.options.items())
+            if not (isinstance(value, str) and "/" in value)
+        }
+        return {"plugin": self.distribution, "version": self.version, "options": options}
+
+
+STEPS = ("prepare_model", "provide_runtime", "make_runner")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Builder:
+    """One method a step, as ``TargetBuilder``."""
+
+    plugin: str
+    builder: TargetBuilder
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        made = self._call("prepare_model", PreparedModel, self.builder.prepare_model, source)
+        self._require_files("prepare_model", made.file, made.cpu_file, *made.companions)
+        return made
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
+        made = self._call(
+            "provide_runtime", (RuntimeArtifact, type(None)), self.builder.provide_runtime, model
+        )
+        if made is not None:
+            self._require_files("provide_runtime", made.library, *made.companions, *made.licenses)
+        return made
+
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
+        made = self._call("make_runner", RunnerArtifact, self.builder.make_runner, model, runtime)
+        self._require_files("make_runner", made.directory / made.program, made.tokenizer, *made.licenses)
+        return made
+
+    def _call(self, step: str, kind: Any, method: Callable[..., Made], *arguments: object) -> Made:
+        with blamed_on(self.plugin, step):
+            made = method(*arguments)
+        if not isinstance(made, kind):
+            raise PluginError(
+                f"plugin {self.plugin}: {step} returned {repr(made)[:80]}, expected {_in_words(kind)}"
+            )
+        return made
+
+    def _require_files(self, step: str, *files: Any) -> None:
+        for file in files:
+            if file is not None and not file.is_file():
+                raise PluginError(f"plugin {self.plugin}: {step} names {file}, which is not a file")
+
+
+def _in_words(kind: Any) -> str:
+    kinds = (kind,) if isinstance(kind, type) else kind
+    return " or ".join("None" if each is type(None) else f"a {each.__name__}" for each in kinds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from edgepack.plugins.builder import BuilderSpec
+from edgepack.plugins.spec import Spec
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -23,14 +23,14 @@ class EdgepackSpecs:
     """Implement any of these as functions of a module named in the ``edgepack`` entry-point group."""
 
     @hookspec
-    def edgepack_builders(self) -> Iterable[BuilderSpec]:  # type: ignore[empty-body]
-        """The kinds of bundle that this plugin can make.
+    def edgepack_specs(self) -> Iterable[Spec]:  # type: ignore[empty-body]
+        """Everything that this plugin brings, one spec each: builders, which make kinds of bundles.
 
         For example::
 
             @hookimpl
-            def edgepack_builders():
-                return [BuilderSpec(name="raspberry", summary="Raspberry Pi OS images", create=create)]
+            def edgepack_specs():
+                return [Spec(axis="builder", name="raspberry", summary="Raspberry Pi OS images", make=create)]
         """
 
     @hookspec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from edgepack import targets
-from edgepack.errors import EdgepackError, PluginError, TargetError
+from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
-from edgepack.plugins.builder import API_VERSION, BuilderSpec, TargetBuilder
+from edgepack.plugins.blame import blamed_on, in_words
+from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.entry_points import entry_points
+from edgepack.plugins.spec import API_VERSION, AXES, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import Target
@@ -56,7 +57,7 @@ class PluginHost:
     """Everything that plugins registered."""
 
     plugins: tuple[PluginInfo, ...]
-    builders: dict[str, BuilderSpec]
+    builders: dict[str, RegisteredBuilder]
     target_files: dict[str, TargetFile]
     _manager: pluggy.PluginManager = field(repr=False)
 
@@ -72,10 +73,10 @@ class PluginHost:
         found = self.target_files[name]
         return targets.read_target(found.file, origin=found.origin, overrides=overrides)
 
-    def builder_spec(self, target: Target) -> BuilderSpec:
+    def builder_of(self, target: Target) -> RegisteredBuilder:
         """The builder that a target names; raises ``PluginError`` when its plugin is broken or not there."""
-        if spec := self.builders.get(target.builder):
-            return spec
+        if found := self.builders.get(target.builder):
+            return found
         broken = [plugin for plugin in self.plugins if plugin.error]
         for plugin in broken:
             if plugin.name == target.builder or target.origin.startswith(plugin.name):
@@ -90,14 +91,14 @@ class PluginHost:
             + (f"; broken: {', '.join(plugin.name for plugin in broken)}" if broken else ""),
         )
 
-    def create(self, target: Target, context: BuildContext) -> TargetBuilder:
+    def create(self, target: Target, context: BuildContext) -> Builder:
         """The object that makes the target's bundle."""
-        return self.builder_spec(target).create(target, context)
+        return self.builder_of(target).create(target, context)
 
     def bundle_written(self, bundle: Bundle, report: Report) -> None:
         """Tell every plugin that wants to know; a failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
-            with _blamed_on(name, "edgepack_bundle_written", hint=WRITTEN):
+            with blamed_on(name, "edgepack_bundle_written", hint=WRITTEN):
                 implementation(bundle=bundle, report=report)
 
 
@@ -105,7 +106,7 @@ def load_plugins() -> PluginHost:
     """Discover the plugins of the ``edgepack`` entry-point group, in the order of their names."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs.EdgepackSpecs)
-    builders: dict[str, BuilderSpec] = {}
+    builders: dict[str, RegisteredBuilder] = {}
     target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
     plugins = []
     for entry_point in entry_points(GROUP):
@@ -122,30 +123,34 @@ def _load(
     manager: pluggy.PluginManager,
     entry_point: EntryPoint,
     info: PluginInfo,
-    builders: dict[str, BuilderSpec],
+    builders: dict[str, RegisteredBuilder],
     target_files: dict[str, TargetFile],
 ) -> PluginInfo:
     try:
-        manager.register(entry_point.load(), name=info.name)
+        module = entry_point.load()
+        _refuse_interface_1(module)
+        manager.register(module, name=info.name)
         manager.check_pending()  # a misspelt hook would otherwise pass in silence
         own_builders = {
-            spec.name: spec for spec in map(_checked, _results(manager, info.name, "edgepack_builders"))
+            spec.name: RegisteredBuilder(
+                spec=spec, plugin=info.name, distribution=info.distribution, version=info.version
+            )
+            for spec in map(_checked, _results(manager, info.name, "edgepack_specs"))
         }
         found = _results(manager, info.name, "edgepack_targets")
         own_targets = {file.name: file for file in _as_target_files(found, info.name)}
         _refuse_duplicates("builder", own_builders, builders)
         _refuse_duplicates("target", own_targets, target_files)
-    except Exception as error:  # a plugin can fail in any way, and must not take the others with it
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # a plugin can fail in any way, and must not take the others with it
         if manager.has_plugin(info.name):
             manager.unregister(name=info.name)
-        return replace(info, error=_in_words(error))
+        return replace(info, error=in_words(error))
     builders.update(own_builders)
     target_files.update(own_targets)
     return replace(info, builders=tuple(own_builders), targets=tuple(own_targets))
-
-
-def _in_words(error: Exception) -> str:
-    return str(error) if isinstance(error, EdgepackError) else f"{type(error).__name__}: {error}"
 
 
 def _implementations(
@@ -165,32 +170,30 @@ def _results(manager: pluggy.PluginManager, plugin: str, hook: str) -> list[Any]
     return [result for _, call in _implementations(manager, hook, plugin) for result in call() or ()]
 
 
-@contextmanager
-def _blamed_on(plugin: str, hook: str, *, hint: str) -> Iterator[None]:
-    """Turn whatever a plugin raises into an error that names the plugin."""
-    try:
-        yield
-    except EdgepackError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"plugin {plugin} failed in {hook}: {_in_words(error)}",
-            hint=hint,
-        ) from error
-
-
 def _as_target_files(found: Iterable[Traversable], origin: str) -> list[TargetFile]:
     return [TargetFile(name=file.name.removesuffix(".toml"), file=file, origin=origin) for file in found]
 
 
-def _checked(spec: object) -> BuilderSpec:
-    if not isinstance(spec, BuilderSpec):
-        raise PluginError(f"edgepack_builders returned {spec!r}, expected BuilderSpec objects")
+def _checked(spec: object) -> Spec:
+    if not isinstance(spec, Spec):
+        raise PluginError(f"edgepack_specs returned {spec!r}, expected Spec objects")
     if spec.api != API_VERSION:
         raise PluginError(
-            f"builder {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {API_VERSION}"
+            f"{spec.axis} {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {API_VERSION}"
         )
+    if spec.axis not in AXES:
+        raise PluginError(f"{spec.name} is a {spec.axis!r}; plugins bring: {', '.join(AXES)}")
     return spec
+
+
+def _refuse_interface_1(module: object) -> None:
+    """Plugins of interface 1 are told so; their hook would otherwise be an unknown one."""
+    if hasattr(module, "edgepack_builders"):
+        raise PluginError(
+            f"it is written for plugin interface 1 (edgepack_builders); this edgepack speaks {API_VERSION} "
+            "(edgepack_specs: a builder makes a runner that names its command, and the host runs it)",
+            hint="docs/plugins.md says what changed",
+        )
 
 
 def _refuse_duplicates(what: str, own: Iterable[str], known: Iterable[str]) -> None:

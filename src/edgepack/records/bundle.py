@@ -9,16 +9,13 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class Placement:
     """Where in a runner's folder the other parts lie, for a runner that cuts and renames them itself."""
 
     model: tuple[str, ...]
     """The model's pieces, in order."""
     tokenizer: str
     runtime: str
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """Path → part of the bundle, for files that are not the runner's own; ``encoded``: a compressed copy of another file,
-    named as that one with ``.br`` or ``.gz`` after it."""
     cold: tuple[str, ...] = ()
     """What a device downloads at its first visit, where it downloads files and not the bundle."""
     warm: tuple[str, ...] = ()
@@ -39,10 +36,15 @@ class RunnerArtifact:
     licenses: tuple[Path, ...] = ()
     tokenizer: Path | None = None
     """The tokenizer as the program wants it, in the place of tokenizer.json."""
-    holds_runtime: bool = False
-    """Whether the runtime is linked into the program: the bundle then has no library."""
-    layout: Layout | None = None
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Path → part of the bundle, any word, for files that are not the runner's own; ``encoded``: a compressed copy of another
+    file, named as that one with ``.br`` or ``.gz`` after it."""
+    placement: Placement | None = None
     """For a runner whose folder holds model, tokenizer and runtime already."""
+    command: tuple[str, ...] | None = ()
+    """What the host runs: it reads JSON lines, each with a ``text``, and writes one line each with its ``embedding``
+    (docs/runner.md). A word that is a path in the bundle stands for that file; a first word that is none is a program of the
+    host's (``node``). Empty: ``program --jsonl --out jsonl``. ``None``: no host can run it, and it is never verified."""
 
 
 @dataclass(frozen=True, kw_only=True)

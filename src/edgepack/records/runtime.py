@@ -68,12 +68,14 @@ class ExecutionProvider:
 class RuntimeArtifact:
     """A runtime library for the bundle, and which operator kernels it holds."""
 
-    library: Path
+    library: Path | None
+    """``None``: it is linked into the runner's program."""
     version: str
     """ONNX Runtime's version, e.g. ``1.21.0``."""
     kind: str
     """``minimal``, ``minimal-extended``, ``full`` or ``stock``."""
-    provides: Operators
+    provides: Operators | None
+    """``None``: it is not known, or everything is in it; nothing is matched then, and the manifest says so."""
     toolchain: str
     """e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``."""
     licenses: tuple[Path, ...] = ()
@@ -84,9 +86,16 @@ class RuntimeArtifact:
     """Kinds of processors that it has kernels for; empty: all."""
     requires: tuple[str, ...] = ()
     """What a processor must have, by Linux's names in /proc/cpuinfo, beyond what all of its architecture have."""
-    proofs: tuple[LevelProof, ...] = ()
-    """What ``prove`` found; they depend on the machine that builds, so they go into the report, not into the bundle."""
+    levels: Levels = "here"
+    """For which CPU feature levels the host proves the finished bundle."""
     provider: ExecutionProvider | None = None
     """What runs the model; ``None``: the processor."""
     changes: tuple[str, ...] = ()
     """What was done to files of others, in words, for the manifest, e.g. which code was pruned from a library."""
+
+    @property
+    def file(self) -> Path:
+        """The library of a runtime that has one."""
+        if self.library is None:
+            raise ValueError("the runtime is linked into its program")
+        return self.library

@@ -72,8 +72,10 @@ def _sizes(bundle: Bundle, context: BuildContext | None) -> dict[str, WireSize]:
 
 def _parts(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[PartSize, ...]:
     part_of = {file["path"]: file["part"] for file in bundle.manifest["files"]} | {MANIFEST: "manifest"}
+    others = sorted(set(part_of.values()) - {*PARTS, "manifest", ENCODED})
     found = {
-        name: [size for path, size in sizes.items() if part_of[path] == name] for name in (*PARTS, "manifest")
+        name: [size for path, size in sizes.items() if part_of[path] == name]
+        for name in (*PARTS, *others, "manifest")
     }
     return tuple(_part_size(name, files) for name, files in found.items() if files)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgepack.verify.tokens import Tokenize
+
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
 LENGTH_TOLERANCE = 1e-3
@@ -38,13 +40,14 @@ def verify(
     embed: Embed,
     *,
     options: ModelOptions,
+    tokens: Tokenize | None = None,
     others: Path | None = None,
     proofs: Sequence[LevelProof] = (),
     context: BuildContext,
 ) -> Verification:
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
-    ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
@@ -72,8 +75,9 @@ def verify(
             figures = replace(figures, processor_cosine=cosine)
         elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
             figures = replace(figures, processor_cosine=min(proved))
-        same = compare_tokens(bundle, source, verification_texts(), context=context)
-        figures = replace(figures, same_tokens=same)
+        if tokens is not None:
+            same = compare_tokens(bundle, source, verification_texts(), tokens)
+            figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)

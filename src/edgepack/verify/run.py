@@ -1,13 +1,16 @@
-"""A bundle's own vectors: its program run as a device would run it, with an empty environment."""
+"""A bundle's own vectors: its command, run by the host as a device would run it, with an empty environment."""
 
 from __future__ import annotations
 
 import json
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgepack import tools
+from edgepack.bundle.manifest import JSON_LINES
 from edgepack.context import BuildContext
 from edgepack.errors import (
     BundleError,
@@ -30,78 +33,116 @@ DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
 
 
-def embed_with_program(
-    bundle: Bundle, texts: Sequence[str], *, options: Sequence[str] = (), context: BuildContext
-) -> list[list[float]]:
-    """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's program makes them.
+@dataclass(frozen=True, kw_only=True)
+class BundleRunner:
+    """How this host runs bundles: nothing of the code that made one is needed, its manifest says the command."""
 
-    Another processor's program runs under an emulator, as on the best processor that it emulates. Raises
-    ``BundleError`` when the program says that its bundle is damaged, ``ProofError`` when it fails otherwise or answers
-    something else than vectors, ``CannotRunHere`` when this host can neither execute nor emulate it.
+    context: BuildContext
+    around: Sequence[str | Path] = ()
+    """What a command line begins with, e.g. a sandbox's own."""
+    prefix: Sequence[str | Path] | None = None
+    """What the program is run by, e.g. an emulator of one kind of processor; ``None``: what this host needs for it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """All that the program sees of an environment."""
+
+    def embed(self, bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
+        """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's command makes them.
+
+        Another processor's program runs under an emulator. Raises ``BundleError`` when the program says that its bundle is
+        damaged, ``ProofError`` when it fails otherwise or answers something else than vectors, ``CannotRunHere`` when this
+        host can neither execute nor emulate it. Where only the device that a bundle needs is missing (a GPU), the exception
+        holds the vectors that the bundle makes without: they show a wrong model or tokenizer, and verify nothing.
+        """
+        try:
+            return self._vectors(bundle, texts)
+        except CannotRunHere as cannot:
+            if not _has_provider(bundle):
+                raise
+            instead = self._vectors(bundle, texts, ["--allow-cpu"])
+            raise CannotRunHere(
+                f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
+            ) from cannot
+
+    def tokens(self, bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
+        """The ids that a native program's own tokenizer makes of each text. Raises what ``embed`` raises."""
+        said = self._answers(bundle, [bundle.program, "--jsonl", "--tokens"], texts)
+        try:
+            made = [json.loads(line) for line in said.splitlines()]
+        except ValueError as error:
+            raise ProofError(
+                f"the program of {bundle.name} answered something that is not tokens: {error}"
+            ) from error
+        if len(made) != len(texts):
+            raise ProofError(
+                f"the program of {bundle.name} gave tokens of {len(made)} texts for {len(texts)}"
+            )
+        return made
+
+    def _vectors(
+        self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()
+    ) -> list[list[float]]:
+        if not texts:
+            return []
+        output = self._answers(bundle, [*command_of(bundle), *options], texts)
+        try:
+            vectors = [
+                [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProofError(
+                f"the program of {bundle.name} answered something that is not vectors: {error}"
+            ) from error
+        dimension = bundle.manifest["model"]["dimension"]
+        if len(vectors) != len(texts) or any(len(vector) != dimension for vector in vectors):
+            raise ProofError(
+                f"the program of {bundle.name} gave {len(vectors)} vectors for {len(texts)} texts, "
+                f"or not of {dimension} dimensions"
+            )
+        return vectors
+
+    def _answers(self, bundle: Bundle, command: Sequence[str | Path], texts: Sequence[str]) -> str:
+        """What a command says of the texts, given as JSON lines."""
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        try:
+            return self.context.run(
+                [*self.around, "env", "-i", *variables, *prefix, *command], cwd=bundle.directory, input=lines
+            )
+        except ToolError as error:
+            if f"exit code {NO_DEVICE}" in error.message and _has_provider(bundle):
+                raise CannotRunHere(said_by_program(error)) from error
+            raise failure_of(bundle, error) from error
+
+
+def command_of(bundle: Bundle) -> list[str | Path]:
+    """The words of the bundle's command, paths in the bundle made absolute.
+
+    Raises ``CannotRunHere`` when no host can run it, or a program of the host's is not installed.
     """
-    if not texts:
-        return []
-    output = _answers(bundle, texts, ["--out", "jsonl", *options], context)
+    runner = bundle.manifest["runner"]
+    words = runner.get("command", [runner["program"], *JSON_LINES])
+    if words is None:
+        raise CannotRunHere("its program runs on the device alone")
+    inside = {runner["program"], *(file["path"] for file in bundle.manifest["files"])}
+    root = bundle.directory.absolute()
+    placed: list[str | Path] = [root / word if word in inside else word for word in words]
+    if not words or isinstance(placed[0], Path):
+        return placed or [bundle.program, *JSON_LINES]
     try:
-        vectors = [
-            [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProofError(
-            f"the program of {bundle.name} answered something that is not vectors: {error}"
-        ) from error
-    dimension = bundle.manifest["model"]["dimension"]
-    if len(vectors) != len(texts) or any(len(vector) != dimension for vector in vectors):
-        raise ProofError(
-            f"the program of {bundle.name} gave {len(vectors)} vectors for {len(texts)} texts, or not of {dimension} dimensions"
-        )
-    return vectors
+        return [tools.find(words[0]), *placed[1:]]
+    except MissingToolError as error:
+        raise CannotRunHere(f"{error.message}; {error.hint}" if error.hint else error.message) from error
 
 
-def embed_on_gpu(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[float]]:
-    """As ``embed_with_program``, for a bundle whose provider needs a GPU of its device.
+def _has_provider(bundle: Bundle) -> bool:
+    return bool((bundle.manifest["runtime"] or {}).get("provider"))
 
-    On a host without that GPU, raises ``CannotRunHere`` with the vectors that the bundle makes on the processor: they
-    show a wrong model or tokenizer, and verify nothing.
-    """
+
+def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str | Path]:
+    """What the command line begins with where the program is not this host's own kind; else nothing."""
     try:
-        return embed_with_program(bundle, texts, context=context)
-    except CannotRunHere as cannot:
-        instead = embed_with_program(bundle, texts, options=["--allow-cpu"], context=context)
-        raise CannotRunHere(
-            f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
-        ) from cannot
-
-
-def tokens_with_program(bundle: Bundle, texts: Sequence[str], *, context: BuildContext) -> list[list[int]]:
-    """The ids that a native program's own tokenizer makes of each text. Raises what ``embed_with_program`` raises."""
-    try:
-        made = [json.loads(line) for line in _answers(bundle, texts, ["--tokens"], context).splitlines()]
-    except ValueError as error:
-        raise ProofError(
-            f"the program of {bundle.name} answered something that is not tokens: {error}"
-        ) from error
-    if len(made) != len(texts):
-        raise ProofError(f"the program of {bundle.name} gave tokens of {len(made)} texts for {len(texts)}")
-    return made
-
-
-def _answers(bundle: Bundle, texts: Sequence[str], options: Sequence[str], context: BuildContext) -> str:
-    """What the program says of the texts, given as JSON lines."""
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    command: list[str | Path] = ["env", "-i", *_emulation(bundle, context), bundle.program, "--jsonl"]
-    try:
-        return context.run([*command, *options], cwd=bundle.directory, input=lines)
-    except ToolError as error:
-        if f"exit code {NO_DEVICE}" in error.message:
-            raise CannotRunHere(said_by_program(error)) from error
-        raise failure_of(bundle, error) from error
-
-
-def _emulation(bundle: Bundle, context: BuildContext) -> list[str | Path]:
-    """What the program's command line begins with where it is not this host's own kind; else nothing."""
-    try:
-        built_for = architecture(bundle.program)
+        built_for = architecture(program)
     except OSError as error:
         raise BundleError(
             f"the program of {bundle.name} cannot be read: {error}", hint="build it again"

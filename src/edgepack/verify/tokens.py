@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from edgepack.context import BuildContext
 from edgepack.errors import VerificationError
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verify.fuzz_texts import strange_texts
-from edgepack.verify.run import tokens_with_program
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+Tokenize = Callable[[Bundle, Sequence[str]], Sequence[Sequence[int]]]
+"""A bundle's own tokenizer at work: the ids of each text."""
 
 STRANGE_TEXTS = 4000
 SEED = 20261121
 
 
-def compare_tokens(
-    bundle: Bundle, source: ModelSource, texts: Iterable[str], *, context: BuildContext
-) -> int:
+def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], tokens: Tokenize) -> int:
     """How many texts were compared: ``texts``, and strange ones of every script; 0 for a bundle that holds tokenizer.json.
 
     Raises ``VerificationError`` with the first text that the bundle's program gives other ids than the library, and what
-    ``embed_with_program`` raises.
+    ``BundleRunner.tokens`` raises.
     """
     if not bundle.manifest["model"].get("tokenizer", "").endswith(".bin"):
         return 0
@@ -36,10 +35,10 @@ def compare_tokens(
     reference = Tokenizer.from_str(minimal_json(source))
     tried = [*texts, *strange_texts_for(reference, STRANGE_TEXTS, seed=SEED)]
     reference.enable_truncation(bundle.manifest["model"]["max_length"])
-    found = tokens_with_program(bundle, tried, context=context)
+    found = tokens(bundle, tried)
     for text, encoding, ids in zip(tried, reference.encode_batch_fast(tried), found, strict=True):
         # The program gives a text of no tokens one of padding.
-        if encoding.ids and ids != encoding.ids:
+        if encoding.ids and list(ids) != encoding.ids:
             raise VerificationError(
                 f"the bundle's tokenizer makes {shown(ids, encoding.ids)} of {text!r}, and tokenizers {shown(encoding.ids, ids)}",
                 hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
@@ -56,7 +55,7 @@ def strange_texts_for(tokenizer: Tokenizer, count: int, *, seed: int) -> Iterabl
     return strange_texts(count, seed=seed, words=words, specials=specials)
 
 
-def shown(ids: list[int], others: list[int]) -> str:
+def shown(ids: Sequence[int], others: Sequence[int]) -> str:
     """Where two lists begin to differ, and a little of this one from there."""
     at = next((at for at, pair in enumerate(zip(ids, others, strict=False)) if pair[0] != pair[1]), None)
     start = min(len(ids), len(others)) if at is None else at

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import Traversable
 from importlib.resources import files
@@ -17,16 +16,15 @@ class KioskBuilder:
     def provide_runtime(self, model: api.PreparedModel) -> api.RuntimeArtifact:
         return api.reduce_runtime(model.needs, platform=self.target.platform, context=self.context)
 
-    def freeze_runner(self, model: api.PreparedModel, runtime: api.RuntimeArtifact) -> api.RunnerArtifact:
+    def make_runner(
+        self, model: api.PreparedModel, runtime: api.RuntimeArtifact | None
+    ) -> api.RunnerArtifact:
         return api.freeze_runner(context=self.context)
-
-    def embed(self, bundle: api.Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return api.embed_with_program(bundle, texts, context=self.context)
 
 
 @api.hookimpl
-def edgepack_builders() -> list[api.BuilderSpec]:
-    return [api.BuilderSpec(name="kiosk", summary="bundles for our kiosks", create=KioskBuilder)]
+def edgepack_specs() -> list[api.Spec]:
+    return [api.Spec(axis="builder", name="kiosk", summary="bundles for our kiosks", make=KioskBuilder)]
 
 
 @api.hookimpl

@@ -14,7 +14,7 @@ import brotli
 import pytest
 import zstandard
 
-from edgepack.bundle.manifest import Part, file_entry
+from edgepack.bundle.manifest import file_entry
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
@@ -23,7 +23,7 @@ from edgepack.report.measure import measure
 
 PASSED = Verification(status="passed", texts=200, mean_cosine=0.99, p1_cosine=0.98, min_cosine=0.97)
 
-CONTENT: dict[str, tuple[Part, bytes]] = {
+CONTENT: dict[str, tuple[str, bytes]] = {
     "embed": ("runner", b"program" * 1000),
     "_internal/python.zip": ("runner", random.Random(1).randbytes(5000)),
     "model/model.ort": ("model", b"weights " * 5000),

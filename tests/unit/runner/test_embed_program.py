@@ -18,7 +18,7 @@ from edgepack.foundry.proof.emulator import Emulator
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verify import run as embed_program
-from edgepack.verify.run import embed_with_program
+from edgepack.verify.run import BundleRunner
 
 from .conftest import START, run_program, vectors_of
 
@@ -42,11 +42,11 @@ def bundle_of(folder: Path, script: str | None = None) -> Bundle:
 def test_vectors_come_in_order_and_whole(copy: Path, context: HostContext) -> None:
     texts = ["a cat", "", "mat\nwith a line\r\nbreak", "日本", 'say "hi"', "the kitten sat on the mat"]
     expected = vectors_of(run_program(copy, *texts).stdout)
-    assert embed_with_program(bundle_of(copy), texts, context=context) == expected
+    assert BundleRunner(context=context).embed(bundle_of(copy), texts) == expected
 
 
 def test_no_texts_no_vectors(copy: Path, context: HostContext) -> None:
-    assert embed_with_program(bundle_of(copy), [], context=context) == []
+    assert BundleRunner(context=context).embed(bundle_of(copy), []) == []
 
 
 def test_the_environment_is_empty(
@@ -56,7 +56,7 @@ def test_the_environment_is_empty(
     seen = tmp_path / "environment"
     bundle = bundle_of(copy, f"#!/bin/sh\n/usr/bin/env > {seen}\nexit 1\n")
     with pytest.raises(ProofError):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
     assert "EDGEPACK_SECRET" not in seen.read_text()
     assert "HOME" not in seen.read_text()
 
@@ -65,26 +65,26 @@ def test_a_damaged_bundle_is_said_to_be_so(copy: Path, context: HostContext) -> 
     bundle = bundle_of(copy)
     (copy / "model/model.onnx").write_bytes(b"")
     with pytest.raises(BundleError, match=r"model/model\.onnx is damaged"):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
 
 
 def test_a_missing_program_is_a_damaged_bundle(copy: Path, context: HostContext) -> None:
     bundle = bundle_of(copy)
     bundle.program.unlink()
     with pytest.raises(BundleError, match="cannot be read"):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
 
 
 def test_a_failing_program_shows_its_last_words(copy: Path, context: HostContext) -> None:
     bundle = bundle_of(copy, "#!/bin/sh\necho 'error: the moon is full' >&2\nexit 5\n")
     with pytest.raises(ProofError, match="the moon is full"):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
 
 
 def test_a_program_that_is_killed_is_told(copy: Path, context: HostContext) -> None:
     bundle = bundle_of(copy, "#!/bin/sh\nkill -9 $$\n")
     with pytest.raises(ProofError, match="signal 9"):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_program_that_is_killed_is_told(copy: Path, context: HostContext) -> N
 def test_an_answer_that_is_not_vectors_is_refused(copy: Path, context: HostContext, answer: str) -> None:
     bundle = bundle_of(copy, f"#!/bin/sh\ncat > /dev/null\necho {shlex.quote(answer)}\n")
     with pytest.raises(ProofError):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
 
 
 def test_a_program_for_another_processor_cannot_run_here(copy: Path, context: HostContext) -> None:
@@ -101,7 +101,7 @@ def test_a_program_for_another_processor_cannot_run_here(copy: Path, context: Ho
     other = 243  # RISC-V
     bundle.program.write_bytes(b"\x7fELF" + bytes(14) + other.to_bytes(2, "little"))
     with pytest.raises(CannotRunHere, match="riscv64"):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])
 
 
 def for_arm64(copy: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
@@ -124,7 +124,7 @@ def test_another_processor_s_program_is_emulated(
     qemu.chmod(0o755)
     emulator = Emulator(program=qemu, version="10.0", libc=tmp_path)
     monkeypatch.setattr(embed_program, "find_emulator", lambda arch, context: emulator)
-    vectors = embed_with_program(bundle, ["a", "b"], context=context)
+    vectors = BundleRunner(context=context).embed(bundle, ["a", "b"])
     assert len(vectors) == 2 and set(vectors[0]) == {0.5}
 
 
@@ -139,4 +139,4 @@ def test_without_an_emulator_it_cannot_run_here(
     with pytest.raises(
         CannotRunHere, match=r"for aarch64, this host is x86_64: qemu-aarch64 is not installed"
     ):
-        embed_with_program(bundle, ["a"], context=context)
+        BundleRunner(context=context).embed(bundle, ["a"])

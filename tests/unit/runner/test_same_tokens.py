@@ -13,6 +13,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.runner.sample import DIMENSION, MAX_LENGTH, sample_tokenizer
+from edgepack.verify.run import BundleRunner
 from edgepack.verify.tokens import compare_tokens, shown
 
 TEXTS = ("a cat sat on the mat", "", "the kitten")
@@ -36,7 +37,9 @@ def source_of(folder: Path, document: str) -> ModelSource:
 
 def test_the_same_tokens_pass(native_sample: Path, tmp_path: Path, context: HostContext) -> None:
     source = source_of(tmp_path, sample_tokenizer())
-    assert compare_tokens(open_bundle(native_sample), source, TEXTS, context=context) > 1000
+    assert (
+        compare_tokens(open_bundle(native_sample), source, TEXTS, BundleRunner(context=context).tokens) > 1000
+    )
 
 
 def test_another_token_fails_and_shows_the_text(
@@ -47,7 +50,7 @@ def test_another_token_fails_and_shows_the_text(
     vocabulary["sat"], vocabulary["on"] = vocabulary["on"], vocabulary["sat"]
     source = source_of(tmp_path, json.dumps(document))
     with pytest.raises(VerificationError, match="a cat sat on the mat") as caught:
-        compare_tokens(open_bundle(native_sample), source, TEXTS, context=context)
+        compare_tokens(open_bundle(native_sample), source, TEXTS, BundleRunner(context=context).tokens)
     assert "at token 3" in caught.value.message
 
 
@@ -57,7 +60,7 @@ def test_a_bundle_with_the_library_s_own_file_is_not_asked(
     source = source_of(tmp_path, sample_tokenizer())
     manifest = json.loads((frozen_sample / "manifest.json").read_text())
     bundle = Bundle(directory=frozen_sample, manifest=manifest)
-    assert compare_tokens(bundle, source, TEXTS, context=context) == 0
+    assert compare_tokens(bundle, source, TEXTS, BundleRunner(context=context).tokens) == 0
 
 
 def test_a_longer_list_is_shown_from_where_the_other_ends() -> None:

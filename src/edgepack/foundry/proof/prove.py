@@ -73,7 +73,7 @@ def prove(
     """
     return prove_file(
         model.file,
-        runtime.library,
+        runtime.file,
         tolerance=TOLERANCE.get(model.precision, QUANTIZED_TOLERANCE),
         vocabulary=int(model.source.config.get("vocab_size", VOCABULARY)),
         isa=runtime.isa,

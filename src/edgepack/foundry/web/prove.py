@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,27 +21,21 @@ from edgepack.foundry.proof.prove import (
 from edgepack.foundry.sources.pinned import VERSION
 from edgepack.npm import find_node
 from edgepack.records.model import PreparedModel
-from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 
 LEVEL = "wasm simd128"
 THREADS = (1, 2, 4)
 
 
-def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> RuntimeArtifact:
-    """The artifact with what was proved in it.
+def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> LevelProof:
+    """What was proved of a model on a runtime.
 
     Raises ``ProofError`` when the model does not run (a missing kernel is named) or its vectors are others,
     ``MissingToolError`` without Node.
     """
     tolerance = TOLERANCE.get(model.precision, QUANTIZED_TOLERANCE)
     vocabulary = int(model.source.config.get("vocab_size", VOCABULARY))
-    return replace(
-        runtime,
-        proofs=(
-            prove_module(model.file, runtime, tolerance=tolerance, vocabulary=vocabulary, context=context),
-        ),
-    )
+    return prove_module(model.file, runtime, tolerance=tolerance, vocabulary=vocabulary, context=context)
 
 
 def prove_module(
@@ -56,7 +49,7 @@ def prove_module(
     """The same for a model file; ``tolerance`` is a cosine."""
     texts = token_ids(vocabulary)
     expected = expected_vectors(model, texts)
-    name = runtime.library.name
+    name = runtime.file.name
     counts = THREADS if runtime.kind != "stock" and has_threads(runtime) else (1,)
     request = {**place(runtime), "model": str(model), "texts": texts, "threads": counts}
     try:
@@ -103,7 +96,7 @@ def node_scripts() -> dict[str, str]:
 
 def place(runtime: RuntimeArtifact) -> dict[str, str]:
     """Where a runtime's two files are."""
-    return {"wasm": str(runtime.library), "glue": str(script_of(runtime))}
+    return {"wasm": str(runtime.file), "glue": str(script_of(runtime))}
 
 
 def module_artifact(module: Path) -> RuntimeArtifact:
@@ -120,7 +113,7 @@ def module_artifact(module: Path) -> RuntimeArtifact:
         companions=(own[0],),
         version=VERSION,
         kind="minimal",
-        provides=Operators(kernels=frozenset()),
+        provides=None,
         toolchain="",
         licenses=(),
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.foundry.sources.pinned import VERSION
 from edgepack.npm import npm_package
-from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact
 
 PACKAGE = "onnxruntime-web"
@@ -36,7 +35,7 @@ def onnxruntime_web(*, context: BuildContext) -> Path:
     return npm_package(PACKAGE, VERSION, integrity=INTEGRITY, keep=KEEP, context=context)
 
 
-def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArtifact:
+def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
     """The package's own WebAssembly for the CPU, with threads; it holds every operator, so also those needed."""
     folder = onnxruntime_web(context=context)
     return RuntimeArtifact(
@@ -44,7 +43,7 @@ def stock_web_runtime(needs: Operators, *, context: BuildContext) -> RuntimeArti
         companions=(folder / "dist" / GLUE,),
         version=VERSION,
         kind="stock",
-        provides=needs,
+        provides=None,
         toolchain=f"{PACKAGE} {VERSION}",
         licenses=(Path(str(resources.files("edgepack.foundry.web") / "data" / LICENSE)),),
     )

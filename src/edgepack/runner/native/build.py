@@ -10,10 +10,13 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.files.elf import floor_of
 from edgepack.foundry.link.program import ProgramSources, build_program
+from edgepack.foundry.link.reduce import archive_for, provided
+from edgepack.foundry.releases.ort_1_21.isa import isa_levels, required_flags
+from edgepack.foundry.sources.pinned import VERSION
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import PreparedModel
-from edgepack.records.runtime import RuntimeKind
+from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.compile_tokenizer import compile_tokenizer
 from edgepack.runner.native.sources import (
@@ -25,7 +28,7 @@ from edgepack.runner.native.sources import (
     tokens_library_sources,
 )
 
-KIND = "native"
+NATIVE = "native"
 PROGRAM = "embed"
 LIBRARY = "libembed.so"
 TOKENS_LIBRARY = "libtokens.so"
@@ -57,6 +60,7 @@ def link_native_runner(
             (f"lib/{LIBRARY}", ProgramSources(files=library_sources(), output=LIBRARY, exports=EXPORTS))
         )
     folder = context.work_dir / "native-runner"
+    licenses: dict[str, Path] = {}
     for place, one in wanted:
         made = build_program(
             one,
@@ -67,6 +71,7 @@ def link_native_runner(
             glibc=glibc,
             context=context,
         )
+        licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / one.output, folder / place)
         (folder / place).chmod(0o755 if place == PROGRAM else 0o644)
@@ -77,10 +82,36 @@ def link_native_runner(
     return RunnerArtifact(
         directory=folder,
         program=PROGRAM,
-        kind=KIND,
+        kind=NATIVE,
         versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
+        licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
-        holds_runtime=True,
+    )
+
+
+def linked_runtime(
+    model: PreparedModel,
+    *,
+    platform: Platform,
+    kind: RuntimeKind = "minimal",
+    sources: Path | None = None,
+    glibc: str | None = None,
+    context: BuildContext,
+) -> RuntimeArtifact:
+    """The runtime that ``link_native_runner`` links into the program: there is no library of its own."""
+    archive = archive_for(
+        model.needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context
+    )
+    context.note(f"{len(model.needs)} operators, linked into the program")
+    isa = tuple(sorted(platform.isa))
+    return RuntimeArtifact(
+        library=None,
+        version=VERSION,
+        kind=kind,
+        provides=provided(model.needs),
+        toolchain=archive.toolchain.identity,
+        isa=isa_levels(isa, platform.arch),
+        requires=required_flags(isa, platform.arch),
     )
 
 

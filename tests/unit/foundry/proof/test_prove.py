@@ -85,7 +85,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shipped:
         provides=Operators(),
         toolchain="none",
     )
-    runtime.library.write_bytes(b"")
+    runtime.file.write_bytes(b"")
     return model, runtime
 
 
@@ -133,7 +133,7 @@ def test_the_real_binding_and_a_library_that_is_none(
     monkeypatch.setattr(module, "_stock", lambda model, texts: expected([1.0], texts))
     model, runtime = shipped
     model.file.write_bytes(b"x")
-    runtime.library.write_bytes(b"no library")
+    runtime.file.write_bytes(b"no library")
     with pytest.raises(ProofError, match="does not run on libonnxruntime"):
         prove(model, runtime, context=context)
 
@@ -142,8 +142,8 @@ def foreign(shipped: Shipped, monkeypatch: pytest.MonkeyPatch, *, lacking: str =
     """The same for arm64, with an emulator that answers as one of its processors ``lacking`` an instruction would."""
     model, runtime = shipped
     model.file.write_text("")
-    runtime.library.write_bytes(ARM64)
-    program = runtime.library.with_name("qemu-aarch64")
+    runtime.file.write_bytes(ARM64)
+    program = runtime.file.with_name("qemu-aarch64")
     program.write_text(QEMU.format(lacking=lacking))
     program.chmod(0o755)
     emulator = Emulator(program=program, version="10.0", libc=program.parent)
@@ -278,7 +278,7 @@ def test_a_library_made_for_some_processors(
 ) -> None:
     model, _ = shipped
     model.file.write_text("[0.6, 0.0, 0.8]")
-    library = shipped[1].library
+    library = shipped[1].file
     proofs = prove_file(model.file, library, isa=("sse2", "avx2"), context=context)
     if platform.machine() == "x86_64":
         assert [proof.level for proof in proofs] == ["sse2", "avx2"]

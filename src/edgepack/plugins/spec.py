@@ -1,0 +1,80 @@
+"""What a plugin registers: a spec for each thing that it brings, of one shape for every axis; and what acts for builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+from edgepack.context import BuildContext
+from edgepack.options import OptionTable
+from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import Target
+
+API_VERSION = 2
+AXES = ("builder",)
+"""What plugins can bring."""
+
+
+class TargetBuilder(Protocol):
+    """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them."""
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        """Make the model small; its ``needs`` are those of the file as it will be shipped."""
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
+        """A runtime whose ``provides`` covers ``model.needs``, which the host checks; ``None``: the runner is all there is."""
+
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
+        """A folder with the program that turns text into vectors on the device, and the command that the host runs."""
+
+
+def no_options() -> OptionTable:
+    """For builders that do not say which options they take."""
+    return {}
+
+
+def nothing_missing(target: Target) -> Iterable[str]:
+    """For builders that need no tool of the host."""
+    return ()
+
+
+def nothing_to_fetch(target: Target, context: BuildContext) -> None:
+    """For builders that need nothing but the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """One thing that a plugin brings: what its ``edgepack_specs`` hook returns. Registering is light, ``make`` may be heavy."""
+
+    axis: str
+    """What kind of thing it is, one of ``AXES``."""
+    name: str
+    """Of a builder: what a target's ``builder`` says."""
+    summary: str
+    make: Callable[..., Any]
+    """Of a builder: ``(Target, BuildContext) -> TargetBuilder``. Checks ``target.options``; heavy imports happen in here."""
+    options: Callable[[], OptionTable] = no_options
+    """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
+    (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""
+    missing: Callable[[Target], Iterable[str]] = nothing_missing
+    """Names of tools that a build would miss on this host; called by ``edgepack targets``, so it must be quick."""
+    fetch: Callable[[Target, BuildContext], None] = nothing_to_fetch
+    """Fetches what a build needs beside the model, for ``edgepack fetch``."""
+    next_step: str = ""
+    """What a person does with the finished bundle, a line with ``{bundle}`` for its folder; empty: runs its program."""
+    api: int = API_VERSION
+    """The plugin interface that the plugin was written for."""
+
+
+def lazy(reference: str) -> Callable[..., Any]:
+    """A function that is imported when it is first called, e.g. ``lazy("edgepack_linux.builder:create_builder")``."""
+    module, _, name = reference.partition(":")
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
+
+    return call
