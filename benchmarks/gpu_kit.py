@@ -52,7 +52,7 @@ def main() -> None:
 
 def pack(output: Path, arch: str, count: int, context: BuildContext, folder: Path) -> None:
     source = ingest(None, context=context)
-    builder = builder_for(context, f'cuda_arch=["{arch}"]')
+    builder = builder_for(context, f'capabilities=["{arch}"]')
     model = builder.prepare_model(source)
     runtime = builder.provide_runtime(model)
     runner = builder.make_runner(model, runtime)

@@ -10,6 +10,7 @@ from edgepack.api import (
     ModelSource,
     OptionTable,
     PreparedModel,
+    Renamed,
     RunnerArtifact,
     RuntimeArtifact,
     Target,
@@ -25,12 +26,16 @@ from edgepack_cuda.runtime import Choice, fetch, libraries_for
 
 NAME = "CUDAExecutionProvider"
 OPTIONS: OptionTable = {
-    "cuda_arch": ["86"],
+    "capabilities": ["8.6"],
+    "cuda_arch": Renamed(
+        "capabilities", hint='capabilities = ["8.6"]: with the dot, as for the other GPU targets'
+    ),
     "layout": ("thin", "full", "lite"),
     "units": ("model", "listed", "all"),
     "prune_vendor": False,
     "batch_size": 32,
 }
+REMEDY = "make the bundle with this one among its capabilities"
 ATTENTION = "18"
 """``sdpa_kernel``: 2 (cutlass's memory-efficient attention) and 16 (plain), so that it is known which kernels run."""
 
@@ -81,6 +86,7 @@ class CudaBuilder:
                 # Operators that only a further optimization would bring in may have had their kernels pruned.
                 optimization="none" if libraries.listed else "all",
                 capabilities=libraries.capabilities,
+                remedy=REMEDY,
                 cuda=CUDA,
                 libraries=libraries.device,
                 system=DRIVER,
@@ -133,14 +139,14 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             "copies be passed on",
             hint="--set prune_vendor=true for devices of your own, or --set layout=full",
         )
-    if not options["cuda_arch"]:
+    if not options["capabilities"]:
         raise TargetError(
-            f"target {target.name}: cuda_arch is empty", hint='e.g. cuda_arch = ["86"], or ["native"]'
+            f"target {target.name}: capabilities is empty", hint='e.g. capabilities = ["8.6"], or ["native"]'
         )
     return CudaBuilder(
         target=target,
         context=context,
-        architectures=resolve([str(each).replace(".", "") for each in options["cuda_arch"]]),
+        architectures=resolve([str(each).replace(".", "") for each in options["capabilities"]]),
         layout=options["layout"],
         units=options["units"],
         batch_size=options["batch_size"],

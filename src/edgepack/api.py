@@ -34,7 +34,7 @@ from edgepack.files.elf import SYSTEM_LIBRARIES, needed_libraries, opened_librar
 from edgepack.files.shared_libraries import Closure, closure_of
 from edgepack.foundry.releases.ort_1_21.isa import check_isa
 from edgepack.npm import NODE_HINT, find_node, has_node, npm_package
-from edgepack.options import OptionTable, read_options, require_platform
+from edgepack.options import OptionTable, Renamed, read_options, require_platform
 from edgepack.plugins.hookspecs import hookimpl
 from edgepack.plugins.spec import API_VERSION, Spec, TargetBuilder, lazy
 from edgepack.records.bundle import Bundle, Placement, RunnerArtifact
@@ -77,6 +77,7 @@ __all__ = [
     "PreparedModel",
     "Progress",
     "ProofError",
+    "Renamed",
     "Report",
     "RunnerArtifact",
     "RuntimeArtifact",

@@ -1,4 +1,4 @@
-"""A builder's own options, written as flags: ``--tensorrt-home FOLDER`` for ``--set tensorrt_home=FOLDER``.
+"""A builder's own options, written as flags: ``--some-option VALUE`` for ``--set some_option=VALUE``.
 
 Which there are depends on the target, so the command line takes flags that it does not know and asks the builder.
 """

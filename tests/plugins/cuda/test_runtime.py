@@ -223,10 +223,16 @@ def target(*overrides: str) -> Target:
     [
         ("layout=lite", "prunes NVIDIA's own libraries", "prune_vendor=true"),
         ("model.format=ort", "of another version than the converter", "model.format=onnx"),
-        ("cuda_arch=[]", "cuda_arch is empty", "native"),
+        ("capabilities=[]", "capabilities is empty", "native"),
         ("platform.arch=aarch64", "not linux aarch64", "no wheel"),
         ("layout=thinn", "option layout is 'thinn' (did you mean thin?)", "thin, full, lite"),
-        ("cuda_archs=[]", "unknown option cuda_archs (did you mean cuda_arch?)", "cuda_arch"),
+        (
+            "capabilites=[]",
+            "unknown option capabilites (did you mean capabilities?)",
+            "batch_size, capabilities,",
+        ),
+        ('cuda_arch=["86"]', "option cuda_arch is now called capabilities", 'capabilities = ["8.6"]'),
+        ("cuda_arch=86", "option cuda_arch is now called capabilities", 'capabilities = ["8.6"]'),
     ],
 )
 def test_options_that_make_no_sense(context: HostContext, override: str, message: str, hint: str) -> None:
@@ -237,8 +243,8 @@ def test_options_that_make_no_sense(context: HostContext, override: str, message
 
 
 def test_compute_capabilities_with_and_without_their_dot(context: HostContext) -> None:
-    made = create_builder(target('cuda_arch=["8.6", "90"]'), context)
-    assert made.architectures == ("86", "90")  # type: ignore[attr-defined]
+    made = create_builder(target('capabilities=["8.6", "90", 12.0, 86]'), context)
+    assert made.architectures == ("86", "90", "120")  # type: ignore[attr-defined]
 
 
 def test_fetching_asks_for_the_wheels_of_the_layout(

@@ -90,7 +90,7 @@ def test_no_driver(gpu_bundle: Path, tmp_path: Path) -> None:
         (
             {"FAKE_CUDA_CAPABILITY": "75"},
             "Imaginary GPU has compute capability 7.5; the bundle has code for 8.6 only",
-            '--set cuda_arch=["75"]',
+            "make the bundle for this GPU",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def require_device(*, cuda: str, capabilities: Sequence[str], remedy: str = "", 
     if capabilities and not any(runs_on(code, major, minor) for code in capabilities):
         raise DeviceError(
             f"{name} has compute capability {major}.{minor}; the bundle has code for {', '.join(capabilities)} only",
-            (remedy or f'make the bundle with --set cuda_arch=["{major}{minor}"]') + f"; {ALLOW_CPU}",
+            (remedy or "make the bundle for this GPU") + f"; {ALLOW_CPU}",
         )
     return f"{name}, compute capability {major}.{minor}"
 
