@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgepack.runner.native.charmap import two_stage
@@ -81,9 +81,19 @@ def character_kinds() -> bytearray:
     points = code_points()
     for start in range(0, len(points), CHUNK):
         chunk = points[start : start + CHUNK]
+        if (kind := _kind_of_all(chunk, splitter.pre_tokenize_str)) is not None:
+            for point in chunk:
+                kinds[point] = kind
+            continue
         text = "".join(f"a{chr(point)}\n1{chr(point)}\n!{chr(point)}\n" for point in chunk)
         begins = {span[0] for _, span in splitter.pre_tokenize_str(text)}
         for index, point in enumerate(chunk):
             joins = [9 * index + 3 * kind + 1 not in begins for kind in range(3)]
             kinds[point] = LETTER if joins[0] else NUMBER if joins[1] else OTHER if joins[2] else SPACE
     return kinds
+
+
+def _kind_of_all(points: Sequence[int], split: Callable[[str], list[Any]]) -> int | None:
+    """What a run of letters, or of what is no letter, is taken for at once: it joins one that is known. Most runs are such."""
+    run = "".join(map(chr, points))
+    return next((kind for kind, known in ((LETTER, "a"), (OTHER, "!")) if len(split(known + run)) == 1), None)
