@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -209,28 +211,24 @@ def test_every_process_and_folder_gives_the_same_bytes(
     source: ModelSource, tmp_path: Path, recipe: str
 ) -> None:
     code = (
-        "import sys, pathlib\n"
-        "sys.path.insert(0, sys.argv[4])\n"
-        "from tests.support.berts import source_of\n"
+        "import pathlib, pickle, sys\n"
         "from edgepack.console import Story\n"
         "from edgepack.plugins.context import host_context\n"
         "from edgepack.recipes.prepare import prepare_model\n"
         "from edgepack.records.target import ModelOptions\n"
         "from edgepack.files.store import Store, sha256_of\n"
+        "source = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())\n"
         "with host_context(story=Story(quiet=True), offline=True, store=Store(root=pathlib.Path(sys.argv[2]))) as c:\n"
-        "    model = prepare_model(source_of(pathlib.Path(sys.argv[1])), options=ModelOptions(recipe=sys.argv[3]), context=c)\n"
+        "    model = prepare_model(source, options=ModelOptions(recipe=sys.argv[3]), context=c)\n"
         "    print(sha256_of(model.file))"
     )
-    root = str(Path(__file__).parents[3])
     digests = set()
     for number in range(3):
-        folder = tmp_path / f"elsewhere{number}" / "model"
-        folder.parent.mkdir()
-        (folder.parent / "store").mkdir()
-        source.directory.rename(folder) if number == 0 else None
-        where = tmp_path / "elsewhere0" / "model"
+        elsewhere = tmp_path / f"elsewhere{number}"
+        shutil.copytree(source.directory, elsewhere / "model")
+        (elsewhere / "source").write_bytes(pickle.dumps(source_of(elsewhere / "model")))
         done = subprocess.run(
-            [sys.executable, "-c", code, str(where), str(folder.parent / "store"), recipe, root],
+            [sys.executable, "-c", code, elsewhere / "source", elsewhere / "store", recipe],
             capture_output=True,
             text=True,
             check=True,
