@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from tests.support.families import write_family
-from tests.unit.report.test_render import matches_golden
+from tests.support.golden import in_rows, matches_golden
 
 from edgepack.models.usability import Inspection, as_dict, inspect_model
 from edgepack.plugins.context import HostContext
@@ -41,8 +41,8 @@ def test_no_name_is_broken_where_lines_have_80_columns(inspection: Inspection) -
 
 
 def test_the_json_is_as_it_was_approved(inspection: Inspection, update_golden: bool) -> None:
-    plain = as_dict(replace(inspection, files=()))
-    matches_golden("inspect.json", json.dumps(plain, indent=2) + "\n", update=update_golden)
+    plain = json.loads(json.dumps(as_dict(replace(inspection, files=()))))
+    matches_golden("inspect.json", in_rows(plain), update=update_golden)
 
 
 def test_what_each_provider_lacks_is_named(inspection: Inspection) -> None:

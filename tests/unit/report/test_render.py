@@ -6,16 +6,14 @@ import dataclasses
 import io
 import json
 from html.parser import HTMLParser
-from pathlib import Path
 
 from rich.console import Console
+from tests.support.golden import in_rows, matches_golden
 
 from edgepack.records.report import PartSize, Report, Retrieval, Verification
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.html import render_html
 from edgepack.report.text import as_json, render, verification_line
-
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 PASSED = Verification(
     status="passed",
@@ -61,23 +59,18 @@ def text_of(report: Report, *, width: int = 110) -> str:
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
-def matches_golden(name: str, text: str, *, update: bool) -> None:
-    path = GOLDEN / name
-    if update:
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
-
-
 def test_the_text_is_as_it_was_approved(update_golden: bool) -> None:
     matches_golden("report.txt", text_of(REPORT), update=update_golden)
 
 
 def test_the_json_is_as_it_was_approved(update_golden: bool) -> None:
-    matches_golden("report.json", json.dumps(as_json(REPORT), indent=2) + "\n", update=update_golden)
+    matches_golden("report.json", in_rows(json.loads(json.dumps(as_json(REPORT)))), update=update_golden)
 
 
 def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
-    matches_golden("report.html", render_html(REPORT), update=update_golden)
+    head, _, body = render_html(REPORT).partition("</style>\n")
+    assert f"<title>{REPORT.bundle}</title>" in head and "default-src 'none'" in head
+    matches_golden("report.html", body.replace("<tr>", "\n<tr>"), update=update_golden)
 
 
 def test_a_verification_comes_back_from_the_json() -> None:

@@ -6,22 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.golden import matches_golden
 
 from .conftest import Run, complaint, run_program, tokenizer_of, vectors_of
-
-GOLDEN = {
-    "frozen": Path(__file__).with_name("help.txt"),
-    "native": Path(__file__).with_name("help-native.txt"),
-}
 
 
 def test_help_is_what_the_golden_file_says(run: Run, sample: Path, update_golden: bool) -> None:
     done = run("--help")
     assert done.returncode == 0
-    golden = GOLDEN["native" if (sample / "embed").exists() else "frozen"]
-    if update_golden:
-        golden.write_bytes(done.stdout)
-    assert done.stdout.decode() == golden.read_text()
+    kind = "native" if (sample / "embed").exists() else "frozen"
+    matches_golden(f"embed-help-{kind}.txt", done.stdout.decode(), update=update_golden)
 
 
 def test_the_native_program_says_that_it_has_no_server(native_sample: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.support.golden import matches_golden
 
 from edgepack.errors import BundleError
 from edgepack.files.store import ENTRY_FILE, Store
@@ -26,8 +27,6 @@ from edgepack.foundry.link.composition import (
 from edgepack.foundry.link.demand import Closure
 from edgepack.foundry.link.linkmap import pieces
 from edgepack.report.explain import render, render_why
-
-GOLDEN = Path(__file__).parents[3] / "golden"
 
 CPU = "_ZN11onnxruntime21BuildKernelCreateInfoINS_{length}{kernel}EEENS_16KernelCreateInfoEv"
 KERNELS = {
@@ -197,10 +196,7 @@ def test_golden(library: Path, composition: Composition, update_golden: bool) ->
     found = explain(library, composition)
     chosen = [row for row in found.members if "sgemm" in row.name]
     shown = text_of(render(found, members=6)) + text_of(render_why(chosen))
-    file = GOLDEN / "explain.txt"
-    if update_golden:
-        file.write_text(shown)
-    assert shown == file.read_text()
+    matches_golden("explain.txt", shown, update=update_golden)
 
 
 def test_a_library_without_a_record_is_shown_by_its_sections(library: Path) -> None:
