@@ -74,7 +74,7 @@ def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int
     tokenizer = load(source)
     tokenizer.enable_truncation(min(source.max_length, LONGEST_COMPARED))
     shown = (word.replace("##", "").replace("▁", " ") for word in sorted(tokenizer.get_vocab()))
-    texts = (files("edgepack.bundle") / "data/texts.txt").read_text(encoding="utf-8").split("\n")
+    texts = (files("edgepack.verify") / "data/texts.txt").read_text(encoding="utf-8").split("\n")
     words = [*filter(None, shown), *" ".join(texts).split()]
     specials = [token["content"] for token in json.loads(tokenizer.to_str())["added_tokens"]]
     texts += strange_texts(count, seed=SEED, words=words, specials=specials)
