@@ -38,7 +38,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from edgepack.api import onnxruntime_web
+from edgepack.api.kit import onnxruntime_web
 from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.models.find.source import ingest

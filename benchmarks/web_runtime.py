@@ -24,7 +24,7 @@ from typing import Any
 
 import brotli
 
-from edgepack.api import reduce_web_runtime, stock_web_runtime
+from edgepack.api.kit import reduce_web_runtime, stock_web_runtime
 from edgepack.console import Story
 from edgepack.files.store import Store, default_root
 from edgepack.foundry.web.prove import node_scripts, place, prove_module, script_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgepack import api
 from edgepack.api import (
     BuildContext,
     ExecutionProvider,
@@ -16,8 +17,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    freeze_runner,
-    prepare_model,
     read_options,
 )
 from edgepack_cuda.native import resolve
@@ -52,7 +51,7 @@ class CudaBuilder:
     batch_size: int
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        return prepare_model(
+        return api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context
         )
 
@@ -110,7 +109,7 @@ class CudaBuilder:
         return tuple(sorted({node.op_type for node in graph.node}))
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return freeze_runner(context=self.context, platform=self.target.platform)
+        return api.freeze_runner(context=self.context, platform=self.target.platform)
 
 
 def fetch_wheels(target: Target, context: BuildContext) -> None:

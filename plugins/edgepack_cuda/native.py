@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgepack.api import TargetError, ToolError, find, is_installed, run_tool
+from edgepack.api import TargetError, ToolError, is_installed
+from edgepack.api.kit import find, run_tool
 
 TOOL = "nvidia-smi"
 SECONDS = 60

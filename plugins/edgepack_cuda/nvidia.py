@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from edgepack.api import (
-    BuildContext,
-    Target,
-    Wheel,
-    missing_tools,
-    onnxruntime_files,
-    require_platform,
-)
+from edgepack.api import BuildContext, Target, missing_tools, require_platform
+from edgepack.api.kit import Wheel, onnxruntime_files
 
 if TYPE_CHECKING:
     from edgepack_cuda.runtime import Libraries

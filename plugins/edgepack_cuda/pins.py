@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgepack.api import Wheel
+from edgepack.api.kit import Wheel
 
 CUBLAS = Wheel(
     name="nvidia-cublas",

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.api import (
-    BuildContext,
-    BundleError,
+from edgepack.api import BuildContext, BundleError
+from edgepack.api.kit import (
     Closure,
     RuntimeFolder,
     SystemLibrary,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edgepack import api
 from edgepack.api import (
     BuildContext,
     Levels,
@@ -19,17 +20,10 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    check_isa,
-    fetch_emulator,
-    fetch_runtime_sources,
-    freeze_runner,
-    link_native_runner,
-    linked_runtime,
-    prepare_model,
     read_options,
-    reduce_runtime,
     require_platform,
 )
+from edgepack.api.kit import check_isa, fetch_sources, find_emulator
 
 ARCHITECTURES = ("x86_64", "aarch64")
 OPTIONS: OptionTable = {
@@ -62,7 +56,7 @@ class LinuxBuilder:
                 f"target {self.target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
             )
-        return prepare_model(
+        return api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context
         )
 
@@ -75,12 +69,12 @@ class LinuxBuilder:
             "context": self.context,
         }
         native = self.runner == "native"
-        made = linked_runtime(model, **asked) if native else reduce_runtime(model.needs, **asked)
+        made = api.linked_runtime(model, **asked) if native else api.reduce_runtime(model.needs, **asked)
         return replace(made, levels=self.levels)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         if self.runner == "native":
-            return link_native_runner(
+            return api.link_native_runner(
                 model,
                 platform=self.target.platform,
                 kind=self.runtime,
@@ -89,7 +83,7 @@ class LinuxBuilder:
                 library=self.library,
                 context=self.context,
             )
-        return freeze_runner(
+        return api.freeze_runner(
             model=model,
             platform=self.target.platform,
             context=self.context,
@@ -98,9 +92,9 @@ class LinuxBuilder:
 
 def fetch(target: Target, context: BuildContext) -> None:
     """ONNX Runtime's sources, and an emulator where the target's programs run under one here."""
-    fetch_runtime_sources(context=context)
+    fetch_sources(context=context)
     if target.platform.arch != platform.machine():
-        fetch_emulator(target.platform.arch, context=context)
+        find_emulator(target.platform.arch, context=context)
 
 
 def options() -> OptionTable:

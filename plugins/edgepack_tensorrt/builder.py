@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from edgepack import api
 from edgepack.api import (
     BuildContext,
     ModelSource,
@@ -15,14 +16,12 @@ from edgepack.api import (
     PreparedModel,
     RunnerArtifact,
     RuntimeArtifact,
-    RuntimeFolder,
     Target,
     TargetBuilder,
     TargetError,
-    freeze_runner,
-    prepare_model,
     read_options,
 )
+from edgepack.api.kit import RuntimeFolder
 from edgepack_cuda.nvidia import require_linux
 from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
@@ -69,7 +68,7 @@ class TensorrtBuilder:
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         profile = self.profile(source)
-        prepared = prepare_model(
+        prepared = api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context
         )
         if self.home is not None:
@@ -91,7 +90,7 @@ class TensorrtBuilder:
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return freeze_runner(context=self.context, platform=self.target.platform)
+        return api.freeze_runner(context=self.context, platform=self.target.platform)
 
 
 def fetch_wheels(target: Target, context: BuildContext) -> None:

@@ -10,19 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.api import (
-    BuildContext,
-    ExecutionProvider,
-    PreparedModel,
-    RuntimeArtifact,
-    RuntimeFolder,
-    Target,
-    TargetError,
-    needed_libraries,
-    soname,
-    wheel_file,
-    wheel_files,
-)
+from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact, Target, TargetError
+from edgepack.api.kit import RuntimeFolder, needed_libraries, soname, wheel_file, wheel_files
 from edgepack_cuda.nvidia import CUDA, GPU_FILES, ONNXRUNTIME_GPU, TENSORRT_PROVIDER, cuda_host
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.runtime import DRIVER_LIBRARIES

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from edgepack.api import MissingToolError, Wheel
+from edgepack.api import MissingToolError
+from edgepack.api.kit import Wheel
 
 MANYLINUX = "manylinux_2_28_x86_64"
 

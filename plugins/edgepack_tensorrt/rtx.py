@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact, RuntimeFolder
+from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact
+from edgepack.api.kit import RuntimeFolder
 from edgepack_cuda.nvidia import CUDA
 from edgepack_tensorrt.context_model import write_context_model
 from edgepack_tensorrt.engine import ENGINE, build_engine

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgepack.api import (
-    BuildContext,
+from edgepack.api import BuildContext
+from edgepack.api.kit import (
     RuntimeFolder,
     closure_of,
     onnxruntime_files,

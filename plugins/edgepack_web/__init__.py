@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import Spec, Target, has_node, hookimpl, is_installed, lazy
+from edgepack.api import Spec, Target, hookimpl, is_installed, lazy
+from edgepack.api.kit import has_node
 
 
 def missing(target: Target) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepack import api
 from edgepack.api import (
     BuildContext,
     ModelSource,
@@ -15,15 +16,11 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    has_node,
     parse_size,
-    prepare_model,
-    prove_web,
     read_options,
-    reduce_web_runtime,
-    stock_web_runtime,
     tokenizer_tables,
 )
+from edgepack.api.kit import has_node, prove_web, reduce_web_runtime, stock_web_runtime
 from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_program
 from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
 from edgepack_web.page import Folder, write_page
@@ -54,7 +51,7 @@ class WebBuilder:
     sources: Path | None = None
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        return prepare_model(
+        return api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context
         )
 

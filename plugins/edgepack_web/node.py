@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edgepack.api import BuildContext, ModelSource, ProofError, find_node, tokenizer_cases
+from edgepack.api import BuildContext, ModelSource, ProofError
+from edgepack.api.kit import find_node, tokenizer_cases
 
 HERE = Path(__file__).with_name("node")
 NODE_PROGRAM = "node.mjs"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgepack.api import BuildContext, Target, fetch_web_toolchain, npm_package, onnxruntime_web
+from edgepack.api import BuildContext, Target
+from edgepack.api.kit import fetch_web_toolchain, npm_package, onnxruntime_web
 from edgepack_web.webgpu import webgpu_package
 
 TOKENIZERS_VERSION = "0.2.0"

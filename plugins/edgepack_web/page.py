@@ -20,8 +20,8 @@ from edgepack.api import (
     RuntimeArtifact,
     TargetError,
     TokenizerTables,
-    usage_of,
 )
+from edgepack.api.kit import usage_of
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
 from edgepack_web.hosts import write_host_files
 from edgepack_web.modules import joined

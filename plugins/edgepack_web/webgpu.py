@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgepack.api import BuildContext, ModelOptions, ModelSource, golden_document, npm_package, prepare_model
+from edgepack.api import BuildContext, ModelOptions, ModelSource, prepare_model
+from edgepack.api.kit import golden_document, npm_package
 
 if TYPE_CHECKING:
     import onnx

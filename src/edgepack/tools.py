@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 LAST_LINES = 20
 
 
-def run(
+def run_tool(
     command: Sequence[str | Path],
     *,
     cwd: Path | None = None,

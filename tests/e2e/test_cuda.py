@@ -18,7 +18,7 @@ from tests.support.command import edgepack
 from tests.support.recording_cudart import VARIABLE, Registered, assert_registered, read_record
 from tests.support.stub_cuda import write_stubs
 
-from edgepack.api import onnxruntime_files, wheel_file, wheel_files
+from edgepack.api.kit import onnxruntime_files, wheel_file, wheel_files
 from edgepack.bundle.assemble import assemble
 from edgepack.console import Story
 from edgepack.errors import CannotRunHere

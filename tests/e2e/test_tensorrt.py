@@ -29,7 +29,7 @@ from edgepack.records.model import ModelSource
 from edgepack.runner.frozen import ort, provider
 from edgepack.runner.frozen.open import CPU
 from edgepack.targets import built_in_targets, read_target
-from edgepack.tools import run
+from edgepack.tools import run_tool
 from edgepack.verify.gate import verification_texts
 from edgepack.verify.run import BundleRunner
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
@@ -84,7 +84,7 @@ def driver(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A driver that says there is a GPU, and fails as soon as one is used."""
     folder = tmp_path_factory.mktemp("driver")
     said = "".join(
-        run(["nm", "-D", "--undefined-only", path]) for path in (bundle.directory / "lib").iterdir()
+        run_tool(["nm", "-D", "--undefined-only", path]) for path in (bundle.directory / "lib").iterdir()
     )
     functions = set(re.findall(r" U (cu[A-Z]\w+|nvml\w+)", said))
     management = {name for name in functions if name.startswith("nvml")}
@@ -216,7 +216,7 @@ def test_the_provider_takes_all_up_to_the_engine(bundle: Bundle, tmp_path: Path)
     bare_root(root)
     write_bus(root)
     (folder,) = [path.parent for path in root.rglob("libc.so.6")]
-    said = run(["nm", "-D", "--undefined-only", library])
+    said = run_tool(["nm", "-D", "--undefined-only", library])
     functions = set(re.findall(r" U (cu[A-Z]\w+)", said)) - {"cuInit"}
     succeed = "".join(f"int {name}(void **p) {{ *p = p; return 0; }}\n" for name in sorted(functions))
     compile_library(folder / "libcuda.so.1", DRIVER + succeed)
@@ -317,7 +317,7 @@ def test_classic_tensorrt_up_to_the_first_memory_of_the_gpu(classic: Bundle, tmp
 
     def said() -> str:
         with pytest.raises(ToolError) as caught:
-            run([*environment, "a cat"])
+            run_tool([*environment, "a cat"])
         assert "exit code 9" in caught.value.message
         return caught.value.message
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepack.api import reduce_web_runtime
+from edgepack.api.kit import reduce_web_runtime
 from edgepack.foundry.web.prove import node_scripts, place
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.npm import find_node

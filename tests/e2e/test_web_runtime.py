@@ -11,7 +11,8 @@ from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
 
-from edgepack.api import prepare_model, prove_web, reduce_web_runtime, stock_web_runtime
+from edgepack.api import prepare_model
+from edgepack.api.kit import prove_web, reduce_web_runtime, stock_web_runtime
 from edgepack.foundry.explain.sizes import explain, find_composition
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, PreparedModel

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from edgepack.errors import EdgepackError
-from edgepack.tools import run
+from edgepack.tools import run_tool
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 in_chromium = pytest.mark.skipif(
@@ -23,8 +23,8 @@ def install() -> None:
         return
     sys.stderr.write("installing Chromium for the tests of web bundles (apt-get, about 100 MB)\n")
     quietly = {"DEBIAN_FRONTEND": "noninteractive"}
-    run(["apt-get", "update"], env=quietly)
-    run(["apt-get", "install", "--yes", "--no-install-recommends", "chromium"], env=quietly)
+    run_tool(["apt-get", "update"], env=quietly)
+    run_tool(["apt-get", "install", "--yes", "--no-install-recommends", "chromium"], env=quietly)
 
 
 if __name__ == "__main__":

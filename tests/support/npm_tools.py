@@ -14,7 +14,7 @@ import pytest
 
 from edgepack.files.store import default_root
 from edgepack.npm import npm_command
-from edgepack.tools import run
+from edgepack.tools import run_tool
 
 HERE = Path(__file__).parents[1] / "js" / "tools"
 FILES = ("package.json", "package-lock.json")
@@ -46,7 +46,7 @@ def fetch_tools() -> Path:
         for name in FILES:
             shutil.copyfile(HERE / name, beside / name)
         # Not `npm ci`, which asks for the other systems' programs, too.
-        run([*npm_command(), "install", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=beside)
+        run_tool([*npm_command(), "install", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=beside)
         beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -15,7 +15,7 @@ from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.targets import KNOWN_KEYS
 
-INTERFACES = ["edgepack.api"]
+INTERFACES = ["edgepack.api", "edgepack.api.kit"]
 """What plugins may import."""
 
 

@@ -102,19 +102,22 @@ def test_a_room_is_small_enough_to_look_over() -> None:
     assert {room: count for room, count in rooms.items() if count > 15} == {}
 
 
+PUBLIC = {"edgepack.api", "edgepack.api.kit", "edgepack.testing"}
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").rglob("*.py")), ids=str)
 def test_plugins_use_the_public_interface_only(file: Path) -> None:
     own = file.relative_to(ROOT / "plugins").parts[0]
-    tree = ast.parse(file.read_text())
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(file.read_text())):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = inside if node.module == "edgepack" else [node.module or ""]
         for name in names:
             if name.split(".")[0] == "edgepack":
-                assert name in ("edgepack.api", "edgepack.testing"), f"{file} imports {name}"
+                assert name in PUBLIC, f"{file} imports {name}"
             assert not name.startswith("edgepack_") or name.split(".")[0] == own or name == SHARED_BY_PLUGINS
 
 

@@ -18,14 +18,14 @@ def python(code: str) -> list[str]:
 def test_output_environment_and_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     code = "import os, sys; print(os.environ['WORD'] + sys.stdin.read()); print('aside', file=sys.stderr)"
-    assert tools.run(python(code), env={"WORD": "über"}, input="all", log_file=log) == "überall\n"
+    assert tools.run_tool(python(code), env={"WORD": "über"}, input="all", log_file=log) == "überall\n"
     assert "aside" in log.read_text()
 
 
 def test_a_failure_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
     code = "import sys; [print('line', i, file=sys.stderr) for i in range(100)]; sys.exit(3)"
     with pytest.raises(ToolError) as caught:
-        tools.run(python(code), log_file=tmp_path / "log")
+        tools.run_tool(python(code), log_file=tmp_path / "log")
     assert "failed with exit code 3" in caught.value.message
     assert "line 99" in caught.value.message
     assert "line 80" in caught.value.message
@@ -36,18 +36,18 @@ def test_a_failure_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
 
 def test_a_signal_is_named() -> None:
     with pytest.raises(ToolError, match="was ended by signal 9"):
-        tools.run(python("import os; os.kill(os.getpid(), 9)"))
+        tools.run_tool(python("import os; os.kill(os.getpid(), 9)"))
 
 
 def test_a_full_disk_inside_a_tool_is_told_apart() -> None:
     with pytest.raises(DiskFullError):
-        tools.run(python("import sys; sys.exit('fatal error: x.o: No space left on device')"))
+        tools.run_tool(python("import sys; sys.exit('fatal error: x.o: No space left on device')"))
 
 
 def test_a_missing_tool_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingToolError) as caught:
-        tools.run(["objcopy", "--version"])
+        tools.run_tool(["objcopy", "--version"])
     assert caught.value.hint == "apt-get install binutils"
     with pytest.raises(MissingToolError, match="objcopy is not installed"):
         tools.find("objcopy")
@@ -62,4 +62,4 @@ def test_what_a_builder_would_miss(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_tool_that_hangs_is_ended() -> None:
     with pytest.raises(ToolError, match=r"did not finish within 0\.2 s"):
-        tools.run(python("import time; time.sleep(60)"), timeout=0.2)
+        tools.run_tool(python("import time; time.sleep(60)"), timeout=0.2)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgepack.records.model import ModelSource
 
 TOLERANCE = 0.99
 """Cosine that a device's vector must have with the golden one: processors round int8 products differently."""
@@ -36,3 +40,13 @@ def golden_json(vectors: Sequence[Sequence[float]]) -> bytes:
     rows = [[round(float(value), DECIMALS) for value in vector] for vector in vectors]
     document: dict[str, Any] = {"texts": TEXTS, "vectors": rows, "tolerance": TOLERANCE}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def golden_document(model: Path, source: ModelSource) -> bytes:
+    """The content of ``golden.json`` for a model's file, whose vectors the stock onnxruntime package makes.
+
+    For a bundle with a second model; that of the first is written with the bundle.
+    """
+    from edgepack.models.reference import embed_with_onnxruntime
+
+    return golden_json(embed_with_onnxruntime(model, source, TEXTS).tolist())

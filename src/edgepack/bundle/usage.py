@@ -14,6 +14,11 @@ PURPOSES: Mapping[str, tuple[str, ...]] = {
 """What models call the two purposes that ``embed --prefix`` knows, the most usual name first."""
 
 
+def usage_of(source: ModelSource) -> tuple[dict[str, str], dict[str, Any] | None]:
+    """What goes before queries and passages, and to which dimensions vectors may be cut."""
+    return prefixes(source), shortening(source)
+
+
 def prefixes(source: ModelSource) -> dict[str, str]:
     """``query`` and ``passage`` → what goes before such a text; empty where the model names neither.
 

@@ -32,7 +32,7 @@ class HostContext:
         input: str | None = None,
         log_file: Path | None = None,
     ) -> str:
-        return tools.run(command, cwd=cwd, env=env, input=input, log_file=log_file)
+        return tools.run_tool(command, cwd=cwd, env=env, input=input, log_file=log_file)
 
     def download(self, url: str, *, sha256: str) -> Path:
         from edgepack.fetch.download import fetch_file

@@ -42,7 +42,7 @@ def freeze_runner(
     context: BuildContext,
     platform: Platform | None = None,
 ) -> RunnerArtifact:
-    """The program ``embed``, which reads the bundle's manifest and so serves every model.
+    """The program ``embed`` for this machine's kind, which reads the bundle's manifest and so serves every model.
 
     For a ``model`` whose tokenizer can be compiled it holds that and a small library, and not tokenizers, which would take
     a third of the program's memory. Frozen once for a Python and these sources, then taken from the store. Raises ``MissingToolError`` for a Python

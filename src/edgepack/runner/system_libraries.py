@@ -32,7 +32,10 @@ class SystemLibrary:
 
 
 def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[SystemLibrary, ...]:
-    """Where this machine's loader finds libraries, and their licences. Raises ``MissingToolError`` for one that it has not."""
+    """Libraries of this machine that go along because a device need not have them, e.g. libstdc++, with their licences.
+
+    Raises ``MissingToolError`` for one that its loader does not find.
+    """
     return tuple(_found(name, context) for name in names)
 
 

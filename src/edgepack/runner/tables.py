@@ -31,7 +31,10 @@ class TokenizerTables:
 
 
 def tokenizer_tables(source: ModelSource) -> TokenizerTables:
-    """Raises ``UnsupportedModelError`` for a post-processor that is no template."""
+    """A model's tokenizer for a runner that is not Python: tokenizer.json, WordPiece as a table, special tokens.
+
+    Raises ``UnsupportedModelError`` for a post-processor that is no template.
+    """
     import struct
 
     from tokenizers import Tokenizer

@@ -15,7 +15,8 @@ from tests.plugins.cuda.libraries import Unit, library
 from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.run_path import run_path
 
-from edgepack.api import BundleError, Target, TargetError, Wheel, opened_libraries
+from edgepack.api import BundleError, Target, TargetError
+from edgepack.api.kit import Wheel, opened_libraries
 from edgepack.console import Story
 from edgepack.files.elf import needed_libraries
 from edgepack.files.store import Store

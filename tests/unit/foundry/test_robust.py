@@ -205,7 +205,7 @@ def test_a_log_that_cannot_be_written_for_want_of_space_is_a_clear_error(
     def full(*_: object, **__: object) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("edgepack.tools.run", full)
+    monkeypatch.setattr("edgepack.tools.run_tool", full)
     with pytest.raises(DiskFullError, match="no space left"):
         build(machine)
 

@@ -55,6 +55,9 @@ def reduce_runtime(
 ) -> RuntimeArtifact:
     """A runtime library that has the kernels and types of ``needs`` and no others; cached in the store.
 
+    ``glibc`` is the oldest C library that the library itself must run on; by default 2.28, or the platform's where that
+    is older.
+
     Raises ``UnsupportedModelError`` for an operator without a kernel, ``FloorError`` for a library that asks more
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """

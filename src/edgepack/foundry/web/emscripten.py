@@ -20,7 +20,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
 from edgepack.fetch.debian import Package, fetch_packages
 from edgepack.files.debian_archive import unpack
-from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive, store_path
+from edgepack.foundry.sources.pinned import Archive, fetch_archives, fetch_sources, read_archive, store_path
 from edgepack.foundry.toolchains.choose import Toolchain, zig_program
 from edgepack.foundry.web.objcopy import SCRIPT as OBJCOPY
 from edgepack.npm import find_node
@@ -126,6 +126,15 @@ def emscripten(*, context: BuildContext) -> Emscripten:
     root = _installed(table, context)
     words = context.run([zig, "version"]).split()
     return Emscripten(root=root, version=str(table["version"]), zig=zig, zig_version=words[0])
+
+
+def fetch_web_toolchain(*, context: BuildContext) -> None:
+    """Put what WebAssembly is compiled with and from into the store: Emscripten, and ONNX Runtime's sources.
+
+    Raises ``MissingToolError`` where Emscripten cannot be had.
+    """
+    emscripten(context=context)
+    fetch_sources(context=context)
 
 
 _PARTS = ("emscripten", "binaryen")

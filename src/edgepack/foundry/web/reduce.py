@@ -49,8 +49,8 @@ def reduce_web_runtime(
 ) -> RuntimeArtifact:
     """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
 
-    With ``threads`` its memory is shared, which a page has to be cross-origin isolated for; objects are of another
-    kernel archive. The artifact's library is the module, its companion the script. Raises what ``reduce_runtime`` raises, and
+    With ``threads`` it has as many as the page asks for when it loads it (Emscripten's ``numThreads``): its memory is shared,
+    which a page has to be cross-origin isolated for, and objects are of another kernel archive. The artifact's library is the module, its companion the script. Raises what ``reduce_runtime`` raises, and
     ``MissingToolError`` where Emscripten cannot be had.
     """
     needs = union([needs])

@@ -46,9 +46,10 @@ def link_native_runner(
     library: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
-    """The program ``embed`` with the model's operator kernels inside, and the model's tokenizer, compiled.
+    """The program ``embed`` in C++ with the model's operator kernels inside, and the model's tokenizer, compiled.
 
-    With ``library`` also libembed, its header and a Python module that uses it, with kernels of its own inside.
+    A runner for one model, without Python: small, quick to start, and for any architecture that a runtime can be made for.
+    With ``library`` also libembed, the same as a shared library with a C header and a Python module, with kernels of its own.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.

@@ -1,0 +1,62 @@
+"""What plugins may import: few names, each said where it lives and looked up when it is asked for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+MOST = 45
+MODULES = ["edgepack.api", "edgepack.api.kit"]
+
+
+def names_of(module: str) -> list[str]:
+    names: list[str] = import_module(module).__all__
+    return names
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_type_checkers_see_what_there_is(module: str) -> None:
+    tree = ast.parse(Path(str(import_module(module).__file__)).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen: dict[str, tuple[str, ...]] = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.name == alias.asname, "said again for who imports it from here"
+            seen[str(node.module)] = (*seen.get(str(node.module), ()), alias.name)
+    assert seen == import_module(module).HOMES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_name_is_there_and_its_functions_say_what_they_do(module: str) -> None:
+    for name in names_of(module):
+        found = getattr(import_module(module), name)
+        if inspect.isfunction(found) or inspect.isclass(found):
+            assert found.__doc__, name
+
+
+def test_what_a_builder_needs_is_little() -> None:
+    assert len(names_of("edgepack.api")) <= MOST
+    assert not set(names_of("edgepack.api")) & set(names_of("edgepack.api.kit"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_an_unknown_name_is_an_import_error(module: str) -> None:
+    with pytest.raises(ImportError, match="cannot import name 'make_coffee'"):
+        exec(f"from {module} import make_coffee")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_importing_it_imports_nothing_else(module: str) -> None:
+    code = (
+        f"import sys, {module}\nprint(sorted(name for name in sys.modules if name.startswith('edgepack.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = {"edgepack.api", "edgepack.api.names", module}
+    assert set(ast.literal_eval(done.stdout)) == expected
