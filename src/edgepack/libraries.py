@@ -16,7 +16,7 @@ from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, Runtim
 from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
 
 if TYPE_CHECKING:
-    from edgepack.foundry.proof.compatibility import Fit
+    from edgepack.verify.compatibility import Fit
 
 DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 OPERATORS_FILE = "required_operators_and_types.config"
@@ -192,9 +192,9 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
     What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
     is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
     """
-    from edgepack.foundry.proof.compatibility import Fit, try_model
     from edgepack.foundry.web.composition import is_module
     from edgepack.operators.config import missing, operators_of_ort_model
+    from edgepack.verify.compatibility import Fit, try_model
 
     if not library.is_file():
         raise BundleError(

@@ -1,7 +1,8 @@
-"""A copy of an x86-64 library that asks the proof's program, not the processor, what the processor has."""
+"""A copy of an x86-64 file that does not ask the processor what it has: whoever runs it answers (``hide_cpuid.h``)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from edgepack.errors import ProofError
@@ -9,26 +10,36 @@ from edgepack.foundry.link.instructions import disassembler
 
 CPUID, INVALID = b"\x0f\xa2", b"\x0f\x0b"
 """cpuid, and ud2, which is as long."""
+EXECUTABLE = 4
+"""SHF_EXECINSTR"""
 
 
-def ask_the_program(library: Path, copy: Path) -> None:
-    """Write the copy; it differs from the library in the second byte of each cpuid and in nothing else.
+def replace_cpuid(file: Path, copy: Path) -> None:
+    """Write the copy, with the file's mode; it differs in the second byte of each cpuid and in nothing else.
 
     Raises ``ProofError`` when there is none.
     """
     from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
 
-    content = bytearray(library.read_bytes())
+    content = bytearray(file.read_bytes())
     try:
-        with library.open("rb") as stream:
-            text = ELFFile(stream).get_section_by_name(".text")
-            start, code = (text["sh_offset"], text.data()) if text else (0, b"")
+        found = list(_places(file))
     except ELFError as error:
-        raise ProofError(f"{library.name} is not a sound library: {error}") from error
-    found = [at for at, _, name, _ in disassembler("x86_64").disasm_lite(code, start) if name == "cpuid"]
+        raise ProofError(f"{file.name} is not a sound ELF file: {error}") from error
     if not found:
-        raise ProofError(f"{library.name} does not ask what the processor has")
+        raise ProofError(f"{file.name} does not ask what the processor has")
     for at in found:
         content[at : at + 2] = INVALID
     copy.write_bytes(content)
+    copy.chmod(file.stat().st_mode)
+
+
+def _places(file: Path) -> Iterator[int]:
+    """Offsets of the file's cpuid instructions."""
+    from elftools.elf.elffile import ELFFile
+
+    with file.open("rb") as stream:
+        for section in ELFFile(stream).iter_sections():
+            if section["sh_flags"] & EXECUTABLE and section["sh_type"] == "SHT_PROGBITS":
+                code = disassembler("x86_64").disasm_lite(section.data(), section["sh_offset"])
+                yield from (at for at, _, name, _ in code if name == "cpuid")

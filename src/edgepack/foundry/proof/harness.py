@@ -1,4 +1,4 @@
-"""The proof's own program, compiled for the library's platform: it runs where the runner's Python does not."""
+"""The proof's own code, compiled for the platform of what is proved: it runs where Python does not."""
 
 from __future__ import annotations
 
@@ -7,37 +7,62 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
-from edgepack.foundry.toolchains.choose import DEFAULT_GLIBC, choose, compiler, zig_environment
+from edgepack.foundry.toolchains.choose import DEFAULT_GLIBC, Toolchain, choose, compiler, zig_environment
 from edgepack.records.target import Platform
 
-PROGRAM = "prove"
+HEADER = "hide_cpuid.h"
 
 
 def prover(arch: str, *, context: BuildContext) -> Path:
-    """The program for an architecture, from the store. Raises ``MissingToolError`` or ``ToolError``."""
+    """The program that runs a model on a library, from the store. Raises ``MissingToolError`` or ``ToolError``."""
+    return _compiled("prove.c", "prove", ["-ldl"], arch, context)
+
+
+def cpuid_hider(*, context: BuildContext) -> Path:
+    """The library to be loaded first (``LD_PRELOAD``) into an x86-64 program whose cpuid instructions are ud2.
+
+    From the store, too. Raises ``MissingToolError`` or ``ToolError``.
+    """
+    return _compiled("hide_cpuid.c", "libhidecpuid.so", ["-shared", "-fPIC"], "x86_64", context)
+
+
+def hiding(bits: tuple[int, ...]) -> dict[str, str]:
+    """What its environment says to the program, or to the library in it: the bits that cpuid must not say."""
+    return {"PROVE_HIDDEN": " ".join(f"{register:x}" for register in bits)} if bits else {}
+
+
+def _compiled(source: str, output: str, flags: list[str], arch: str, context: BuildContext) -> Path:
     toolchain = choose(Platform(os="linux", arch=arch, glibc=DEFAULT_GLIBC), context=context)
-    source = (resources.files("edgepack.foundry.proof") / "data" / f"{PROGRAM}.c").read_text(encoding="utf-8")
+    data = resources.files("edgepack.foundry.proof") / "data"
+    texts = {name: (data / name).read_text(encoding="utf-8") for name in (source, HEADER)}
     folder = context.store.cached(
         "prover",
-        {"source": key_of({"text": source}), "toolchain": toolchain.identity},
-        lambda made: _compile(source, arch, made, context),
+        {"source": key_of(texts), "flags": " ".join(flags), "toolchain": toolchain.identity},
+        lambda made: _compile(texts, source, flags, made / output, toolchain, context),
     )
-    return folder / PROGRAM
+    return folder / output
 
 
-def _compile(source: str, arch: str, folder: Path, context: BuildContext) -> None:
-    toolchain = choose(Platform(os="linux", arch=arch, glibc=DEFAULT_GLIBC), context=context)
-    work = context.work_dir / f"prover-{arch}"
+def _compile(
+    texts: dict[str, str],
+    source: str,
+    flags: list[str],
+    output: Path,
+    toolchain: Toolchain,
+    context: BuildContext,
+) -> None:
+    work = context.work_dir / f"{output.name}-{toolchain.arch}"
     work.mkdir(exist_ok=True)
-    (work / f"{PROGRAM}.c").write_text(source, encoding="utf-8")
+    for name, text in texts.items():
+        (work / name).write_text(text, encoding="utf-8")
     command: list[str | Path] = [*compiler(toolchain, "C")]
     if toolchain.family == "zig":
-        command = [toolchain.program, "cc", "-target", f"{arch}-linux-gnu.{toolchain.glibc}"]
+        command = [toolchain.program, "cc", "-target", f"{toolchain.arch}-linux-gnu.{toolchain.glibc}"]
     context.run(
-        [*command, "-O1", "-s", f"{PROGRAM}.c", "-o", PROGRAM, "-ldl"],
+        [*command, "-O1", "-s", source, "-o", output.name, *flags],
         cwd=work,
         env=zig_environment(work / "cache"),
         log_file=work / "compile.log",
     )
-    (folder / PROGRAM).write_bytes((work / PROGRAM).read_bytes())
-    (folder / PROGRAM).chmod(0o755)
+    output.write_bytes((work / output.name).read_bytes())
+    output.chmod(0o755)

@@ -6,37 +6,27 @@ MLAS has kernels for, as far as this machine can be or emulate one.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import platform as host
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgepack.context import BuildContext
-from edgepack.errors import MissingToolError, ProofError, ToolError
+from edgepack.errors import ProofError, ToolError
 from edgepack.files.elf import architecture
-from edgepack.foundry.proof.cpuid import ask_the_program
-from edgepack.foundry.proof.emulator import Emulator, find_emulator
-from edgepack.foundry.proof.harness import prover
-from edgepack.foundry.releases.ort_1_21.feature_levels import (
-    LEVELS,
-    Level,
-    has_level,
-    hidden_bits,
-    level_of,
-    processor_flags,
-)
+from edgepack.foundry.proof.by_level import Way, prove_levels
+from edgepack.foundry.proof.cpuid import replace_cpuid
+from edgepack.foundry.proof.harness import hiding, prover
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
 
 if TYPE_CHECKING:
     import onnxruntime
 
-HERE = "this processor"
 LENGTHS = (3, 17)
 """Tokens of the texts that are run: a short one, and one that is no multiple of any kernel's width."""
 TOLERANCE = {"fp32": 0.99999}
@@ -45,20 +35,6 @@ QUANTIZED_TOLERANCE = 0.99
 quantized a hair's difference becomes a whole step (a bundle's self-test allows as much)."""
 VOCABULARY = 30522
 
-_SCRIPT = """\
-import importlib.util, pathlib, sys
-binding, library, model, output, dimension, inputs, *texts = sys.argv[1:]
-spec = importlib.util.spec_from_file_location("binding", binding)
-module = importlib.util.module_from_spec(spec)
-sys.modules["binding"] = module
-spec.loader.exec_module(module)
-session = module.Session(pathlib.Path(library), pathlib.Path(model), 1)
-for text in texts:
-    ids = [[int(word) for word in text.split(",")]]
-    ones, zeros = [[1] * len(ids[0])], [[0] * len(ids[0])]
-    vectors = session.run(ids, ones, zeros if "token_type_ids" in inputs.split(",") else None)
-    print(*(float(value).hex() for value in vectors[0]))
-"""
 _KERNEL = re.compile(r"(?:kernel|implementation) for (?:the node .*?:)?\s*(\S.*)", re.I)
 
 
@@ -103,15 +79,10 @@ def prove_file(
         tolerance=tolerance,
         expected=_stock(model, token_ids(vocabulary)),
         context=context,
-        flags=processor_flags(),
     )
-    if proof.arch not in LEVELS:
-        return (_native(proof, HERE),)
-    wanted = [level for level in LEVELS[proof.arch] if not isa or level.name in isa]
-    if proof.arch != host.machine():
-        emulator = _needed_emulator(proof)
-        return tuple(_emulated(proof, level, emulator) for level in wanted)
-    return _all_levels(proof, wanted, fetch=levels == "all")
+    return prove_levels(
+        partial(_attempt, proof), name=library.name, arch=proof.arch, isa=isa, levels=levels, context=context
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,114 +106,72 @@ class _Proof:
     tolerance: float
     expected: _Expected
     context: BuildContext
-    flags: frozenset[str] = frozenset()
-    """What this processor has."""
 
 
-def _all_levels(proof: _Proof, wanted: Sequence[Level], *, fetch: bool) -> tuple[LevelProof, ...]:
-    """The levels of this machine's architecture, each by the best that is at hand."""
-    own = level_of(proof.arch, proof.flags)
-    emulator, lacking = None, "not emulated: only level all is"
-    if fetch:
-        try:
-            emulator = find_emulator(proof.arch, context=proof.context)
-        except MissingToolError as error:
-            lacking = error.message
-    # First as it is: what is wrong with it altogether is said of this processor.
-    native = _native(proof, own.name)
-    proofs = []
-    for level in wanted:
-        if level == own:
-            proofs.append(native)
-        elif emulator and level.emulated:
-            proofs.append(_emulated(proof, level, emulator))
-        elif proof.arch == "x86_64" and has_level(level, proof.flags):
-            proofs.append(_limited(proof, level))
-        else:
-            reason = (
-                f"this processor has it not; {lacking}"
-                if level.emulated
-                else "neither this processor nor qemu has it"
-            )
-            proofs.append(LevelProof(level=level.name, proved=False, reason=reason))
-    return tuple(proofs)
+def _attempt(proof: _Proof, way: Way) -> float:
+    """The lowest cosine to the stock library's vectors. Raises ``ProofError``."""
+    library = proof.library
+    if way.hidden:
+        library = proof.context.work_dir / f"limited-{proof.library.name}"
+        replace_cpuid(proof.library, library)
+    where = f"{proof.library.name} (level {way.level}, {way.by})"
+    return require_near(
+        _vectors(proof, library, way, where),
+        proof.expected.vectors,
+        tolerance=proof.tolerance,
+        what=proof.model.name,
+        where=where,
+    )
 
 
-def _needed_emulator(proof: _Proof) -> Emulator:
-    try:
-        return find_emulator(proof.arch, context=proof.context)
-    except MissingToolError as error:
-        raise MissingToolError(
-            f"{proof.library.name} is for {proof.arch} and is proved under an emulator here: {error.message}",
-            hint=error.hint,
-        ) from error
-
-
-def _native(proof: _Proof, level: str) -> LevelProof:
-    """On this processor, by the runner's own binding to the library: what is proved is what is shipped."""
-    script = proof.context.work_dir / "prove.py"
-    script.write_text(_SCRIPT)
-    command: list[str | Path] = ["env", "-i", sys.executable, "-I", "-S", script, runner_binding()]
-    return _run(proof, command, proof.library, level=level, by=HERE)
-
-
-def _limited(proof: _Proof, level: Level) -> LevelProof:
-    """On this processor, which hides from the library what it has above this level."""
-    copy = proof.context.work_dir / f"limited-{proof.library.name}"
-    ask_the_program(proof.library, copy)
-    hidden = " ".join(f"{bits:x}" for bits in hidden_bits(level))
-    command: list[str | Path] = [
-        "env",
-        "-i",
-        f"PROVE_HIDDEN={hidden}",
-        prover(proof.arch, context=proof.context),
-    ]
-    return _run(proof, command, copy, level=level.name, by=f"{HERE}, limited")
-
-
-def _emulated(proof: _Proof, level: Level, emulator: Emulator) -> LevelProof:
-    """As on another processor."""
-    assert level.emulated is not None
-    command: list[str | Path] = [
-        "env",
-        "-i",
-        *emulator.command(level.emulated),
-        prover(proof.arch, context=proof.context),
-    ]
-    by = f"qemu {emulator.version}, {level.emulated}"
-    return _run(proof, command, proof.library, level=level.name, by=by)
-
-
-def _run(proof: _Proof, command: Sequence[str | Path], library: Path, *, level: str, by: str) -> LevelProof:
+def _vectors(proof: _Proof, library: Path, way: Way, where: str) -> list[list[float]]:
     expected = proof.expected
-    arguments: list[str | Path] = [
+    command: list[str | Path] = [
+        "env",
+        "-i",
+        *(f"{name}={value}" for name, value in hiding(way.hidden).items()),
+        *way.emulation,
+        prover(proof.arch, context=proof.context),
         library,
         proof.model,
         expected.output,
         str(len(expected.vectors[0])),
         ",".join(expected.inputs),
+        *(",".join(map(str, text)) for text in expected.texts),
     ]
-    arguments += [",".join(map(str, text)) for text in expected.texts]
-    where = f"{proof.library.name} (level {level}, {by})"
     try:
-        output = proof.context.run([*command, *arguments], log_file=proof.context.work_dir / "prove.log")
+        output = proof.context.run(command, log_file=proof.context.work_dir / "prove.log")
     except ToolError as error:
         raise ProofError(
             f"{proof.model.name} does not run on {where}: {_reason(error.message)}",
             hint="a kernel that the message names is missing: build the runtime for the operators of this very file",
         ) from error
-    vectors = [[float.fromhex(word) for word in line.split()] for line in output.splitlines()]
+    return [[float.fromhex(word) for word in line.split()] for line in output.splitlines()]
+
+
+def require_near(
+    vectors: Sequence[Sequence[float]],
+    expected: Sequence[Sequence[float]],
+    *,
+    tolerance: float,
+    what: str,
+    where: str,
+) -> float:
+    """The lowest cosine of the vectors to those expected; ``ProofError`` where it is below ``tolerance``.
+
+    ``what`` ran, on ``where``, in words.
+    """
     try:
-        cosine = nearness(vectors, expected.vectors)
+        cosine = nearness(vectors, expected)
     except ValueError as error:
-        raise ProofError(f"{proof.model.name} runs on {where}, but {error}") from error
-    if not cosine >= proof.tolerance:
+        raise ProofError(f"{what} runs on {where}, but {error}") from error
+    if not cosine >= tolerance:
         raise ProofError(
-            f"vectors of {proof.model.name} on {where} differ from the stock library's: cosine {cosine:.5f}, "
-            f"at least {proof.tolerance} is asked for",
-            hint="this is a fault of the reduced library: report it, with the model's name and the target",
+            f"vectors of {what} on {where} differ from the stock library's: cosine {cosine:.5f}, "
+            f"at least {tolerance} is asked for",
+            hint="this is a fault of the reduced runtime: report it, with the model's name and the target",
         )
-    return LevelProof(level=level, proved=True, by=by, min_cosine=cosine)
+    return cosine
 
 
 def token_ids(vocabulary: int) -> list[list[int]]:
@@ -297,16 +226,8 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return product / math.sqrt(math.fsum(a * a for a in one) * math.fsum(b * b for b in other))
 
 
-def runner_binding() -> Path:
-    """The runner's own binding to the C API."""
-    found = importlib.util.find_spec("edgepack.runner.frozen.ort")
-    if found is None or found.origin is None:
-        raise ProofError("the runner's binding to ONNX Runtime is missing from this installation")
-    return Path(found.origin)
-
-
 def _reason(output: str) -> str:
-    """The line that says it, of a traceback."""
+    """The line that says it, of what was said."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if _KERNEL.search(line)] or lines[-1:]
     return telling[-1] if telling else "no message"

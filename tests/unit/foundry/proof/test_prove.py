@@ -6,18 +6,21 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ProofError
+from edgepack.foundry.proof import by_level
 from edgepack.foundry.proof import prove as module
-from edgepack.foundry.proof.cpuid import ask_the_program
+from edgepack.foundry.proof.by_level import Way
+from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.emulator import Emulator
 from edgepack.foundry.proof.harness import prover
 from edgepack.foundry.proof.prove import nearness, prove, prove_file, token_ids
-from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, processor_flags
+from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, hidden_bits, processor_flags
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 from edgepack.records.operators import Operators
@@ -25,18 +28,13 @@ from edgepack.records.runtime import RuntimeArtifact
 
 Shipped = tuple[PreparedModel, RuntimeArtifact]
 
-BINDING = """
-import os, sys
-class Session:
-    def __init__(self, library, model, threads=1):
-        assert not os.environ.keys() - {"LC_CTYPE"}, os.environ
-        assert not any("site-packages" in path for path in sys.path), sys.path
-        self.text = model.read_text()
-        if "lacks" in self.text:
-            raise RuntimeError("session: Failed to find kernel for com.microsoft.QAttention(1) (node Attention_0)")
-    def run(self, ids, mask, types=None):
-        assert len(ids[0]) == len(mask[0]) and (types is None or len(types[0]) == len(ids[0]))
-        return [eval(self.text)]
+PROVER = """\
+#!/bin/sh
+# As the proof's program is called: LIBRARY MODEL OUTPUT DIMENSION INPUTS IDS IDS; the model says what it answers.
+[ -z "$HOME" ] || { echo "it runs with nothing in its environment" >&2; exit 1; }
+[ "$3 $4 $5" = "out 3 input_ids,attention_mask" ] || { echo "not these arguments: $*" >&2; exit 1; }
+case $(cat "$2") in *lacks*) echo "Failed to find kernel for com.microsoft.QAttention(1) (node Attention_0)" >&2; exit 1;; esac
+cat "$2" "$2"
 """
 QEMU = """\
 #!/bin/sh
@@ -53,10 +51,11 @@ FAKE_RUNTIME = Path(__file__).with_name("fake_runtime.c")
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shipped:
     """A model whose vector the stock library says is (0.6, 0, 0.8), on a processor of the lowest kind."""
-    (tmp_path / "binding.py").write_text(BINDING)
-    monkeypatch.setattr(module, "runner_binding", lambda: tmp_path / "binding.py")
+    (tmp_path / "prove").write_text(PROVER)
+    (tmp_path / "prove").chmod(0o755)
+    monkeypatch.setattr(module, "prover", lambda arch, context: tmp_path / "prove")
     monkeypatch.setattr(module, "_stock", lambda model, texts: expected([0.6, 0.0, 0.8], texts))
-    monkeypatch.setattr(module, "processor_flags", lambda: frozenset({"sse2", "asimd"}))
+    monkeypatch.setattr(by_level, "processor_flags", lambda: frozenset({"sse2", "asimd"}))
     source = ModelSource(
         name="small",
         origin="test",
@@ -96,7 +95,7 @@ def expected(vector: list[float], texts: list[list[int]]) -> module._Expected:
 
 def test_a_model_that_runs(shipped: Shipped, context: HostContext) -> None:
     model, runtime = shipped
-    model.file.write_text("[0.6, 0.0, 0.8]")
+    model.file.write_text("0x1.3333333333333p-1 0x0p+0 0x1.999999999999ap-1\n")
     proofs = prove(model, runtime, context=context)
     assert proofs[0].proved and proofs[0].by == "this processor" and proofs[0].min_cosine > 0.999999
     assert not any(proof.proved for proof in proofs[1:])
@@ -113,28 +112,16 @@ def test_a_missing_kernel_is_named(shipped: Shipped, context: HostContext) -> No
 @pytest.mark.parametrize(
     ("vector", "said"),
     [
-        ("[1.0]", r"vectors of \[1\] dimensions, not 2 of \[3\]"),
-        ("[0.0, 0.0, 0.0]", "zero"),
-        ("[float('nan'), 0.1, 0.1]", "not finite"),
-        ("[0.62, 0.0, 0.7846]", r"differ from the stock library's: cosine 0\.99968"),
+        ("0x1p+0", r"vectors of \[1\] dimensions, not 2 of \[3\]"),
+        ("0x0p+0 0x0p+0 0x0p+0", "zero"),
+        ("nan 0x1p+0 0x1p+0", "not finite"),
+        (f"{(0.62).hex()} 0x0p+0 {(0.7846).hex()}", r"differ from the stock library's: cosine 0\.99968"),
     ],
 )
 def test_vectors_that_cannot_be_right(vector: str, said: str, shipped: Shipped, context: HostContext) -> None:
     model, runtime = shipped
-    model.file.write_text(vector)
+    model.file.write_text(f"{vector}\n")
     with pytest.raises(ProofError, match=said):
-        prove(model, runtime, context=context)
-
-
-def test_the_real_binding_and_a_library_that_is_none(
-    shipped: Shipped, context: HostContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr(module, "_stock", lambda model, texts: expected([1.0], texts))
-    model, runtime = shipped
-    model.file.write_bytes(b"x")
-    runtime.file.write_bytes(b"no library")
-    with pytest.raises(ProofError, match="does not run on libonnxruntime"):
         prove(model, runtime, context=context)
 
 
@@ -147,7 +134,7 @@ def foreign(shipped: Shipped, monkeypatch: pytest.MonkeyPatch, *, lacking: str =
     program.write_text(QEMU.format(lacking=lacking))
     program.chmod(0o755)
     emulator = Emulator(program=program, version="10.0", libc=program.parent)
-    monkeypatch.setattr(module, "find_emulator", lambda arch, context: emulator)
+    monkeypatch.setattr(by_level, "find_emulator", lambda arch, context: emulator)
     monkeypatch.setattr(module, "prover", lambda arch, context: Path("/prove"))
     return shipped
 
@@ -182,7 +169,7 @@ def test_another_architecture_without_an_emulator(
     def none(arch: str, context: BuildContext) -> Emulator:
         raise MissingToolError("qemu is not installed", hint="install it")
 
-    monkeypatch.setattr(module, "find_emulator", none)
+    monkeypatch.setattr(by_level, "find_emulator", none)
     with pytest.raises(MissingToolError, match=r"for aarch64 and is proved under an emulator.*not installed"):
         prove(*shipped, context=context)
 
@@ -232,15 +219,26 @@ def test_a_processor_that_hides_what_it_has(
         expected=module._stock(library, [[1, 2, 3]]),
         context=context,
     )
-    sse2, avx, avx2 = LEVELS["x86_64"][:3]
-    assert module._limited(proof, sse2).proved
+    sse2, avx, avx2 = (
+        Way(level=level.name, by="this processor, limited", hidden=hidden_bits(level))
+        for level in LEVELS["x86_64"][:3]
+    )
+    assert module._attempt(proof, sse2) == pytest.approx(1.0)
     if "avx2" not in processor_flags():
         return
     with pytest.raises(ProofError, match=r"level avx, this processor, limited.*differ"):
-        module._limited(proof, avx)
+        module._attempt(proof, avx)
     fake_library([1.0, 3.0, 1.0, 1.0, 0.0])
-    hidden = module._Proof(**{**vars(proof), "expected": module._stock(library, [[1, 2, 3]])})
-    assert module._limited(hidden, avx2).by == "this processor, limited"
+    hidden = replace(proof, expected=module._stock(library, [[1, 2, 3]]))
+    assert module._attempt(hidden, avx2) == pytest.approx(1.0)
+
+
+@needs_gcc
+def test_a_library_that_is_none(fake_library: Callable[[list[float]], Path], context: HostContext) -> None:
+    library = fake_library([1.0])
+    library.write_bytes(b"no library")
+    with pytest.raises(ProofError, match=r"does not run on libonnxruntime.*(invalid ELF header|too short)"):
+        prove_file(library.with_name("model.ort"), library, context=context)
 
 
 @needs_gcc
@@ -270,14 +268,14 @@ def test_a_library_that_cannot_be_limited(
     (tmp_path / "a.c").write_text("int f(void) { return 1; }")
     subprocess.run(["gcc", "-shared", "-fPIC", "a.c", "-o", "liba.so"], cwd=tmp_path, check=True)
     with pytest.raises(ProofError, match=r"liba\.so does not ask what the processor has"):
-        ask_the_program(tmp_path / "liba.so", tmp_path / "copy.so")
+        replace_cpuid(tmp_path / "liba.so", tmp_path / "copy.so")
 
 
 def test_a_library_made_for_some_processors(
     shipped: Shipped, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, _ = shipped
-    model.file.write_text("[0.6, 0.0, 0.8]")
+    model.file.write_text("0x1.3333333333333p-1 0x0p+0 0x1.999999999999ap-1\n")
     library = shipped[1].file
     proofs = prove_file(model.file, library, isa=("sse2", "avx2"), context=context)
     if platform.machine() == "x86_64":

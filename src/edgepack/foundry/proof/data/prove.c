@@ -6,16 +6,11 @@
  * to stderr, and the exit code is 1. Functions are taken from the C API's table by their places, which never change
  * (upstream guards them by static_asserts), so that no header of ONNX Runtime is needed.
  *
- * Limited to a lower level of instruction sets than this x86-64 processor's own, the program is given a copy of the
- * library whose cpuid instructions are ud2 (as long, and invalid), and in PROVE_HIDDEN the bits that such a processor
- * has not: leaf 1 ecx, leaf 7 ebx, ecx, edx, leaf 7.1 eax, edx, as hexadecimal numbers. It then answers in cpuid's place.
+ * With PROVE_HIDDEN in its environment and a copy of the library that does not ask the processor, it runs the kernels
+ * of a lower level of instruction sets than this x86-64 processor's own (hide_cpuid.h).
  */
-#ifdef __x86_64__
-#define _GNU_SOURCE
-#include <cpuid.h>
-#include <signal.h>
-#include <ucontext.h>
-#endif
+#include "hide_cpuid.h"
+
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,40 +47,6 @@ static void check(void *status) {
     exit(1);
   }
 }
-
-#ifdef __x86_64__
-static unsigned hidden[6];
-
-static void answer_cpuid(int signal_number, siginfo_t *info, void *context) {
-  greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-  const unsigned char *code = (const unsigned char *)registers[REG_RIP];
-  unsigned leaf = (unsigned)registers[REG_RAX], part = (unsigned)registers[REG_RCX], a, b, c, d;
-  if (code[0] != 0x0f || code[1] != 0x0b) {
-    signal(signal_number, SIG_DFL); /* an instruction that this processor really has not */
-    return;
-  }
-  (void)info;
-  __cpuid_count(leaf, part, a, b, c, d);
-  if (leaf == 1) c &= ~hidden[0];
-  if (leaf == 7 && part == 0) b &= ~hidden[1], c &= ~hidden[2], d &= ~hidden[3];
-  if (leaf == 7 && part == 1) a &= ~hidden[4], d &= ~hidden[5];
-  registers[REG_RAX] = a, registers[REG_RBX] = b, registers[REG_RCX] = c, registers[REG_RDX] = d;
-  registers[REG_RIP] += 2;
-}
-
-static void limit_processor(void) {
-  struct sigaction action;
-  char *text = getenv("PROVE_HIDDEN");
-  if (!text) return;
-  for (int i = 0; i < 6; ++i) hidden[i] = (unsigned)strtoul(text, &text, 16);
-  memset(&action, 0, sizeof action);
-  action.sa_sigaction = answer_cpuid;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGILL, &action, NULL);
-}
-#else
-static void limit_processor(void) {}
-#endif
 
 static void load(const char *library) {
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -153,7 +114,7 @@ int main(int argc, char **argv) {
     fputs("usage: prove LIBRARY MODEL OUTPUT DIMENSION INPUT,... ID,... [ID,...]\n", stderr);
     return 2;
   }
-  limit_processor();
+  hide_cpuid();
   load(argv[1]);
   for (char *name = strtok(argv[5], ","); name && inputs < MAX_INPUTS; name = strtok(NULL, ",")) names[inputs++] = name;
   void *session = open_session(argv[2]);

@@ -12,10 +12,10 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, ToolError
 from edgepack.files.elf import architecture
-from edgepack.foundry.proof.prove import runner_binding
-from edgepack.foundry.proof.without_operators import Name, ort_format_version, prune_onnx, prune_ort
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
+from edgepack.runner.frozen import ort as binding
+from edgepack.verify.without_operators import Name, ort_format_version, prune_onnx, prune_ort
 
 _SCRIPT = """\
 import importlib.util, json, pathlib, sys, traceback
@@ -133,7 +133,7 @@ def _try(library: Path, model: Path, context: BuildContext) -> dict[str, object]
         "-I",
         "-S",
         script,
-        runner_binding(),
+        str(binding.__file__),
         library.absolute(),
         model.absolute(),
     ]

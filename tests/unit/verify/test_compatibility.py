@@ -13,12 +13,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgepack.errors import BundleError, ModelError
-from edgepack.foundry.proof import compatibility as fits
-from edgepack.foundry.proof.compatibility import try_model
-from edgepack.foundry.proof.without_operators import ort_format_version, prune_onnx, prune_ort
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext
+from edgepack.verify import compatibility as fits
+from edgepack.verify.compatibility import try_model
+from edgepack.verify.without_operators import ort_format_version, prune_onnx, prune_ort
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 

@@ -1,0 +1,163 @@
+"""The proof of a bundle: its own files, run by its own program, once for each CPU feature level.
+
+The golden vectors in the bundle were made by the stock ONNX Runtime of the very model file that ships. So what is compared
+is what a device runs: this program, this library, this tokenizer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Protocol
+
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
+from edgepack.files.elf import architecture, needed_libraries
+from edgepack.foundry.proof.by_level import HERE, Way, prove_levels, prove_way
+from edgepack.foundry.proof.cpuid import replace_cpuid
+from edgepack.foundry.proof.harness import cpuid_hider, hiding
+from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
+from edgepack.foundry.releases.ort_1_21.feature_levels import processor_flags
+from edgepack.records.bundle import Bundle
+from edgepack.records.runtime import LevelProof, Levels
+
+WASM = "wasm simd128"
+"""The one level of bundles for browsers."""
+GLIBC = "libc.so.6"
+"""Its loader knows LD_PRELOAD, and ``$ORIGIN`` in it. A program without it is static, or of another C library."""
+HIDER = "libhidecpuid.so"
+"""What answers in cpuid's place, beside the program: so LD_PRELOAD need not name a path, which may have no spaces."""
+
+
+class Run(Protocol):
+    """Vectors as the program in a bundle's folder makes them."""
+
+    def __call__(
+        self,
+        directory: Path,
+        texts: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        prefix: Sequence[str | Path],
+    ) -> Sequence[Sequence[float]]:
+        """Vectors of the texts, float [len(texts), dimension].
+
+        ``directory`` is the bundle's, or a copy's; the program's environment is ``environment`` and nothing else; its
+        command line begins with ``prefix`` (an emulator and its arguments).
+        Raises ``ProofError`` or ``ToolError`` when the program fails, ``CannotRunHere`` when this host cannot run it.
+        """
+
+
+def prove_bundle(
+    bundle: Bundle, run: Run, *, levels: Levels, isa: Sequence[str] = (), context: BuildContext
+) -> tuple[LevelProof, ...]:
+    """Let the bundle embed its golden texts as on each kind of processor: what was proved, by level.
+
+    ``isa`` names the levels that its runtime has kernels for (empty: all). Raises ``ProofError`` naming level and cosine
+    when vectors differ from the golden ones by more than the precision of the model allows, or when the program fails;
+    ``MissingToolError`` when the program is for another architecture and there is no emulator. A level that nothing
+    here can show is returned as not proved, with the reason.
+    """
+    texts, vectors = _golden(bundle)
+    proof = _Proof(
+        bundle=bundle,
+        run=run,
+        texts=texts,
+        vectors=vectors,
+        masked=cache(partial(_masked_copy, bundle, context)),
+    )
+    attempt = partial(_attempt, proof)
+    arch = architecture(bundle.program)
+    if provider := bundle.manifest["runtime"].get("provider"):
+        return (prove_way(attempt, Way(level=str(provider["name"]))),)
+    if arch is None:
+        in_browsers = bundle.manifest["target"]["platform"]["arch"] == "wasm32"
+        return (prove_way(attempt, Way(level=WASM if in_browsers else HERE)),)
+    return prove_levels(attempt, name=bundle.name, arch=arch, isa=isa, levels=levels, context=context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Proof:
+    """One bundle, and what it is to answer."""
+
+    bundle: Bundle
+    run: Run
+    texts: Sequence[str]
+    vectors: Sequence[Sequence[float]]
+    """Golden: float [len(texts), dimension]."""
+    masked: Callable[[], Path]
+    """The folder of the copy that does not ask the processor, made when it is wanted."""
+
+
+def _golden(bundle: Bundle) -> tuple[Sequence[str], Sequence[Sequence[float]]]:
+    path = bundle.directory / str(bundle.manifest["golden"])
+    try:
+        golden = json.loads(path.read_text(encoding="utf-8"))
+        return golden["texts"], golden["vectors"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(
+            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
+        ) from error
+
+
+def _attempt(proof: _Proof, way: Way) -> float:
+    """The lowest cosine to the golden vectors. Raises ``ProofError`` and ``CannotRunHere``."""
+    bundle = proof.bundle
+    _require_processor(bundle)
+    directory = proof.masked() if way.hidden else bundle.directory
+    environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
+    where = f"{bundle.name} (level {way.level}, {way.by})"
+    try:
+        vectors = proof.run(directory, proof.texts, environment=environment, prefix=way.emulation)
+    except (ProofError, ToolError) as error:
+        raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
+    return require_near(
+        vectors,
+        proof.vectors,
+        tolerance=TOLERANCE.get(str(bundle.manifest["model"]["precision"]), QUANTIZED_TOLERANCE),
+        what=str(bundle.manifest["model"]["file"]),
+        where=where,
+    )
+
+
+def _require_processor(bundle: Bundle) -> None:
+    """The program looks into /proc/cpuinfo, and that is this processor's, limited or emulated as another of its kind."""
+    if architecture(bundle.program) != platform.machine() or not (has := processor_flags()):
+        return
+    if lacking := sorted(set(bundle.manifest["runtime"].get("requires", ())) - has):
+        raise CannotRunHere(f"the bundle is for processors with {', '.join(lacking)}, which this one lacks")
+
+
+def _masked_copy(bundle: Bundle, context: BuildContext) -> Path:
+    """The bundle's folder with a runtime that does not ask the processor, and with what answers beside the program.
+
+    The programs look at sizes when they start, and those stay; the runtime may lie in the program itself. Raises
+    ``CannotRunHere`` where nothing can be loaded into the program.
+    """
+    if GLIBC not in needed_libraries(bundle.program):
+        raise CannotRunHere(
+            f"what cpuid says cannot be hidden from {bundle.program.name}: it does not load glibc"
+        )
+    folder = Path(tempfile.mkdtemp(prefix="masked-", dir=context.work_dir)) / bundle.directory.name
+    # Links of the other files, not symbolic ones: the programs find their folder through /proc/self/exe.
+    shutil.copytree(bundle.directory, folder, symlinks=True, copy_function=_link)
+    runtime = str(bundle.manifest["runtime"]["library"])
+    (folder / runtime).unlink()
+    replace_cpuid(bundle.directory / runtime, folder / runtime)
+    program = folder / str(bundle.manifest["runner"]["program"])
+    shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
+    return folder
+
+
+def _link(source: str, destination: str) -> None:
+    try:
+        os.link(source, destination)
+    except OSError:  # another file system, or one without links
+        shutil.copy(source, destination)

@@ -1,0 +1,101 @@
+"""Real bundles are proved by their own programs: a kernel that is broken in what ships is found, at its level."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from edgepack.errors import ProofError
+from edgepack.foundry.link.instructions import disassembler
+from edgepack.foundry.link.linkmap import pieces
+from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, has_level, processor_flags
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.verify.proofs import Run, prove_bundle
+
+AVX2_GEMM = "QgemmU8X8KernelAvx2"
+"""The int8 matrix product that MLAS chooses on processors with AVX2 and nothing better."""
+MULTIPLY, SHUFFLE = 0x04, 0x00
+"""Opcodes of vpmaddubsw and of vpshufb, whose encodings differ in nothing else."""
+
+pytestmark = pytest.mark.skipif("avx2" not in processor_flags(), reason="this processor has no AVX2")
+
+
+def runner(context: HostContext) -> Run:
+    def run(
+        directory: Path,
+        texts: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        prefix: Sequence[str | Path],
+    ) -> list[list[float]]:
+        named = [f"{name}={value}" for name, value in environment.items()]
+        command: list[str | Path] = ["env", "-i", *named, *prefix, directory / "embed", "--jsonl"]
+        said = context.run(
+            [*command, "--out", "jsonl"],
+            cwd=directory,
+            input="".join(json.dumps({"text": text}) + "\n" for text in texts),
+        )
+        return [json.loads(line)["embedding"] for line in said.splitlines()]
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ["native", "frozen"])
+def test_a_bundle_is_proved_on_its_own_files(
+    kind: str, request: pytest.FixtureRequest, shared_context: HostContext
+) -> None:
+    bundle: Bundle = request.getfixturevalue(f"{kind}_bundle")
+    proofs = prove_bundle(bundle, runner(shared_context), levels="here", context=shared_context)
+    here = {level.name for level in LEVELS["x86_64"] if has_level(level, processor_flags())}
+    assert {proof.level for proof in proofs if proof.proved} == here
+    assert all(proof.min_cosine > 0.999 for proof in proofs if proof.proved)
+    assert all(proof.reason for proof in proofs if not proof.proved)
+
+
+def test_a_kernel_that_is_broken_in_the_shipped_program(
+    native_bundle: Bundle, shared_context: HostContext, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(native_bundle.directory, folder)
+    break_kernel(folder / "embed", shared_context.store.root)
+    broken = Bundle(directory=folder, manifest=native_bundle.manifest)
+    run = runner(shared_context)
+    with pytest.raises(ProofError, match=r"\(level avx2, this processor.*differ.*cosine -?0\.[0-8]"):
+        prove_bundle(broken, run, levels="here", context=shared_context)
+    others = [level.name for level in LEVELS["x86_64"] if level.name != "avx2"]
+    proofs = prove_bundle(broken, run, levels="here", isa=others, context=shared_context)
+    assert {"sse2", "avx"} <= {proof.level for proof in proofs if proof.proved}
+
+
+def break_kernel(program: Path, store: Path) -> None:
+    """Let the AVX2 kernel shuffle bytes where it is to multiply them; the linker's map in the store says where it is."""
+    content = bytearray(program.read_bytes())
+    linked = next(
+        place.parent for place in store.glob("program/*/embed") if place.read_bytes() == bytes(content)
+    )
+    (kernel,) = (piece for piece in pieces(linked / "link.map") if AVX2_GEMM in piece.file and piece.size)
+    start = kernel.address - text_shift(program)
+    code = bytes(content[start : start + kernel.size])
+    broken = 0
+    for at, _, name, operands in disassembler("x86_64").disasm_lite(code, start):
+        if name == "vpmaddubsw" and operands.startswith("ymm"):
+            assert content[at + 3] == MULTIPLY
+            content[at + 3] = SHUFFLE
+            broken += 1
+    assert broken > 100
+    program.write_bytes(content)
+
+
+def text_shift(program: Path) -> int:
+    """How far code's addresses are from its places in the file."""
+    from elftools.elf.elffile import ELFFile
+
+    with program.open("rb") as stream:
+        text = ELFFile(stream).get_section_by_name(".text")
+        assert text is not None
+        return int(text["sh_addr"] - text["sh_offset"])
