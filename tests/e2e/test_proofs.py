@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, has_level,
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verify.proofs import Run, prove_bundle
+from edgepack.verify.run import BundleRunner
 
 AVX2_GEMM = "QgemmU8X8KernelAvx2"
 """The int8 matrix product that MLAS chooses on processors with AVX2 and nothing better."""
@@ -25,7 +26,9 @@ MULTIPLY, SHUFFLE = 0x04, 0x00
 pytestmark = pytest.mark.skipif("avx2" not in processor_flags(), reason="this processor has no AVX2")
 
 
-def runner(context: HostContext) -> Run:
+def runner(bundle: Bundle, context: HostContext) -> Run:
+    """As the host runs bundles."""
+
     def run(
         directory: Path,
         texts: Sequence[str],
@@ -33,14 +36,8 @@ def runner(context: HostContext) -> Run:
         environment: Mapping[str, str],
         prefix: Sequence[str | Path],
     ) -> list[list[float]]:
-        named = [f"{name}={value}" for name, value in environment.items()]
-        command: list[str | Path] = ["env", "-i", *named, *prefix, directory / "embed", "--jsonl"]
-        said = context.run(
-            [*command, "--out", "jsonl"],
-            cwd=directory,
-            input="".join(json.dumps({"text": text}) + "\n" for text in texts),
-        )
-        return [json.loads(line)["embedding"] for line in said.splitlines()]
+        host = BundleRunner(context=context, prefix=prefix or None, environment=environment)
+        return host.embed(replace(bundle, directory=directory), texts)
 
     return run
 
@@ -50,7 +47,7 @@ def test_a_bundle_is_proved_on_its_own_files(
     kind: str, request: pytest.FixtureRequest, shared_context: HostContext
 ) -> None:
     bundle: Bundle = request.getfixturevalue(f"{kind}_bundle")
-    proofs = prove_bundle(bundle, runner(shared_context), levels="here", context=shared_context)
+    proofs = prove_bundle(bundle, runner(bundle, shared_context), levels="here", context=shared_context)
     here = {level.name for level in LEVELS["x86_64"] if has_level(level, processor_flags())}
     assert {proof.level for proof in proofs if proof.proved} == here
     assert all(proof.min_cosine > 0.999 for proof in proofs if proof.proved)
@@ -64,7 +61,7 @@ def test_a_kernel_that_is_broken_in_the_shipped_program(
     shutil.copytree(native_bundle.directory, folder)
     break_kernel(folder / "embed", shared_context.store.root)
     broken = Bundle(directory=folder, manifest=native_bundle.manifest)
-    run = runner(shared_context)
+    run = runner(broken, shared_context)
     with pytest.raises(ProofError, match=r"\(level avx2, this processor.*differ.*cosine -?0\.[0-8]"):
         prove_bundle(broken, run, levels="here", context=shared_context)
     others = [level.name for level in LEVELS["x86_64"] if level.name != "avx2"]

@@ -50,7 +50,8 @@ class Run(Protocol):
         """Vectors of the texts, float [len(texts), dimension].
 
         ``directory`` is the bundle's, or a copy's; the program's environment is ``environment`` and nothing else; its
-        command line begins with ``prefix`` (an emulator and its arguments).
+        command line begins with ``prefix`` (an emulator and its arguments), or, where that is empty, with what this host
+        needs for it.
         Raises ``ProofError`` or ``ToolError`` when the program fails, ``CannotRunHere`` when this host cannot run it.
         """
 
@@ -74,12 +75,15 @@ def prove_bundle(
         masked=cache(partial(_masked_copy, bundle, context)),
     )
     attempt = partial(_attempt, proof)
+    runtime = bundle.manifest["runtime"] or {}
     arch = architecture(bundle.program)
-    if provider := bundle.manifest["runtime"].get("provider"):
+    if provider := runtime.get("provider"):
         return (prove_way(attempt, Way(level=str(provider["name"]))),)
-    if arch is None:
-        in_browsers = bundle.manifest["target"]["platform"]["arch"] == "wasm32"
-        return (prove_way(attempt, Way(level=WASM if in_browsers else HERE)),)
+    if arch is None and bundle.manifest["target"]["platform"]["arch"] == "wasm32":
+        return (prove_way(attempt, Way(level=WASM)),)
+    if arch is None or not runtime:
+        by = HERE if arch in (None, platform.machine()) else f"an emulated {arch}"
+        return (prove_way(attempt, Way(level=HERE, by=by)),)
     return prove_levels(attempt, name=bundle.name, arch=arch, isa=isa, levels=levels, context=context)
 
 
@@ -131,7 +135,7 @@ def _require_processor(bundle: Bundle) -> None:
     """The program looks into /proc/cpuinfo, and that is this processor's, limited or emulated as another of its kind."""
     if architecture(bundle.program) != platform.machine() or not (has := processor_flags()):
         return
-    if lacking := sorted(set(bundle.manifest["runtime"].get("requires", ())) - has):
+    if lacking := sorted(set((bundle.manifest["runtime"] or {}).get("requires", ())) - has):
         raise CannotRunHere(f"the bundle is for processors with {', '.join(lacking)}, which this one lacks")
 
 

@@ -66,7 +66,7 @@ def compile_fake(output: Path, *flags: str) -> None:
     subprocess.run(["gcc", "-O1", *flags, str(SOURCE), "-o", str(output), "-ldl"], check=True)
 
 
-def manifest_of(runtime: Mapping[str, object], precision: str = "int8") -> dict[str, object]:
+def manifest_of(runtime: Mapping[str, object] | None, precision: str = "int8") -> dict[str, object]:
     return {
         "name": "small",
         "golden": "golden.json",
@@ -229,6 +229,14 @@ def test_a_bundle_for_a_gpu_that_is_not_here(make: Make, context: HostContext) -
     (proof,) = prove_bundle(bundle, absent, levels="here", context=context)
     assert (proof.level, proof.proved) == ("CUDAExecutionProvider", False)
     assert proof.reason == "there is no driver"
+
+
+def test_a_program_without_a_runtime_of_ours_is_run_as_it_is(make: Make, context: HostContext) -> None:
+    made = make(content=ARM64)
+    bundle = Bundle(directory=made.directory, manifest=manifest_of(None))
+    (proof,) = prove_bundle(bundle, answering([[1.0, 0.0]] * 2), levels="all", context=context)
+    assert proof.proved and proof.level == "this processor"
+    assert proof.by == ("an emulated aarch64" if platform.machine() != "aarch64" else "this processor")
 
 
 def test_golden_vectors_that_are_damaged(make: Make, context: HostContext) -> None:
