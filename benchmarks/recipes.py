@@ -34,7 +34,7 @@ from edgepack.models.find.source import ingest
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.registry import RECIPES
+from edgepack.recipes.registry import recipes
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 from edgepack.verify.gate import verification_texts
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--recipes", nargs="*", default=list(RECIPES), choices=list(RECIPES))
+    parser.add_argument("--recipes", nargs="*", default=list(recipes()), choices=list(recipes()))
     parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
     parser.add_argument("--avx2", action="store_true", help="without AVX-512, whatever the processor has")
     parser.add_argument("--only", choices=["quality", "time"], help="one portion")

@@ -87,6 +87,14 @@ def parse_size(text: str) -> int:
     return round(float(match[1]) * SIZE_UNITS[match[2].lower()])
 
 
+def read_pass(entry: Mapping[str, Any]) -> Pass:
+    """A step of a recipe as TOML has it, e.g. ``{ pass = "int4", layers = ["encoder.*"] }``; nothing is checked."""
+    return Pass(
+        name=str(entry["pass"]),
+        parameters={key: setting for key, setting in entry.items() if key != "pass"},
+    )
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` (did you mean X?)`` when something known is near, else nothing."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
@@ -146,13 +154,7 @@ def _recipe(name: str, value: object) -> str | tuple[Pass, ...]:
             f"target {name}: model.recipe is neither a recipe's name nor a list of passes",
             hint='e.g. recipe = "int8", or recipe = [{ pass = "fuse" }, { pass = "int8-dynamic" }]',
         )
-    return tuple(
-        Pass(
-            name=str(entry["pass"]),
-            parameters={key: setting for key, setting in entry.items() if key != "pass"},
-        )
-        for entry in value
-    )
+    return tuple(map(read_pass, value))
 
 
 def _path(name: str, section: Mapping[str, Any], key: str) -> Path | None:

@@ -15,14 +15,7 @@ from edgepack.errors import TargetError
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.quantization.layers import is_chosen
 from edgepack.quantization.tables import is_table_lookup
-from edgepack.records.recipe import ALL, Note, Patterns, Recipe
-from edgepack.records.target import Pass
-
-RECIPE = Recipe(
-    name="float-levels",
-    summary="float32 weights of 256 levels: the size and speed of fp32, a quarter of its download",
-    passes=(Pass(name="fuse"), Pass(name="float-levels")),
-)
+from edgepack.records.recipe import ALL, Note, Patterns
 
 FEWEST, MOST = 4, 4096
 

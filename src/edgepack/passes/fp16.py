@@ -14,14 +14,7 @@ from onnx import TensorProto
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.quantization.layers import is_chosen
 from edgepack.quantization.tables import is_table_lookup
-from edgepack.records.recipe import ALL, Note, Patterns, Recipe
-from edgepack.records.target import Pass
-
-RECIPE = Recipe(
-    name="fp16",
-    summary="float16 weights, cast to float32 when the model runs: half the size, slower on CPUs",
-    passes=(Pass(name="fuse"), Pass(name="fp16")),
-)
+from edgepack.records.recipe import ALL, Note, Patterns
 
 LARGEST = float(np.finfo(np.float16).max)
 

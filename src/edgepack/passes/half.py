@@ -17,14 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.models.graph.pooling import is_pooling
-from edgepack.records.recipe import Note, Recipe
-from edgepack.records.target import Pass
-
-RECIPE = Recipe(
-    name="half",
-    summary="float16 throughout and unfused, pooling in float32: half the size, for TensorRT",
-    passes=(Pass(name="merge-projections"), Pass(name="half")),
-)
+from edgepack.records.recipe import Note
 
 LARGEST = float(np.finfo(np.float16).max)
 CLIPPED = 1e4

@@ -13,14 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import TargetError
 from edgepack.models.graph.writer import OUTPUT
-from edgepack.records.recipe import Note, Recipe
-from edgepack.records.target import Pass
+from edgepack.records.recipe import Note
 
-RECIPE = Recipe(
-    name="half-fused",
-    summary="fused and computed in float16, for GPUs: half the size; slower than float32 on CPUs",
-    passes=(Pass(name="fuse"), Pass(name="half-fused")),
-)
 MANTISSA = 10
 INFINITE = 0x7C00
 LAYERS = (

@@ -32,17 +32,7 @@ from edgepack.quantization.rounding import (
     nearest,
 )
 from edgepack.quantization.tables import int8_table, is_table_lookup
-from edgepack.records.recipe import ALL, Material, Note, Patterns, Recipe
-from edgepack.records.target import Pass
-
-RECIPE = Recipe(
-    name="int4",
-    summary="int4 matrices and embedding tables in blocks: the smallest, and the furthest from fp32",
-    passes=(
-        Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
-        Pass(name="int4"),
-    ),
-)
+from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 MICROSOFT = "com.microsoft"
 BITS = 4

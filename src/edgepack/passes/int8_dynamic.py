@@ -23,21 +23,10 @@ from edgepack.quantization.integers import LARGEST, WeightRange, quantized_colum
 from edgepack.quantization.layers import bias_place, is_chosen, is_product, taken_by
 from edgepack.quantization.tables import int8_table, is_table_lookup
 from edgepack.quantization.tokens import largest_of_row
-from edgepack.records.recipe import ALL, Material, Note, Patterns, Recipe
-from edgepack.records.target import Pass
+from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 Activations = Literal["token", "tensor"]
 Range = Literal["auto", "paired", "full", "reduced"]
-
-RECIPE = Recipe(
-    name="int8-dynamic",
-    summary="int8 weights and embedding tables as ONNX Runtime's own quantizer makes them: one scale a tensor of "
-    "activations, so that a text's vector depends on its batch",
-    passes=(
-        Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
-        Pass(name="int8-dynamic", parameters={"activations": "tensor", "weight_range": "auto"}),
-    ),
-)
 
 MICROSOFT = "com.microsoft"
 VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")

@@ -20,18 +20,7 @@ from edgepack.quantization.calibration import calibration_feeds
 from edgepack.quantization.integers import WeightRange, quantized_columns
 from edgepack.quantization.layers import bias_place, is_product, taken_by
 from edgepack.quantization.tables import int8_table, is_table_lookup
-from edgepack.records.recipe import ALL, Material, Note, Patterns, Recipe
-from edgepack.records.target import Pass
-
-RECIPE = Recipe(
-    name="int8-static",
-    summary="int8 weights, tables and activations, with ranges from calibration texts: nothing measured on the device",
-    passes=(
-        Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False}),
-        Pass(name="smooth"),
-        Pass(name="int8-static"),
-    ),
-)
+from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 MICROSOFT = "com.microsoft"
 STEPS = 255

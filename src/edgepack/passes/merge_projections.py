@@ -10,14 +10,7 @@ import numpy as np
 import onnx
 
 from edgepack.models.graph.editor import GraphEditor, edit
-from edgepack.records.recipe import Note, Recipe
-from edgepack.records.target import Pass
-
-RECIPE = Recipe(
-    name="unfused",
-    summary="full precision, operators as exported, for TensorRT: four bytes a weight",
-    passes=(Pass(name="merge-projections"),),
-)
+from edgepack.records.recipe import Note
 
 
 def merge_projections(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:

@@ -10,7 +10,7 @@ import onnx
 
 from edgepack.models.graph.editor import edit
 from edgepack.quantization.layers import taken_by
-from edgepack.recipes.registry import RECIPES
+from edgepack.recipes.registry import recipes
 from edgepack.records.recipe import ALL
 from edgepack.records.target import Pass
 
@@ -28,7 +28,7 @@ class Candidate:
 
 def named_candidates(names: Sequence[str] = ()) -> list[Candidate]:
     """The recipes of these names, or all of them."""
-    return [Candidate(name=name, recipe=name) for name in names or RECIPES]
+    return [Candidate(name=name, recipe=name) for name in names or recipes()]
 
 
 def layers_of(model: onnx.ModelProto) -> list[str]:

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import tomllib
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import TargetError
+from edgepack.records.recipe import Recipe
 from edgepack.records.target import Pass
-from edgepack.targets import nearest
+from edgepack.targets import nearest, read_pass
 
 if TYPE_CHECKING:
     import onnx
 
-    from edgepack.records.recipe import Material, Note, Recipe
+    from edgepack.records.recipe import Material, Note
 
     Transform = Callable[..., onnx.ModelProto]
-
-RECIPES: Mapping[str, str] = {
-    "fp32": "edgepack.recipes.fp32",
-    "fp16": "edgepack.passes.fp16",
-    "half": "edgepack.passes.half",
-    "half-fused": "edgepack.passes.half_fused",
-    "unfused": "edgepack.passes.merge_projections",
-    "float-levels": "edgepack.passes.float_levels",
-    "int8": "edgepack.recipes.int8",
-    "int8-download": "edgepack.recipes.int8_download",
-    "int8-dynamic": "edgepack.passes.int8_dynamic",
-    "int8-static": "edgepack.passes.int8_static",
-    "int8-fast": "edgepack.recipes.int8_fast",
-    "int8-fastest": "edgepack.recipes.int8_fastest",
-    "int8-weights": "edgepack.passes.int8_weights",
-    "int4": "edgepack.passes.int4",
-    "int4-int8": "edgepack.recipes.int4_int8",
-}
-"""Name → module whose ``RECIPE`` it is. ``int8`` is the one that edgepack recommends today."""
 
 PASSES: Mapping[str, str] = {
     "fuse": "edgepack.models.fuse.fusion:fuse",
@@ -57,15 +42,25 @@ PASSES: Mapping[str, str] = {
 """Name → function ``(model, note, *, parameters) -> model``, or one whose third argument is a ``Material``."""
 
 
+@cache
+def recipes() -> Mapping[str, Recipe]:
+    """Every recipe of ``recipes.toml`` by its name, in the order of listings."""
+    text = (files("edgepack.recipes") / "recipes.toml").read_text(encoding="utf-8")
+    return {
+        name: Recipe(name=name, summary=said["summary"], passes=tuple(map(read_pass, said["passes"])))
+        for name, said in tomllib.loads(text).items()
+    }
+
+
 def recipe_named(name: str) -> Recipe:
     """The recipe of that name; or ``TargetError`` with the nearest."""
-    if name not in RECIPES:
+    known = recipes()
+    if name not in known:
         raise TargetError(
-            f"there is no recipe {name!r}{nearest(name, RECIPES)}",
-            hint=f"recipes: {', '.join(RECIPES)}",
+            f"there is no recipe {name!r}{nearest(name, known)}",
+            hint=f"recipes: {', '.join(known)}",
         )
-    recipe: Recipe = import_module(RECIPES[name]).RECIPE
-    return recipe
+    return known[name]
 
 
 def passes_of(recipe: str | tuple[Pass, ...]) -> tuple[Pass, ...]:

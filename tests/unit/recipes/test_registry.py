@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from edgepack.errors import TargetError
-from edgepack.recipes.registry import PASSES, RECIPES, parameters_of, passes_of, recipe_named, transform_of
+from edgepack.recipes.registry import PASSES, parameters_of, passes_of, recipe_named, recipes, transform_of
 from edgepack.records.target import Pass
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", recipes())
 def test_every_recipe_is_made_of_passes_that_exist(name: str) -> None:
     recipe = recipe_named(name)
     assert recipe.summary
