@@ -42,7 +42,7 @@ from edgepack.api.kit import onnxruntime_web
 from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.models.find.source import ingest
-from edgepack.models.read.tokenizer import load
+from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import exported_model
 from edgepack.npm import find_node, npm_package
 from edgepack.plugins.context import HostContext, host_context
@@ -146,7 +146,10 @@ def main() -> None:
         clerk = servers.enter_context(serving(partial(Clerk, peers)))
         figures = drive(plan_of(peers, clerk, options))
         exact = cached_reference(source, verification_texts(), context=context)
-        whole = [len(row.ids) < source.max_length for row in load(source).encode_batch(verification_texts())]
+        whole = [
+            len(row.ids) < source.max_length
+            for row in load_tokenizer(source).encode_batch(verification_texts())
+        ]
     results = {name: result_of(found, exact, np.array(whole)) for name, found in figures.items()}
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))

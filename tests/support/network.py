@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.fetch import http as network
+from edgepack.fetch import http
 from edgepack.plugins.context import HostContext
 from tests.support.serving import Server, serving
 
@@ -19,7 +19,7 @@ def plain_network(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HF_TOKEN", "HF_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    monkeypatch.setattr(network, "pause", lambda seconds: None)
+    monkeypatch.setattr(http, "pause", lambda seconds: None)
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ def inspect(model: str | None, offline: bool, as_json: bool) -> None:
     """Say what a model is made of, and which recipe fits it."""
     from edgepack.console import Story
     from edgepack.models.find.source import ingest
-    from edgepack.models.usability import as_dict, inspect_model
+    from edgepack.models.inspection import as_dict, inspect_model
     from edgepack.plugins.context import host_context
     from edgepack.report.inspection import render_inspection
 

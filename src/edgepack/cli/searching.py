@@ -48,7 +48,7 @@ def search(
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.search import search as run_search
-    from edgepack.report.frontier import as_dict, choice_lines, render, render_html
+    from edgepack.report.frontier import as_dict, recommendation_lines, render, render_html
 
     target = load_plugins().target(target_name, overrides)
     story = Story(quiet=as_json)
@@ -73,5 +73,5 @@ def search(
         print_json(as_dict(points))
     else:
         print_rich(render(points))
-        for line in choice_lines(points):
+        for line in recommendation_lines(points):
             click.echo(line)

@@ -13,7 +13,7 @@ from edgepack.models.export.from_source import export_onnx
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.session import open_session
 from edgepack.models.read.source_key import source_key
-from edgepack.models.read.tokenizer import load
+from edgepack.models.read.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -59,7 +59,7 @@ def batches(
     source: ModelSource, texts: Sequence[str], batch_size: int
 ) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
     """Inputs of one run each, int64 [batch, sequence], in the texts' order."""
-    tokenizer = load(source)
+    tokenizer = load_tokenizer(source)
     padding = int(source.config.get("pad_token_id") or 0)
     for start in range(0, len(texts), batch_size):
         encoded = tokenizer.encode_batch([well_formed(text) for text in texts[start : start + batch_size]])

@@ -1,11 +1,15 @@
-"""Few levels: weights stay float32, take N values, and pack well: for content that travels compressed.
+"""float32 weights rounded to N levels, which compress well: for models that are downloaded compressed.
 
-After Shrink Ray's float quantization (https://github.com/usefulsensors/onnx_shrink_ray). The file keeps its size, its
-download shrinks; the device runs the plain float32 kernels at their speed. The levels here are multiples of a power of
-two for each output channel, so that the lower half of every float is zero and one byte says most of the rest.
+After Shrink Ray's float quantization (https://github.com/usefulsensors/onnx_shrink_ray). The levels are multiples of a power
+of two for each output channel, so that the lower half of every float is zero and one byte says most of the rest.
+
+Cost: the file keeps its size, under zstd it has a quarter of it; speed and memory are those of float32, and 256 levels are
+about as exact as int8.
 """
 
 from __future__ import annotations
+
+from copy import deepcopy
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +17,8 @@ import onnx
 
 from edgepack.errors import TargetError
 from edgepack.models.graph.editor import GraphEditor, edit
+from edgepack.quantization.embeddings import is_embedding_lookup
 from edgepack.quantization.layers import is_chosen
-from edgepack.quantization.tables import is_table_lookup
 from edgepack.records.recipe import ALL, Note, Patterns
 
 FEWEST, MOST = 4, 4096
@@ -34,11 +38,10 @@ def float_levels(
         )
     editor = edit(model)
     for node in editor.take_nodes():
-        changed = onnx.NodeProto()
-        changed.CopyFrom(node)
+        changed = deepcopy(node)
         for place, name in enumerate(node.input):
             if editor.is_matrix(name) and is_chosen(name, layers):
-                channels = 1 if is_table_lookup(editor, node) else 0
+                channels = 1 if is_embedding_lookup(editor, node) else 0
                 changed.input[place] = _rounded(editor, name, levels, channels)
         editor.keep(changed)
     return editor.finish()

@@ -1,9 +1,11 @@
 """Dynamic int8: weights and embedding tables become int8, activations are quantized while the model runs.
 
-After https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html. It is written out here, and not
-left to that package, for three reasons. Its quantizer imports torch where torch is installed. It gives an embedding
-table one scale for all of its rows. And it gives a tensor of activations one scale, so that a text's vector depends on
-its neighbours in the batch; here every token has a scale of its own.
+After https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html, with a scale for every token as in
+ZeroQuant (https://arxiv.org/abs/2206.01861). It is written out here, and not left to ``onnxruntime.quantization``, for
+three reasons. That quantizer imports torch where torch is installed. It gives an embedding table one scale for all of its
+rows. And it gives a tensor of activations one scale, so that a text's vector depends on its neighbours in the batch.
+
+Cost: the file has a quarter of the size; about 2.4 times as fast as float32 with VNNI, 1.5 times without.
 """
 
 from __future__ import annotations
@@ -15,33 +17,30 @@ from typing import Literal
 import numpy as np
 import onnx
 
-from edgepack.models.graph.editor import GraphEditor, edit
-from edgepack.quantization.activations import Doubles
+from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit, with_input
+from edgepack.quantization.arrays import Doubles
 from edgepack.quantization.calibration import input_moments
-from edgepack.quantization.coarse import coarse_columns
-from edgepack.quantization.integers import LARGEST, WeightRange, quantized_columns
-from edgepack.quantization.layers import bias_place, is_chosen, is_product, taken_by
-from edgepack.quantization.tables import int8_table, is_table_lookup
-from edgepack.quantization.tokens import largest_of_row
+from edgepack.quantization.embeddings import FEW_ROWS, int8_embedding, is_embedding_lookup
+from edgepack.quantization.entropy_coded import entropy_coded_columns
+from edgepack.quantization.int8 import LARGEST, WeightRange, quantized_columns
+from edgepack.quantization.layers import bias_input, is_chosen, is_weight_matmul, matrix_inputs
+from edgepack.quantization.per_token import largest_per_token
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 Activations = Literal["token", "tensor"]
 Range = Literal["auto", "paired", "full", "reduced"]
 
-MICROSOFT = "com.microsoft"
 VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 """Instruction sets of which a device that has one adds up four products without clipping."""
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""
 HIGHEST = 255
-FEW_ROWS = 1024
-"""Tables with fewer rows (positions, token types) weigh little and are added to every token."""
 LOWEST = {"BiasGelu": 0.1701, "Gelu": 0.1701, "FastGelu": 0.1701, "Relu": 0.0}
 """Operator → how far below zero what it makes can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantizer:
+class DynamicQuantizer:
     """One run of the pass."""
 
     editor: GraphEditor
@@ -76,7 +75,7 @@ def int8_dynamic(
     distinct integers, for downloads that are compressed. ``layers`` are patterns of the matrices' names.
     """
     isa = material.isa if material else ()
-    run = Quantizer(
+    run = DynamicQuantizer(
         editor=edit(model),
         activations=activations,
         weight_range=_weight_range(weight_range, isa),
@@ -84,13 +83,13 @@ def int8_dynamic(
         moments=_moments(model, material, layers) if steps else {},
     )
     for node in run.editor.take_nodes():
-        if is_product(run.editor, node, layers):
+        if is_weight_matmul(run.editor, node, layers):
             _quantize_matmul(run, node)
         elif node.op_type == "Attention" and activations == "tensor" and is_chosen(node.input[1], layers):
             _quantize_attention(run, node)
-        elif tables and is_table_lookup(run.editor, node):
+        elif tables and is_embedding_lookup(run.editor, node):
             rows = len(run.editor.array(node.input[0]))
-            int8_table(run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0)
+            int8_embedding(run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0)
         else:
             run.editor.keep(_corrected(run, node))
     return run.editor.finish()
@@ -98,7 +97,7 @@ def int8_dynamic(
 
 def _moments(model: onnx.ModelProto, material: Material | None, layers: Patterns) -> Mapping[str, Doubles]:
     """Xᵀ·X of what each matrix takes, over the calibration texts."""
-    takes = taken_by(edit(model), layers)
+    takes = matrix_inputs(edit(model), layers)
     found = input_moments(model, takes, material or Material())
     return {weight: found[value] for weight, value in takes.items()}
 
@@ -109,14 +108,14 @@ def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:
     return wanted
 
 
-def _quantize_matmul(run: Quantizer, node: onnx.NodeProto) -> None:
+def _quantize_matmul(run: DynamicQuantizer, node: onnx.NodeProto) -> None:
     if run.activations == "tensor":
         _matmul_by_tensor(run, node)
     else:
         _matmul_by_token(run, node, _lowest(run, node))
 
 
-def _matmul_by_tensor(run: Quantizer, node: onnx.NodeProto) -> None:
+def _matmul_by_tensor(run: DynamicQuantizer, node: onnx.NodeProto) -> None:
     vector, weight = node.input
     matrix, scales, zeros = _quantized_matrix(run, weight)
     quantized, scale, zero = _quantized_tensor(run.editor, vector)
@@ -129,7 +128,7 @@ def _matmul_by_tensor(run: Quantizer, node: onnx.NodeProto) -> None:
     )
 
 
-def _matmul_by_token(run: Quantizer, node: onnx.NodeProto, lowest: float | None) -> None:
+def _matmul_by_token(run: DynamicQuantizer, node: onnx.NodeProto, lowest: float | None) -> None:
     """``lowest`` is how far below zero the activations can be, when all 256 steps can be spent above that."""
     editor = run.editor
     vector, weight, output = node.input[0], node.input[1], node.output[0]
@@ -148,32 +147,29 @@ def _matmul_by_token(run: Quantizer, node: onnx.NodeProto, lowest: float | None)
         run.corrections[output] = (-lowest * columns.sum(axis=0, dtype=np.float64)).astype(np.float32)
 
 
-def _lowest(run: Quantizer, node: onnx.NodeProto) -> float | None:
+def _lowest(run: DynamicQuantizer, node: onnx.NodeProto) -> float | None:
     """How far below zero a product's activations can be, when that is known and the product can be corrected for it."""
     made_by = run.editor.producer(node.input[0])
     takers = run.editor.consumers(node.output[0])
     if made_by is None or made_by.op_type not in LOWEST or len(takers) != 1:
         return None
-    if bias_place(run.editor, takers[0], node.output[0]) is None:
+    if bias_input(run.editor, takers[0], node.output[0]) is None:
         return None
     return LOWEST[made_by.op_type]
 
 
-def _corrected(run: Quantizer, node: onnx.NodeProto) -> onnx.NodeProto:
+def _corrected(run: DynamicQuantizer, node: onnx.NodeProto) -> onnx.NodeProto:
     """The node with what its input still lacks added to its bias."""
     for value in node.input:
         if value in run.corrections:
-            place = bias_place(run.editor, node, value)
+            place = bias_input(run.editor, node, value)
             assert place is not None
             bias = run.editor.array(node.input[place]) + run.corrections[value]
-            changed = onnx.NodeProto()
-            changed.CopyFrom(node)
-            changed.input[place] = run.editor.weight(f"{value}.bias", bias)
-            return changed
+            return with_input(node, place, run.editor.weight(f"{value}.bias", bias))
     return node
 
 
-def _quantize_attention(run: Quantizer, node: onnx.NodeProto) -> None:
+def _quantize_attention(run: DynamicQuantizer, node: onnx.NodeProto) -> None:
     vector, weight, bias, mask = node.input[:4]
     matrix, scales, zeros = _quantized_matrix(run, weight)
     quantized, scale, zero = _quantized_tensor(run.editor, vector)
@@ -187,11 +183,11 @@ def _quantize_attention(run: Quantizer, node: onnx.NodeProto) -> None:
     )
 
 
-def _quantized_matrix(run: Quantizer, weight: str) -> tuple[str, str, str]:
+def _quantized_matrix(run: DynamicQuantizer, weight: str) -> tuple[str, str, str]:
     """A matrix [inputs, outputs] as int8, its scales [outputs] and its zero points, which are zero."""
     floats = run.editor.array(weight)
     if run.steps:
-        values, scales = coarse_columns(floats, run.steps, run.moments.get(weight))
+        values, scales = entropy_coded_columns(floats, run.steps, run.moments.get(weight))
     else:
         values, scales = quantized_columns(floats, run.weight_range)
     return (
@@ -226,7 +222,7 @@ def _quantized_tokens(editor: GraphEditor, vector: str, lowest: float | None) ->
         below = editor.weight(f"token.lowest_{lowest}", _float(lowest))
         vector = editor.add("Add", [vector, below], [f"{name}.raised"], name=f"{name}.raised")
     sizes = editor.add("Abs", [vector], [f"{name}.sizes"], name=f"{name}.sizes") if signed else vector
-    largest = largest_of_row(editor, sizes, f"{name}.largest")
+    largest = largest_per_token(editor, sizes, f"{name}.largest")
     editor.add("Max", [largest, editor.weight("token.floor", _float(1e-12))], [ranges], name=ranges)
     shares = editor.add("Div", [vector, ranges], [f"{name}.shares"], name=f"{name}.shares")
     editor.add("QuantizeLinear", [shares, step, zero], [quantized], name=quantized)

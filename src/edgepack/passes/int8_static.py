@@ -1,28 +1,32 @@
-"""Static int8: the ranges of activations are measured on texts beforehand, so that nothing is measured on the device.
+"""Static int8: ranges of activations are measured on calibration texts, so that nothing is measured on the device.
 
-As https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html has it: QuantizeLinear/DequantizeLinear
+After https://arxiv.org/abs/1712.05877, as
+https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html has it: QuantizeLinear/DequantizeLinear
 pairs, MinMax calibration, one scale for each output channel of a matrix; ONNX Runtime makes one integer product of each
 group when the model is converted. Percentile calibration is not offered: it ruins BERT
 (https://github.com/microsoft/onnxruntime/issues/10571). A text's vector is the same in any batch.
+
+Cost: the file has a quarter of the size; the fastest of the int8 passes, and further from full precision than
+``int8-dynamic`` with a scale a token.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import onnx
 
-from edgepack.models.graph.editor import GraphEditor, edit
-from edgepack.quantization.activations import ranges
+from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
+from edgepack.quantization.activations import minmax_ranges
 from edgepack.quantization.calibration import calibration_feeds
-from edgepack.quantization.integers import WeightRange, quantized_columns
-from edgepack.quantization.layers import bias_place, is_product, taken_by
-from edgepack.quantization.tables import int8_table, is_table_lookup
+from edgepack.quantization.embeddings import int8_embedding, is_embedding_lookup
+from edgepack.quantization.int8 import WeightRange, quantized_columns
+from edgepack.quantization.layers import bias_input, is_weight_matmul, matrix_inputs
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
-MICROSOFT = "com.microsoft"
 STEPS = 255
 STEADY = (
     "LayerNormalization",
@@ -39,7 +43,7 @@ PASSED_ON = ("Mul", "Reshape", "Transpose")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantizer:
+class StaticQuantizer:
     """One run of the pass."""
 
     editor: GraphEditor
@@ -71,18 +75,18 @@ def int8_static(
     editor = edit(model)
     chosen = {
         value
-        for value in taken_by(editor, layers).values()
+        for value in matrix_inputs(editor, layers).values()
         if activations == "all" or _is_steady(editor, value)
     }
     if not chosen:
         note("no activations to quantize")
-    found = ranges(model, sorted(chosen), calibration_feeds(model, material)) if chosen else {}
-    run = Quantizer(editor=editor, ranges=found, weight_range=weight_range)
+    found = minmax_ranges(model, sorted(chosen), calibration_feeds(model, material)) if chosen else {}
+    run = StaticQuantizer(editor=editor, ranges=found, weight_range=weight_range)
     for node in editor.take_nodes():
-        if is_product(editor, node, layers) and node.input[0] in chosen:
+        if is_weight_matmul(editor, node, layers) and node.input[0] in chosen:
             (_multiply if form == "qdq" else _multiply_integers)(run, node)
-        elif tables and is_table_lookup(editor, node):
-            int8_table(editor, node)
+        elif tables and is_embedding_lookup(editor, node):
+            int8_embedding(editor, node)
         else:
             _keep(run, node)
     return editor.finish()
@@ -98,7 +102,7 @@ def _is_steady(editor: GraphEditor, value: str) -> bool:
     return mixes or made_by.op_type in STEADY
 
 
-def _multiply(run: Quantizer, node: onnx.NodeProto) -> None:
+def _multiply(run: StaticQuantizer, node: onnx.NodeProto) -> None:
     editor, weight = run.editor, node.input[1]
     values, scales = quantized_columns(editor.array(weight), run.weight_range)
     matrix = editor.add(
@@ -115,12 +119,12 @@ def _multiply(run: Quantizer, node: onnx.NodeProto) -> None:
     editor.add("MatMul", [_quantized(run, node.input[0]), matrix], list(node.output), name=node.name)
 
 
-def _multiply_integers(run: Quantizer, node: onnx.NodeProto) -> None:
+def _multiply_integers(run: StaticQuantizer, node: onnx.NodeProto) -> None:
     editor, weight, output = run.editor, node.input[1], node.output[0]
     values, scales = quantized_columns(editor.array(weight), run.weight_range)
     vector, step, zero = _integers(run, node.input[0])
     takers = editor.consumers(output)
-    place = bias_place(editor, takers[0], output) if len(takers) == 1 else None
+    place = bias_input(editor, takers[0], output) if len(takers) == 1 else None
     editor.add(
         "MatMulIntegerToFloat",
         [
@@ -140,15 +144,14 @@ def _multiply_integers(run: Quantizer, node: onnx.NodeProto) -> None:
         run.biased.add(output)
 
 
-def _keep(run: Quantizer, node: onnx.NodeProto) -> None:
+def _keep(run: StaticQuantizer, node: onnx.NodeProto) -> None:
     """The node, without the bias that has been added to what it takes."""
     value = next((value for value in node.input if value in run.biased), None)
     if value is None:
         run.editor.keep(node)
         return
-    changed = onnx.NodeProto()
-    changed.CopyFrom(node)
-    place = bias_place(run.editor, node, value)
+    changed = deepcopy(node)
+    place = bias_input(run.editor, node, value)
     assert place is not None
     del changed.input[place]
     if node.op_type in UNBIASED:
@@ -156,7 +159,7 @@ def _keep(run: Quantizer, node: onnx.NodeProto) -> None:
     run.editor.keep(changed)
 
 
-def _integers(run: Quantizer, value: str) -> tuple[str, str, str]:
+def _integers(run: StaticQuantizer, value: str) -> tuple[str, str, str]:
     """The value as uint8, its step and zero point; made once for all the matrices that it meets."""
     low, high = min(run.ranges[value][0], 0.0), max(run.ranges[value][1], 0.0)
     size = (high - low) / STEPS or 1.0
@@ -168,7 +171,7 @@ def _integers(run: Quantizer, value: str) -> tuple[str, str, str]:
     return quantized, step, zero
 
 
-def _quantized(run: Quantizer, value: str) -> str:
+def _quantized(run: StaticQuantizer, value: str) -> str:
     """The value as what uint8 leaves of it; made once for all the matrices that it meets."""
     editor, covered = run.editor, f"{value}.covered"
     if editor.is_made(covered):

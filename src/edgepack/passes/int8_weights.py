@@ -1,4 +1,4 @@
-"""Weight-only int8: the accuracy of float activations, the size of int8, and neither expanded when loaded nor slow.
+"""Weight-only int8: integer products whose activations have fourteen bits.
 
 Weights as integers and everything else in float32 is Shrink Ray's method (https://github.com/usefulsensors/onnx_shrink_ray).
 Written with DequantizeLinear it has two ends, both bad: ONNX Runtime's optimizer folds the weights back into float32, or a
@@ -6,6 +6,9 @@ minimal build, which cannot fold, expands them at every run. Here no weight is e
 two integers of seven bits, the second for what the first leaves: fourteen bits lose less than float32 GELU's own
 approximation, and the integer product of each piece is exact. Seven bits because two products of 127 · 127 fit into the
 16 bits in which processors without VNNI add them up, so that weights may use all of int8 and every processor agrees.
+
+Cost: the file has a quarter of the size; the nearest to full precision of the int8 passes; two integer products for each
+matrix, 1.4 times as fast as float32 with VNNI and no faster without.
 """
 
 from __future__ import annotations
@@ -16,17 +19,16 @@ from typing import Literal
 import numpy as np
 import onnx
 
-from edgepack.models.graph.editor import GraphEditor, edit
-from edgepack.quantization.activations import Doubles
+from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
+from edgepack.quantization.arrays import Doubles, Floats, Int8s
 from edgepack.quantization.calibration import input_moments
-from edgepack.quantization.integers import Bytes, Floats, quantized_columns
-from edgepack.quantization.layers import is_product, taken_by
-from edgepack.quantization.rounding import Grid, compensated
-from edgepack.quantization.tables import int8_table, is_table_lookup
-from edgepack.quantization.tokens import largest_of_row
+from edgepack.quantization.embeddings import int8_embedding, is_embedding_lookup
+from edgepack.quantization.int8 import quantized_columns
+from edgepack.quantization.layers import is_weight_matmul, matrix_inputs
+from edgepack.quantization.per_token import largest_per_token
+from edgepack.quantization.rounding import Grid, gptq
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
-MICROSOFT = "com.microsoft"
 MIDDLE = 64
 """What zero is among seven bits."""
 LARGEST = 63
@@ -62,28 +64,28 @@ def int8_weights(
     editor = edit(model)
     moments: dict[str, Doubles] = {}
     if rounding == "gptq":
-        moments = input_moments(model, taken_by(editor, layers), material)
+        moments = input_moments(model, matrix_inputs(editor, layers), material)
     for node in editor.take_nodes():
-        if is_product(editor, node, layers):
+        if is_weight_matmul(editor, node, layers):
             values, scales = _integers(editor.array(node.input[1]), moments.get(node.input[0]))
             _multiply(editor, node, values, scales)
-        elif tables and is_table_lookup(editor, node):
-            int8_table(editor, node)
+        elif tables and is_embedding_lookup(editor, node):
+            int8_embedding(editor, node)
         else:
             editor.keep(node)
     return editor.finish()
 
 
-def _integers(values: Floats, moments: Doubles | None) -> tuple[Bytes, Floats]:
+def _integers(values: Floats, moments: Doubles | None) -> tuple[Int8s, Floats]:
     """int8 [inputs, outputs] and scales [outputs]."""
     integers, scales = quantized_columns(values, "full")
     if moments is None:
         return integers, scales
     grid = Grid(scales=scales[None], zeros=np.zeros_like(scales[None]), block=len(values), low=-127, high=127)
-    return compensated(grid, values, moments).astype(np.int8), scales
+    return gptq(grid, values, moments).astype(np.int8), scales
 
 
-def _multiply(editor: GraphEditor, node: onnx.NodeProto, values: Bytes, scales: Floats) -> None:
+def _multiply(editor: GraphEditor, node: onnx.NodeProto, values: Int8s, scales: Floats) -> None:
     vector, weight, output = node.input[0], node.input[1], node.output[0]
     matrix = editor.weight(f"{weight}.int8", values)
     columns = editor.weight(f"{weight}.scales", scales)
@@ -115,7 +117,7 @@ def _pieces(editor: GraphEditor, vector: str) -> Pieces:
     middle = editor.weight("piece.middle", np.array(MIDDLE, np.uint8))
     floor = editor.weight("piece.floor", np.array(SMALLEST_RANGE, np.float32))
     sizes = editor.add("Abs", [vector], [f"{vector}.sizes"], name=f"{vector}.sizes")
-    largest = largest_of_row(editor, sizes, f"{vector}.largest")
+    largest = largest_per_token(editor, sizes, f"{vector}.largest")
     editor.add("Max", [largest, floor], [pieces.ranges], name=pieces.ranges)
     shares = editor.add("Div", [vector, pieces.ranges], [f"{vector}.shares"], name=f"{vector}.shares")
     step = _step(editor)

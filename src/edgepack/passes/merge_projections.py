@@ -1,7 +1,9 @@
-"""One matrix product in the place of several that take the same value: query, key and value, or gate and up.
+"""One matrix product instead of several that take the same value: query, key and value, or gate and up.
 
-TensorRT does this itself and lays the merged weights into its engine. Merged beforehand, the engine holds them as the
-model does, so that the model can take them from there.
+TensorRT does this itself and keeps the merged weights in its engine. When they are merged beforehand, the engine holds them
+as the model does, so that the engine can be shipped without weights and take the model's.
+
+Cost: none; the products are the same.
 """
 
 from __future__ import annotations

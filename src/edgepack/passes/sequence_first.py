@@ -1,10 +1,12 @@
-"""Tokens before texts: activations become [sequence, batch, hidden], and attention needs one transposition instead of four.
+"""Activations as [sequence, batch, hidden] instead of [batch, sequence, hidden]: one transposition a layer, not four.
 
 A product of heads wants [batch, heads, sequence, size], a product with weights makes [batch, sequence, hidden]: three
 transpositions before attention's products and one after them, of all activations, in every layer. FusedMatMul
 (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul) can read heads out of
-[sequence, batch, heads, size] where they lie. Everything else that is done to a token does not see in which order tokens
-come: only the token ids are transposed, once, and the last layer's vectors before they are pooled.
+[sequence, batch, heads, size] where they lie. Whatever is done to each token alone does not depend on the order of tokens:
+only the token ids are transposed, once, and the last layer's vectors before they are pooled.
+
+Cost: none; the vectors stay the same to 0.00001, which is checked.
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgepack.models.fuse.fusion import LARGEST_DIFFERENCE, largest_difference
-from edgepack.models.graph.editor import GraphEditor, edit
-from edgepack.quantization.tables import is_table_lookup
+from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit, with_input
+from edgepack.quantization.embeddings import is_embedding_lookup
 from edgepack.records.recipe import Note
 
-MICROSOFT = "com.microsoft"
 ATTENTION = "MultiHeadAttention"
 OF_EACH_TOKEN = (
     *("Add", "Sub", "Mul", "Div", "Relu", "Tanh", "Sigmoid", "Erf", "Identity"),
@@ -65,7 +66,7 @@ def sequence_first(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
 def _turned(model: onnx.ModelProto) -> onnx.ModelProto:
     run = Turn(editor=edit(model))
     for node in run.editor.take_nodes():
-        if is_table_lookup(run.editor, node) and node.input[1] not in run.editor.weights:
+        if is_embedding_lookup(run.editor, node) and node.input[1] not in run.editor.weights:
             _look_up(run, node)
         elif node.op_type == ATTENTION and _is_plain(run, node):
             _attend(run, node)
@@ -82,7 +83,7 @@ def _look_up(run: Turn, node: onnx.NodeProto) -> None:
     ids = f"{node.input[1]}.by_sequence"
     if not run.editor.is_made(ids):
         run.editor.add("Transpose", [node.input[1]], [ids], name=ids, perm=[1, 0])
-    run.editor.keep(_with_input(node, 1, ids))
+    run.editor.keep(with_input(node, 1, ids))
     run.turned.add(node.output[0])
 
 
@@ -119,7 +120,7 @@ def _given_back(run: Turn, node: onnx.NodeProto) -> onnx.NodeProto:
             back = f"{value}.by_text"
             if not run.editor.is_made(back):
                 run.editor.add("Transpose", [value], [back], name=back, perm=[1, 0, 2])
-            node = _with_input(node, place, back)
+            node = with_input(node, place, back)
     return node
 
 
@@ -194,10 +195,3 @@ def _attribute(node: onnx.NodeProto, name: str) -> float:
     """An attribute's number, 0 where the node has none of that name."""
     found = (helper.get_attribute_value(each) for each in node.attribute if each.name == name)
     return float(next(found, 0))
-
-
-def _with_input(node: onnx.NodeProto, place: int, value: str) -> onnx.NodeProto:
-    changed = onnx.NodeProto()
-    changed.CopyFrom(node)
-    changed.input[place] = value
-    return changed

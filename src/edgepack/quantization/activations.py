@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
-from edgepack.models.graph.sample import Feed
+from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
+from edgepack.quantization.arrays import Doubles, Floats
 
 ROWS_AT_ONCE = 1024
 
 
-def watched(
+def observed(
     model: onnx.ModelProto, values: Sequence[str], feeds: Iterable[Feed]
 ) -> Iterator[Mapping[str, Floats]]:
     """The named values of every run, float32."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for name in values:
         copy.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     session = open_session(copy.SerializeToString())
@@ -31,12 +28,12 @@ def watched(
         yield dict(zip(values, session.run(list(values), feed), strict=True))
 
 
-def ranges(
+def minmax_ranges(
     model: onnx.ModelProto, values: Sequence[str], feeds: Iterable[Feed]
 ) -> dict[str, tuple[float, float]]:
     """The smallest and the largest element of each value, over all runs."""
     found: dict[str, tuple[float, float]] = {}
-    for run in watched(model, values, feeds):
+    for run in observed(model, values, feeds):
         for name, array in run.items():
             low, high = found.get(name, (np.inf, -np.inf))
             found[name] = min(low, float(array.min())), max(high, float(array.max()))
@@ -59,7 +56,7 @@ def second_moments(
                 sums[name] = sums[name] + product if name in sums else product
                 arrays.clear()
 
-    for run in watched(model, values, feeds):
+    for run in observed(model, values, feeds):
         for name, array in run.items():
             waiting[name].append(array.reshape(-1, array.shape[-1]))
         rows += len(waiting[values[0]][-1]) if values else 0

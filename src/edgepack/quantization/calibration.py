@@ -13,9 +13,10 @@ from pathlib import Path
 import onnx
 
 from edgepack.errors import UsageError
-from edgepack.models.graph.sample import Feed, random_tokens
+from edgepack.models.graph.sample_inputs import Feed, random_tokens
 from edgepack.models.reference import batches
-from edgepack.quantization.activations import Doubles, second_moments
+from edgepack.quantization.activations import second_moments
+from edgepack.quantization.arrays import Doubles
 from edgepack.records.recipe import Material
 
 LARGEST_FILE = 64 * 2**20
@@ -58,6 +59,6 @@ def calibration_feeds(model: onnx.ModelProto, material: Material) -> Iterator[Fe
 def input_moments(
     model: onnx.ModelProto, inputs: Mapping[str, str], material: Material
 ) -> dict[str, Doubles]:
-    """Second moments of the values that matrices take (``taken_by``), over the calibration texts."""
+    """Second moments of the values that matrices take (``matrix_inputs``), over the calibration texts."""
     values = sorted(set(inputs.values()))
     return second_moments(model, values, calibration_feeds(model, material)) if values else {}

@@ -18,17 +18,19 @@ def is_chosen(name: str, layers: Patterns) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in layers)
 
 
-def is_product(editor: GraphEditor, node: onnx.NodeProto, layers: Patterns) -> bool:
+def is_weight_matmul(editor: GraphEditor, node: onnx.NodeProto, layers: Patterns) -> bool:
     """Whether a node multiplies by a float32 matrix that was chosen."""
     return node.op_type == "MatMul" and editor.is_matrix(node.input[1]) and is_chosen(node.input[1], layers)
 
 
-def taken_by(editor: GraphEditor, layers: Patterns) -> dict[str, str]:
+def matrix_inputs(editor: GraphEditor, layers: Patterns) -> dict[str, str]:
     """Chosen matrices → the value that each is multiplied with."""
-    return {node.input[1]: node.input[0] for node in editor.take_nodes() if is_product(editor, node, layers)}
+    return {
+        node.input[1]: node.input[0] for node in editor.take_nodes() if is_weight_matmul(editor, node, layers)
+    }
 
 
-def bias_place(editor: GraphEditor, node: onnx.NodeProto, value: str) -> int | None:
+def bias_input(editor: GraphEditor, node: onnx.NodeProto, value: str) -> int | None:
     """Which input of a node is a constant bias that is added to ``value`` before anything else is done to it."""
     if node.op_type == "SkipLayerNormalization" and len(node.input) == 5 and value == node.input[0]:
         place = 4

@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
+from edgepack.quantization.arrays import Doubles, Floats
 
 Rounding = Literal["nearest", "hqq", "gptq"]
 
@@ -61,27 +59,29 @@ def fitted(grid: Grid, values: Floats) -> Grid:
     best, scales = np.full(grid.scales.shape, np.inf, np.float32), grid.scales
     for share in SHRINKAGES:
         tried = replace(grid, scales=grid.scales * share)
-        error = _blocks((expanded(tried, nearest(tried, values)) - values) ** 2, grid.block).sum(axis=1)
+        error = _blocks((dequantized(tried, round_to_nearest(tried, values)) - values) ** 2, grid.block).sum(
+            axis=1
+        )
         scales = np.where(error < best, tried.scales, scales)
         best = np.minimum(best, error)
     return replace(grid, scales=scales.astype(np.float32))
 
 
-def nearest(grid: Grid, values: Floats) -> Floats:
+def round_to_nearest(grid: Grid, values: Floats) -> Floats:
     """The nearest level of each weight, as whole numbers."""
     scales, zeros = _each_input(grid, len(values))
     rounded: Floats = np.clip(np.rint(values / scales) + zeros, grid.low, grid.high)
     return rounded
 
 
-def expanded(grid: Grid, integers: Floats) -> Floats:
+def dequantized(grid: Grid, integers: Floats) -> Floats:
     """Weights of integers."""
     scales, zeros = _each_input(grid, len(integers))
     weights: Floats = ((integers - zeros) * scales).astype(np.float32)
     return weights
 
 
-def half_quadratic(grid: Grid, values: Floats) -> Grid:
+def hqq(grid: Grid, values: Floats) -> Grid:
     """The grid with zero points moved until the error's p-norm (p < 1) no longer falls; zero points stay whole."""
     zeros, best, error = grid.zeros, grid.zeros, _error(grid, values)
     steps = values / _each_input(grid, len(values))[0]
@@ -101,7 +101,7 @@ def half_quadratic(grid: Grid, values: Floats) -> Grid:
     return replace(grid, zeros=best)
 
 
-def compensated(grid: Grid, values: Floats, moments: Doubles) -> Floats:
+def gptq(grid: Grid, values: Floats, moments: Doubles) -> Floats:
     """GPTQ: whole numbers [inputs, outputs]; ``moments`` is Xᵀ·X of what the matrix takes, [inputs, inputs]."""
     factors = _factors(moments)
     scales, zeros = _each_input(grid, len(values))
@@ -130,7 +130,7 @@ def _factors(moments: Doubles) -> Floats:
 
 
 def _error(grid: Grid, values: Floats) -> Floats:
-    lost = np.abs(expanded(grid, nearest(grid, values)) - values)
+    lost = np.abs(dequantized(grid, round_to_nearest(grid, values)) - values)
     summed: Floats = _blocks(
         np.power(lost, HQQ_NORM, where=lost > 0, out=np.zeros_like(lost)), grid.block
     ).sum(axis=1)

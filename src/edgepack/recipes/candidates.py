@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx
 
 from edgepack.models.graph.editor import edit
-from edgepack.quantization.layers import taken_by
+from edgepack.quantization.layers import matrix_inputs
 from edgepack.recipes.registry import recipes
 from edgepack.records.recipe import ALL
 from edgepack.records.target import Pass
@@ -34,7 +34,7 @@ def named_candidates(names: Sequence[str] = ()) -> list[Candidate]:
 def layers_of(model: onnx.ModelProto) -> list[str]:
     """Patterns that each take one layer's matrices, in the graph's order: by number in their names, or one by one."""
     found: dict[str, None] = {}
-    for name in taken_by(edit(model), ALL):
+    for name in matrix_inputs(edit(model), ALL):
         match = LAYER.match(name)
         found[f"{match[1]}.*" if match else name] = None
     return list(found)

@@ -29,7 +29,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Recommendation:
     """The point that is best by one measure, among those within the gate; None when the gate lets none pass."""
 
     wish: str
@@ -41,15 +41,15 @@ def is_dominated(point: Point, others: Iterable[Point]) -> bool:
     return any(_beats(other, point) for other in others)
 
 
-def choices(points: Sequence[Point]) -> tuple[Choice, Choice]:
+def recommendations(points: Sequence[Point]) -> tuple[Recommendation, Recommendation]:
     """The smallest and the fastest within the gate."""
     allowed = [point for point in points if point.within]
     return (
-        Choice(
+        Recommendation(
             wish="smallest within the gate",
             point=min(allowed, key=lambda point: (point.wire, point.milliseconds), default=None),
         ),
-        Choice(
+        Recommendation(
             wish="fastest within the gate",
             point=min(allowed, key=lambda point: (point.milliseconds, point.wire), default=None),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import onnx
@@ -24,17 +25,10 @@ def precision_of(model: onnx.ModelProto) -> str:
     counts: Counter[str] = Counter()
     for tensor in model.graph.initializer:
         if tensor.data_type in PRECISIONS:
-            counts[PRECISIONS[tensor.data_type]] += _elements(tensor)
+            counts[PRECISIONS[tensor.data_type]] += math.prod(tensor.dims)
     return counts.most_common(1)[0][0] if counts else "fp32"
 
 
 def is_batch_dependent(model: onnx.ModelProto) -> bool:
     """Whether a text's vector depends on its neighbours in the batch: one scale for the activations of all texts."""
     return any(node.op_type in ONE_SCALE_A_TENSOR for node in model.graph.node)
-
-
-def _elements(tensor: onnx.TensorProto) -> int:
-    count = 1
-    for size in tensor.dims:
-        count *= size
-    return count

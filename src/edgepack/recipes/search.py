@@ -105,7 +105,7 @@ class Trial:
     def _prepared(self, candidate: Candidate) -> PreparedModel:
         options = replace(self._options, recipe=candidate.recipe)
         return prepare_model(
-            self._source, options=options, platform=self._device, context=Silent(self._context)
+            self._source, options=options, platform=self._device, context=QuietContext(self._context)
         )
 
     def _quality(self, made: PreparedModel, texts: Sequence[str]) -> Verification:
@@ -140,7 +140,7 @@ class Trial:
         return json.loads((folder / FIGURES).read_text(encoding="utf-8"))
 
 
-class Silent:
+class QuietContext:
     """A context whose notes nobody hears: a search makes dozens of models."""
 
     def __init__(self, context: BuildContext) -> None:

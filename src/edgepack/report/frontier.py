@@ -7,7 +7,7 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from edgepack.recipes.frontier import Point, choices, is_dominated
+from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.report.scatter import COARSE, FINE, HEIGHT, WIDTH, Mark, scatter, ticks
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ circle, the longer a text takes; filled: nothing else is better in all three; or
 def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
     """The table's cells, the smallest download first."""
     named: dict[str, str] = {}
-    for choice in choices(points):
+    for choice in recommendations(points):
         if choice.point:
             before = named.get(choice.point.name)
             named[choice.point.name] = f"{before}, {choice.wish}" if before else choice.wish
@@ -64,11 +64,11 @@ def render(points: Sequence[Point]) -> Table:
     return table
 
 
-def choice_lines(points: Sequence[Point]) -> list[str]:
+def recommendation_lines(points: Sequence[Point]) -> list[str]:
     """What the search recommends, a line a wish."""
     return [
         f"{choice.wish}: {choice.point.name if choice.point else 'none of them'}"
-        for choice in choices(points)
+        for choice in recommendations(points)
     ]
 
 
@@ -77,7 +77,9 @@ def as_dict(points: Sequence[Point]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "points": [{**asdict(point), "dominated": is_dominated(point, points)} for point in points],
-        "choices": {choice.wish: choice.point.name if choice.point else None for choice in choices(points)},
+        "choices": {
+            choice.wish: choice.point.name if choice.point else None for choice in recommendations(points)
+        },
     }
 
 
@@ -92,7 +94,7 @@ def render_html(points: Sequence[Point], title: str) -> str:
     )
     return _PAGE.format(
         title=escape(title),
-        choices="<br>".join(escape(line) for line in choice_lines(points)),
+        choices="<br>".join(escape(line) for line in recommendation_lines(points)),
         plot=_svg(points),
         table=f"<table><tr>{head}</tr>{body}</table>",
     )

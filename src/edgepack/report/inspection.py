@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgepack.models.ort.providers import ProviderFit
-from edgepack.models.usability import Inspection, OperatorCount
+from edgepack.models.inspection import ModelInspection, OperatorCount
+from edgepack.models.ort.providers import ProviderSupport
 
 MISSING_SHOWN = 4
 """Operators that are named for a provider; ``--json`` has all."""
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def render_inspection(inspection: Inspection) -> Group:
+def render_inspection(inspection: ModelInspection) -> Group:
     """Facts, weights by part, operators before and after fusion, what hinders, and the recipe that fits."""
     from rich.console import Group
     from rich.text import Text
@@ -30,7 +30,7 @@ def render_inspection(inspection: Inspection) -> Group:
     return Group(*tables, *lacking, Text(), *hindrances, recipe)
 
 
-def _facts(inspection: Inspection) -> Table:
+def _facts(inspection: ModelInspection) -> Table:
     from rich.text import Text
 
     table = _table(inspection.name, "", "")
@@ -54,7 +54,7 @@ def _facts(inspection: Inspection) -> Table:
     return table
 
 
-def _parts(inspection: Inspection) -> Table:
+def _parts(inspection: ModelInspection) -> Table:
     table = _table("parameters", "part", "millions")
     for part in inspection.parts:
         table.add_row(part.name, f"{part.parameters / 1e6:.2f}")
@@ -62,7 +62,7 @@ def _parts(inspection: Inspection) -> Table:
     return table
 
 
-def _operators(inspection: Inspection) -> Table:
+def _operators(inspection: ModelInspection) -> Table:
     table = _table("operators", "as exported", "", "fused", "")
     before, after = _counts(inspection.operators), _counts(inspection.fused_operators)
     for at in range(max(len(before), len(after))):
@@ -72,7 +72,7 @@ def _operators(inspection: Inspection) -> Table:
     return table
 
 
-def _providers(inspection: Inspection) -> Table:
+def _providers(inspection: ModelInspection) -> Table:
     table = _table("execution providers", "provider", "nodes", "runs", "parts", "form of the graph")
     for fit in inspection.providers:
         parts = "" if fit.partitions is None else str(fit.partitions)
@@ -80,7 +80,7 @@ def _providers(inspection: Inspection) -> Table:
     return table
 
 
-def _lacking(fit: ProviderFit) -> str:
+def _lacking(fit: ProviderSupport) -> str:
     missing = ", ".join(_short(name) for name in fit.missing[:MISSING_SHOWN])
     more = f" and {len(fit.missing) - MISSING_SHOWN} more" if len(fit.missing) > MISSING_SHOWN else ""
     return f"{fit.provider} lacks {missing}{more}"

@@ -71,10 +71,10 @@ def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int
     """
     from importlib.resources import files
 
-    from edgepack.models.read.tokenizer import load
+    from edgepack.models.read.tokenizer import load_tokenizer
     from edgepack.verify.fuzz_texts import strange_texts
 
-    tokenizer = load(source)
+    tokenizer = load_tokenizer(source)
     tokenizer.enable_truncation(min(source.max_length, LONGEST_COMPARED))
     shown = (word.replace("##", "").replace("▁", " ") for word in sorted(tokenizer.get_vocab()))
     texts = (files("edgepack.verify") / "data/texts.txt").read_text(encoding="utf-8").split("\n")

@@ -12,7 +12,7 @@ from tests.support.berts import source_of, write_bert
 from tests.support.graphs import token_graph, write
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.usability import as_dict, inspect_model
+from edgepack.models.inspection import as_dict, inspect_model
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.registry import recipe_named
 

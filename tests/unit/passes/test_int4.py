@@ -13,7 +13,6 @@ from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.operators.config import operators_of_ort_model
-from edgepack.passes import int4 as module
 from edgepack.passes.int4 import int4
 from edgepack.passes.int8_weights import int8_weights
 from edgepack.recipes.precision import precision_of
@@ -55,7 +54,7 @@ def test_the_file_is_a_fifth_of_float32(load: Load, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hidden", [32, 40, 72])
 def test_sizes_that_no_block_divides(load: Load, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FEW_ROWS", 30)
+    monkeypatch.setattr("edgepack.passes.int4.FEW_ROWS", 30)
     model = load(hidden_size=hidden, intermediate_size=56, num_attention_heads=4)
     quantized = int4(model, unexpected, Material(), block=32, table_block=32)
     assert cosines(model, quantized, some_tokens()).min() > 0.9

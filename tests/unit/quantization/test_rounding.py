@@ -8,11 +8,11 @@ import pytest
 from edgepack.passes.int4 import METHODS, packed_nibbles, product_error, rounded
 from edgepack.quantization.rounding import (
     asymmetric_grid,
-    compensated,
-    expanded,
+    dequantized,
     fitted,
-    half_quadratic,
-    nearest,
+    gptq,
+    hqq,
+    round_to_nearest,
 )
 
 
@@ -34,11 +34,11 @@ def activations(inputs: int = 96, seed: int = 1) -> np.ndarray:
 def test_no_weight_is_off_by_more_than_half_a_step(block: int) -> None:
     values = weights()
     grid = asymmetric_grid(values, block=block, bits=4)
-    integers = nearest(grid, values)
+    integers = round_to_nearest(grid, values)
     assert integers.min() >= grid.low and integers.max() <= grid.high
     steps = np.repeat(grid.scales, block, axis=0)[: len(values)]
     # A zero point that was rounded may move an end by half a step.
-    assert (np.abs(expanded(grid, integers) - values) <= 1.01 * steps).all()
+    assert (np.abs(dequantized(grid, integers) - values) <= 1.01 * steps).all()
     assert (grid.zeros == np.rint(grid.zeros)).all()
 
 
@@ -46,7 +46,10 @@ def test_blocks_have_scales_of_their_own() -> None:
     values = weights()
     values[:32] *= 100
     fine, coarse = (asymmetric_grid(values, block=block, bits=4) for block in (32, 96))
-    lost = [np.abs(expanded(grid, nearest(grid, values)) - values)[32:].mean() for grid in (fine, coarse)]
+    lost = [
+        np.abs(dequantized(grid, round_to_nearest(grid, values)) - values)[32:].mean()
+        for grid in (fine, coarse)
+    ]
     assert lost[0] < 0.2 * lost[1]
 
 
@@ -54,7 +57,8 @@ def test_a_fitted_grid_loses_less_and_never_more() -> None:
     values = weights()
     grid = asymmetric_grid(values, block=32, bits=4)
     before, after = (
-        ((expanded(each, nearest(each, values)) - values) ** 2).sum() for each in (grid, fitted(grid, values))
+        ((dequantized(each, round_to_nearest(each, values)) - values) ** 2).sum()
+        for each in (grid, fitted(grid, values))
     )
     assert after < 0.97 * before
 
@@ -62,9 +66,10 @@ def test_a_fitted_grid_loses_less_and_never_more() -> None:
 def test_half_quadratic_never_loses_more_by_its_own_norm() -> None:
     values = np.sign(weights()) * np.abs(weights()) ** 3
     grid = fitted(asymmetric_grid(values, block=32, bits=4), values)
-    moved = half_quadratic(grid, values)
+    moved = hqq(grid, values)
     before, after = (
-        (np.abs(expanded(each, nearest(each, values)) - values) ** 0.7).sum() for each in (grid, moved)
+        (np.abs(dequantized(each, round_to_nearest(each, values)) - values) ** 0.7).sum()
+        for each in (grid, moved)
     )
     assert after <= before
     assert (moved.zeros == np.rint(moved.zeros)).all()
@@ -76,8 +81,8 @@ def test_compensation_loses_less_of_the_product() -> None:
     grid = asymmetric_grid(values, block=32, bits=4)
     exact = taken @ values
     errors = [
-        float(((taken @ expanded(grid, integers) - exact) ** 2).mean())
-        for integers in (nearest(grid, values), compensated(grid, values, taken.T @ taken))
+        float(((taken @ dequantized(grid, integers) - exact) ** 2).mean())
+        for integers in (round_to_nearest(grid, values), gptq(grid, values, taken.T @ taken))
     ]
     assert errors[1] < 0.3 * errors[0]
 
@@ -86,15 +91,15 @@ def test_inputs_that_are_always_zero_do_no_harm() -> None:
     values, taken = weights(), activations()
     taken[:, 7] = 0
     grid = asymmetric_grid(values, block=32, bits=4)
-    assert np.isfinite(compensated(grid, values, taken.T @ taken)).all()
+    assert np.isfinite(gptq(grid, values, taken.T @ taken)).all()
 
 
 def test_the_way_that_loses_least_is_chosen() -> None:
     values, taken = weights(), activations()
     moments = taken.T @ taken
-    best = product_error(values - expanded(*rounded(values, 32, METHODS, moments)), moments)
+    best = product_error(values - dequantized(*rounded(values, 32, METHODS, moments)), moments)
     each = [
-        product_error(values - expanded(*rounded(values, 32, (method,), moments)), moments)
+        product_error(values - dequantized(*rounded(values, 32, (method,), moments)), moments)
         for method in METHODS
     ]
     assert best == min(each)
@@ -105,7 +110,7 @@ def test_a_column_of_zeros_stays_zero() -> None:
     values = weights()
     values[:, 3] = 0
     grid = fitted(asymmetric_grid(values, block=32, bits=4), values)
-    assert not expanded(grid, nearest(grid, values))[:, 3].any()
+    assert not dequantized(grid, round_to_nearest(grid, values))[:, 3].any()
 
 
 def test_the_first_of_two_neighbours_is_in_the_low_half() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from edgepack.recipes.frontier import Point, choices, is_dominated
+from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.records.report import Verification
-from edgepack.report.frontier import as_dict, choice_lines, render_html, rows
+from edgepack.report.frontier import as_dict, recommendation_lines, render_html, rows
 from edgepack.report.scatter import HEIGHT, LINE, WIDTH, scatter
 
 
@@ -34,9 +34,9 @@ def test_equal_points_do_not_dominate_each_other() -> None:
 
 
 def test_what_the_gate_refuses_is_not_recommended() -> None:
-    smallest, fastest = choices(POINTS)
+    smallest, fastest = recommendations(POINTS)
     assert smallest.point is INT8 and fastest.point is INT8
-    assert choice_lines([SMALL]) == [
+    assert recommendation_lines([SMALL]) == [
         "smallest within the gate: none of them",
         "fastest within the gate: none of them",
     ]

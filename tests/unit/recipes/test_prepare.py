@@ -197,9 +197,7 @@ def test_a_damaged_entry_is_made_again(source: ModelSource, context: HostContext
 def test_notes_of_passes_are_said(
     source: ModelSource, listening: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgepack.models.fuse import fusion as fusing
-
-    monkeypatch.setattr(fusing, "LARGEST_DIFFERENCE", -1.0)
+    monkeypatch.setattr("edgepack.models.fuse.fusion.LARGEST_DIFFERENCE", -1.0)
     prepare_model(source, options=ModelOptions(recipe="fp32"), context=listening)
     prepare_model(source, options=ModelOptions(recipe="fp32"), context=listening)
     assert listening.notes[0].startswith("pooled, fp32, not fused (it would change the vectors by ")

@@ -9,7 +9,6 @@ from tests.support.berts import write_bert
 from tests.support.compare import Load
 
 from edgepack.plugins.context import HostContext
-from edgepack.recipes import search as module
 from edgepack.recipes.candidates import layers_of, mixed_candidates
 from edgepack.recipes.search import search
 from edgepack.records.target import ModelOptions
@@ -19,7 +18,7 @@ TEXTS = ("hello world", "a small model", "hello", "models models a", "world", "a
 
 @pytest.fixture(autouse=True)
 def few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "verification_texts", lambda: TEXTS)
+    monkeypatch.setattr("edgepack.recipes.search.verification_texts", lambda: TEXTS)
 
 
 def test_layers_are_found_by_the_numbers_in_their_names(load: Load) -> None:
@@ -47,8 +46,8 @@ def test_a_search_is_taken_up_where_it_stopped(
     def measured_again(*arguments: object, **more: object) -> None:
         raise AssertionError("it is in the store")
 
-    monkeypatch.setattr(module, "measure_quality", measured_again)
-    monkeypatch.setattr(module, "milliseconds", measured_again)
+    monkeypatch.setattr("edgepack.recipes.search.measure_quality", measured_again)
+    monkeypatch.setattr("edgepack.recipes.search.milliseconds", measured_again)
     assert search(source, options=options, names=("fp32", "int8"), context=context) == points
 
 

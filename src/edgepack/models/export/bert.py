@@ -19,9 +19,9 @@ from edgepack.models.export.encoder import (
     open_encoder,
     require_absolute_positions,
     require_encoder,
-    size_of,
 )
-from edgepack.models.read.tensors import TensorFile
+from edgepack.models.read.documents import size_of
+from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
 
 NAMES = LayerNames(

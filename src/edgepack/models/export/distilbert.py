@@ -17,9 +17,9 @@ from edgepack.models.export.encoder import (
     embed_tokens,
     finish_encoder,
     open_encoder,
-    size_of,
 )
-from edgepack.models.read.tensors import TensorFile
+from edgepack.models.read.documents import size_of
+from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
 
 NAMES = LayerNames(

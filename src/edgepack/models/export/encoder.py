@@ -19,7 +19,7 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.activations import ACTIVATIONS
 from edgepack.models.graph.pooling import pool
 from edgepack.models.graph.writer import GraphWriter, finish
-from edgepack.models.read.tensors import Array, TensorFile, missing_tensor
+from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
 from edgepack.records.model import Pooling
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
@@ -107,14 +107,6 @@ def open_encoder(weights: TensorFile, shape: EncoderShape, *, names: Sequence[st
             tensors = Prefixed(weights=weights, prefix=prefix)
             return Encoder(writer=GraphWriter(), tensors=tensors, shape=shape)
     raise missing_tensor(weights.path, WORD_TABLE)
-
-
-def size_of(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """A field of config.json that must be a positive whole number; or ``ModelError``."""
-    value = config.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ModelError(f"config.json: {key} is {value!r}, not a positive number")
-    return value
 
 
 def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:

@@ -11,6 +11,7 @@ import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,15 +19,11 @@ import onnx
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import written_beside
-from edgepack.models.export.bert import write_bert
-from edgepack.models.export.distilbert import write_distilbert
-from edgepack.models.export.mpnet import write_mpnet
-from edgepack.models.export.nomic_bert import write_nomic_bert
-from edgepack.models.export.roberta import write_roberta
 from edgepack.models.export.torch_export import export_with_torch
 from edgepack.models.graph.adapt import adapt_graph
-from edgepack.models.read.layout import dimension_of
-from edgepack.models.read.tensors import TensorFile, open_tensors
+from edgepack.models.read.architectures import GRAPH_WRITERS
+from edgepack.models.read.hub_layout import dimension_of
+from edgepack.models.read.safetensors import TensorFile, open_tensors
 from edgepack.records.model import ModelSource, Pooling
 
 
@@ -40,17 +37,6 @@ class Architecture(Protocol):
 
 LARGEST_MODEL = 2**31 - 2**20
 """Bytes of weights: protobuf's limit for one message, less room for the graph."""
-
-ARCHITECTURES: Mapping[str, Architecture] = {
-    "bert": write_bert,
-    "camembert": write_roberta,
-    "distilbert": write_distilbert,
-    "mpnet": write_mpnet,
-    "nomic_bert": write_nomic_bert,
-    "roberta": write_roberta,
-    "xlm-roberta": write_roberta,
-}
-"""``model_type`` of config.json → who writes its graph."""
 
 
 def export_onnx(source: ModelSource, destination: Path) -> Path:
@@ -78,7 +64,7 @@ def _graph_of(source: ModelSource) -> onnx.ModelProto:
     """By whom: its own exporter, edgepack, or PyTorch."""
     if source.onnx is not None:
         return adapt_graph(source)
-    if source.weights is None or source.config.get("model_type") in (None, *ARCHITECTURES):
+    if source.weights is None or source.config.get("model_type") in (None, *GRAPH_WRITERS):
         return _from_weights(source)
     with tempfile.TemporaryDirectory() as folder:
         exported = export_with_torch(source, Path(folder, "model.onnx"))
@@ -106,8 +92,10 @@ def _from_weights(source: ModelSource) -> onnx.ModelProto:
 def architecture_of(config: Mapping[str, Any]) -> Architecture:
     """Who writes the graph of a model with this config.json; ``ModelError`` where it does not say what it is."""
     kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in GRAPH_WRITERS:
         raise ModelError(
-            "config.json names no model_type", hint=f"supported are {', '.join(sorted(ARCHITECTURES))}"
+            "config.json names no model_type", hint=f"supported are {', '.join(sorted(GRAPH_WRITERS))}"
         )
-    return ARCHITECTURES[kind]
+    module, _, function = GRAPH_WRITERS[kind].partition(":")
+    architecture: Architecture = getattr(import_module(module), function)
+    return architecture

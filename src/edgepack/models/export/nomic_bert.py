@@ -25,13 +25,13 @@ from edgepack.models.export.encoder import (
     matrix,
     open_encoder,
     require_encoder,
-    size_of,
     split_heads,
     table,
 )
 from edgepack.models.graph.pooling import pool
 from edgepack.models.graph.writer import finish
-from edgepack.models.read.tensors import TensorFile
+from edgepack.models.read.documents import size_of
+from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
 
 FIXED: Mapping[str, tuple[Any, ...]] = {

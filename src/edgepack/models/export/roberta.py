@@ -19,7 +19,7 @@ from edgepack.models.export.encoder import (
     open_encoder,
     table,
 )
-from edgepack.models.read.tensors import TensorFile
+from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
 
 PADDING = 1

@@ -9,12 +9,12 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import MissingToolError, UnsupportedModelError
 from edgepack.models.graph.writer import INPUTS, OPSET
+from edgepack.models.read.architectures import INSTALL_PYTORCH, has_pytorch
 
 if TYPE_CHECKING:
     from edgepack.records.model import ModelSource
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 TOKENS = "last_hidden_state"
 LARGEST_DIFFERENCE = 1e-3
 """Between an element of a token's vector by PyTorch and by the exported graph; such vectors have length ten or so."""
-INSTALL = "pip install 'edgepack[export]'"
-
-
-def is_installed() -> bool:
-    """Whether PyTorch and transformers are there."""
-    return find_spec("torch") is not None and find_spec("transformers") is not None
 
 
 def export_with_torch(source: ModelSource, destination: Path) -> Path:
@@ -36,11 +30,11 @@ def export_with_torch(source: ModelSource, destination: Path) -> Path:
     Raises ``MissingToolError`` without PyTorch, ``UnsupportedModelError`` for an architecture that transformers does not
     know, cannot trace, or that comes out otherwise than it went in.
     """
-    if not is_installed():
+    if not has_pytorch():
         raise MissingToolError(
             f"{source.name} is a {source.config.get('model_type')!r}, which is exported with PyTorch, and that is not "
             "installed",
-            hint=INSTALL,
+            hint=INSTALL_PYTORCH,
         )
     import torch
 

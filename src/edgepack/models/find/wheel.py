@@ -17,7 +17,7 @@ from edgepack.models.find.collect import collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.records.model import ModelSource
 
-PREFIX = "pypi:"
+WHEEL_PREFIX = "pypi:"
 
 
 def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
@@ -25,26 +25,26 @@ def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
 
     Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
     """
-    name, version = parse(form)
+    name, version = parse_requirement(form)
 
     def make(folder: Path) -> None:
-        require_online(context, f"{PREFIX}{name}=={version}")
+        require_online(context, f"{WHEEL_PREFIX}{name}=={version}")
         with unpacked_wheel(name, version, within=folder, context=context) as tree:
             collect_from_tree(tree, folder, model=f"{name} {version}")
 
     directory = context.store.cached("models", {"wheel": f"{name}=={version}"}, make)
-    context.note(f"{PREFIX}{name}=={version}")
-    return read_folder(directory, name=name, origin=f"{PREFIX}{name}=={version}", note=context.note)
+    context.note(f"{WHEEL_PREFIX}{name}=={version}")
+    return read_folder(directory, name=name, origin=f"{WHEEL_PREFIX}{name}=={version}", note=context.note)
 
 
-def parse(form: str) -> tuple[str, str]:
+def parse_requirement(form: str) -> tuple[str, str]:
     """Name (normalised) and version out of ``pypi:PACKAGE==VERSION``."""
     given = re.fullmatch(r"pypi:\s*([A-Za-z0-9][\w.-]*)\s*==\s*([A-Za-z0-9][\w.!+-]*)", form)
     if given is None:
-        package = re.match(r"[\w.-]*", form.removeprefix(PREFIX))
+        package = re.match(r"[\w.-]*", form.removeprefix(WHEEL_PREFIX))
         raise ModelError(
             f"{form!r} does not name a package and its version",
-            hint=f"write {PREFIX}{(package and package.group()) or 'PACKAGE'}==VERSION",
+            hint=f"write {WHEEL_PREFIX}{(package and package.group()) or 'PACKAGE'}==VERSION",
         )
     return re.sub(r"[-_.]+", "-", given.group(1)).lower(), given.group(2)
 

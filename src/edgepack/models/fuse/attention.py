@@ -14,9 +14,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgepack.models.graph.clean import without_dead_nodes
-from edgepack.models.graph.editor import GraphEditor, edit
+from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
 
-MICROSOFT = "com.microsoft"
 MASK = "attention_mask"
 HEADS_FIRST = [0, 2, 1, 3]
 KEY_TURNED = [0, 2, 3, 1]
@@ -55,7 +54,7 @@ class Match:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graph:
+class IndexedGraph:
     """A graph with its edges at hand."""
 
     editor: GraphEditor
@@ -96,8 +95,8 @@ def fuse_attention(model: onnx.ModelProto) -> onnx.ModelProto:
     return without_dead_nodes(editor.finish())
 
 
-def _open(model: onnx.ModelProto) -> Graph:
-    graph = Graph(editor=edit(model))
+def _open(model: onnx.ModelProto) -> IndexedGraph:
+    graph = IndexedGraph(editor=edit(model))
     for node in model.graph.node:
         for value in node.output:
             graph.producers[value] = node
@@ -106,14 +105,14 @@ def _open(model: onnx.ModelProto) -> Graph:
     return graph
 
 
-def _matches(graph: Graph) -> Iterator[Match]:
+def _matches(graph: IndexedGraph) -> Iterator[Match]:
     for node in graph.editor.take_nodes():
         match = _match(graph, node) if node.op_type == "Softmax" else None
         if match is not None and (match.bias or match.query.angles):
             yield match
 
 
-def _match(graph: Graph, softmax: onnx.NodeProto) -> Match | None:
+def _match(graph: IndexedGraph, softmax: onnx.NodeProto) -> Match | None:
     masked = graph.made_by(softmax.input[0], "Add")
     context = graph.taker(softmax.output[0], "MatMul")
     if masked is None or context is None or context.input[0] != softmax.output[0]:
@@ -135,7 +134,7 @@ def _match(graph: Graph, softmax: onnx.NodeProto) -> Match | None:
     return Match(query=query, key=key, value=value, bias=bias[0], masked=bias[1], last=last)
 
 
-def _projection(graph: Graph, value: str, order: list[int]) -> Projection | None:
+def _projection(graph: IndexedGraph, value: str, order: list[int]) -> Projection | None:
     """Back through the splitting into heads, and through a rotation where there is one."""
     transpose = graph.made_by(value, "Transpose")
     if transpose is not None and _perm(transpose) == order:
@@ -151,7 +150,7 @@ def _projection(graph: Graph, value: str, order: list[int]) -> Projection | None
     return _split(graph, heads, rotation[1]) if heads is not None and _perm(heads) == HEADS_FIRST else None
 
 
-def _split(graph: Graph, transpose: onnx.NodeProto, angles: Angles | None) -> Projection | None:
+def _split(graph: IndexedGraph, transpose: onnx.NodeProto, angles: Angles | None) -> Projection | None:
     reshape = graph.made_by(transpose.input[0], "Reshape")
     sizes = graph.constant(reshape.input[1]) if reshape is not None else None
     if reshape is None or sizes is None or len(sizes) != 4 or sizes[2] <= 0:
@@ -159,31 +158,43 @@ def _split(graph: Graph, transpose: onnx.NodeProto, angles: Angles | None) -> Pr
     return Projection(vector=reshape.input[0], heads=int(sizes[2]), angles=angles)
 
 
-def _rotation(graph: Graph, value: str) -> tuple[str, Angles] | None:
+def _rotation(graph: IndexedGraph, value: str) -> tuple[str, Angles] | None:
     """What was rotated, and by which angles: [x₁·cos - x₂·sin, x₂·cos + x₁·sin]."""
     concat = graph.made_by(value, "Concat")
     if concat is None or len(concat.input) != 2:
         return None
-    left, right = graph.made_by(concat.input[0], "Sub"), graph.made_by(concat.input[1], "Add")
+    left = _two_products(graph, concat.input[0], "Sub")
+    right = _two_products(graph, concat.input[1], "Add")
     if left is None or right is None:
         return None
-    products = [graph.made_by(name, "Mul") for node in (left, right) for name in node.input]
-    factors = [list(node.input) for node in products if node is not None]
-    if len(factors) != 4:
+    (first, cosine), (second, sine) = left
+    if right != ([second, cosine], [first, sine]):
         return None
-    (first, cosine), (second, sine) = factors[0], factors[1]
-    if factors[2:] != [[second, cosine], [first, sine]]:
-        return None
-    halves = [graph.made_by(name, "Slice") for name in (first, second)]
-    if halves[0] is None or halves[1] is None or halves[0].input[0] != halves[1].input[0]:
-        return None
-    starts = [graph.constant(node.input[1]) for node in halves if node is not None]
-    if starts[0] is None or starts[1] is None or int(starts[0][0]) != 0 or int(starts[1][0]) <= 0:
-        return None
-    return halves[0].input[0], Angles(cosine=cosine, sine=sine)
+    vector = _halved(graph, first, second)
+    return None if vector is None else (vector, Angles(cosine=cosine, sine=sine))
 
 
-def _bias(graph: Graph, value: str) -> tuple[str, float] | None:
+def _two_products(graph: IndexedGraph, value: str, operator: str) -> tuple[list[str], list[str]] | None:
+    """The factors of both, where a value is the sum or difference of two products."""
+    node = graph.made_by(value, operator)
+    if node is None:
+        return None
+    left, right = (graph.made_by(name, "Mul") for name in node.input)
+    return None if left is None or right is None else (list(left.input), list(right.input))
+
+
+def _halved(graph: IndexedGraph, first: str, second: str) -> str | None:
+    """The value of which two others are the first and the second part, if they are."""
+    left, right = graph.made_by(first, "Slice"), graph.made_by(second, "Slice")
+    if left is None or right is None or left.input[0] != right.input[0]:
+        return None
+    begins = [graph.constant(node.input[1]) for node in (left, right)]
+    if begins[0] is None or begins[1] is None or int(begins[0][0]) != 0 or int(begins[1][0]) <= 0:
+        return None
+    return str(left.input[0])
+
+
+def _bias(graph: IndexedGraph, value: str) -> tuple[str, float] | None:
     """What is added to the scores, as a bias (or nothing) and the value that padding gets."""
     if (masked := _padding(graph, value)) is not None:
         return "", masked
@@ -196,7 +207,7 @@ def _bias(graph: Graph, value: str) -> tuple[str, float] | None:
     return None
 
 
-def _padding(graph: Graph, value: str) -> float | None:
+def _padding(graph: IndexedGraph, value: str) -> float | None:
     """What padding gets, when a value is (1 - mask) · number, for the mask of the text."""
     product = graph.made_by(value, "Mul")
     dropped = graph.made_by(product.input[0], "Sub") if product is not None else None
@@ -213,7 +224,7 @@ def _perm(node: onnx.NodeProto) -> list[int]:
     return next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
 
 
-def _write(graph: Graph, match: Match, mask: str) -> None:
+def _write(graph: IndexedGraph, match: Match, mask: str) -> None:
     """The operators in place of the match's last node, which those before it then only feed."""
     editor, output = graph.editor, match.last.output[0]
     vectors, biases = [], []
@@ -243,7 +254,7 @@ def _write(graph: Graph, match: Match, mask: str) -> None:
     )
 
 
-def _without_bias(graph: Graph, projection: Projection) -> tuple[str, np.ndarray | None]:
+def _without_bias(graph: IndexedGraph, projection: Projection) -> tuple[str, np.ndarray | None]:
     """A projection before its bias is added, and the bias; the operator adds it itself."""
     added = graph.made_by(projection.vector, "Add")
     if added is not None and graph.made_by(added.input[0], "MatMul") is not None:

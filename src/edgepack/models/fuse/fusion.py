@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from copy import deepcopy
 from io import StringIO
 from typing import Literal
 
@@ -18,9 +19,10 @@ import numpy as np
 import onnx
 
 from edgepack.errors import EdgepackError
-from edgepack.models.fuse.apart import attention_apart
 from edgepack.models.fuse.attention import fuse_attention
-from edgepack.models.graph.sample import Feed, padded_batch
+from edgepack.models.fuse.split_attention import split_attention
+from edgepack.models.graph.editor import MICROSOFT
+from edgepack.models.graph.sample_inputs import Feed, padded_batch
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.session import open_session
 
@@ -43,13 +45,11 @@ def fuse(
     them outside, or takes them out again. ``embeddings`` says whether EmbedLayerNormalization is fused. A fusion that changes the model's vectors
     is not used: the model stays as it was, and ``note`` says so.
     """
-    apart = _checked(model, model, note, attention_apart) if attention == "MultiHeadAttention" else model
+    apart = _checked(model, model, note, split_attention) if attention == "MultiHeadAttention" else model
     begun = _checked(model, apart, note, fuse_attention)
 
     def optimize(given: onnx.ModelProto) -> onnx.ModelProto:
-        copy = onnx.ModelProto()
-        copy.CopyFrom(given)
-        return _optimized(copy, attention, embeddings)
+        return _optimized(deepcopy(given), attention, embeddings)
 
     return _checked(model, begun, note, optimize)
 
@@ -104,7 +104,7 @@ def _optimized(model: onnx.ModelProto, attention: AttentionOperator, embeddings:
 
 def fused_operators(model: onnx.ModelProto) -> dict[str, int]:
     """How often each operator of domain com.microsoft occurs."""
-    return dict(Counter(node.op_type for node in model.graph.node if node.domain == "com.microsoft"))
+    return dict(Counter(node.op_type for node in model.graph.node if node.domain == MICROSOFT))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.clean import cleaned, rename_value, without_dead_nodes
 from edgepack.models.graph.pooling import finish_vector, pool
-from edgepack.models.graph.sample import padded_batch
+from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.ort.session import open_session
 from edgepack.records.model import ModelSource

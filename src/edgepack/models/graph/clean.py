@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.graph.inspect import read_graph, require_external_files
+from edgepack.models.graph.onnx_file import read_graph, require_external_files
 from edgepack.models.graph.widen import is_half, widen
 from edgepack.models.graph.writer import IR_VERSION, OPSET
 
@@ -72,8 +73,7 @@ def without_dead_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
             needed.update(node.input)
             needed.update(name for graph in _subgraphs(node) for each in graph.node for name in each.input)
             needed.update(each.name for graph in _subgraphs(node) for each in graph.output)
-    pruned = onnx.ModelProto()
-    pruned.CopyFrom(model)
+    pruned = deepcopy(model)
     del pruned.graph.node[:], pruned.graph.initializer[:], pruned.graph.input[:], pruned.graph.value_info[:]
     pruned.graph.node.extend(reversed(kept))
     pruned.graph.initializer.extend(each for each in model.graph.initializer if each.name in needed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +112,13 @@ class GraphEditor:
         finished.graph.node.extend(self.nodes)
         finished.graph.initializer.extend(tensor for name, tensor in self.weights.items() if name in used)
         return finished
+
+
+def with_input(node: onnx.NodeProto, place: int, value: str) -> onnx.NodeProto:
+    """A copy of a node that takes another value at one place."""
+    changed = deepcopy(node)
+    changed.input[place] = value
+    return changed
 
 
 def edit(model: onnx.ModelProto) -> GraphEditor:

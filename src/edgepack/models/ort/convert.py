@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Literal
 import onnx
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.files.store import written_beside
-from edgepack.models.ort.reorder import settle_layout
+from edgepack.files.store import require_space, written_beside
+from edgepack.models.ort.canonical import make_canonical
 from edgepack.models.ort.session import DISABLED_OPTIMIZERS, open_session, session_options
 
 if TYPE_CHECKING:
     import onnxruntime
 
-BLOCK = 1 << 20
 Level = Literal["none", "basic", "extended", "all"]
 EXPANDING = ("Cast", "DequantizeLinear")
 """Operators that make more bytes of a weight than it has."""
@@ -54,9 +53,10 @@ def convert_to_ort(
         try:
             open_session(content, options, disabled=disabled)
         except ModelError:
-            _require_space(temporary, len(content))
+            # ONNX Runtime only says that it could not write; the system says why.
+            require_space(destination, len(content))
             raise
-        settle_layout(temporary)
+        make_canonical(temporary)
         if runtime_optimizations:
             _require_loadable(temporary, destination)
     return destination
@@ -102,10 +102,3 @@ def _options(level: Level) -> onnxruntime.SessionOptions:
         "all": levels.ORT_ENABLE_ALL,
     }[level]
     return options
-
-
-def _require_space(file: Path, size: int) -> None:
-    """ONNX Runtime only says that it could not write a file; what the system says of writing one gives the reason."""
-    with file.open("wb") as stream:
-        for _ in range(0, size, BLOCK):
-            stream.write(bytes(BLOCK))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
@@ -22,7 +23,7 @@ FIXED_TOKENS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProviderFit:
+class ProviderSupport:
     """What one execution provider makes of a model."""
 
     provider: str
@@ -57,7 +58,7 @@ TABLES: tuple[tuple[str, str, str, Form], ...] = (
 )
 
 
-def fits_of(model: onnx.ModelProto, fused: onnx.ModelProto) -> tuple[ProviderFit, ...]:
+def provider_support(model: onnx.ModelProto, fused: onnx.ModelProto) -> tuple[ProviderSupport, ...]:
     """How each execution provider gets on with a model; ``model`` is the graph as exported, ``fused`` after fusion."""
     tables = _kernels()
     forms = {"fused": fused, "as exported": model}
@@ -76,14 +77,14 @@ def _kernels() -> Mapping[str, Mapping[str, list[str]]]:
 
 def _by_table(
     kernels: Mapping[str, list[str]], model: onnx.ModelProto, *, provider: str, target: str, form: Form
-) -> ProviderFit:
+) -> ProviderSupport:
     missing: Counter[str] = Counter()
     for node in model.graph.node:
         domain = node.domain or "ai.onnx"
         if node.op_type not in kernels.get(domain, ()):
             missing[node.op_type if domain == "ai.onnx" else f"{domain}.{node.op_type}"] += 1
     nodes = len(model.graph.node)
-    return ProviderFit(
+    return ProviderSupport(
         provider=provider,
         target=target,
         form=form,
@@ -93,7 +94,7 @@ def _by_table(
     )
 
 
-def _by_partitions(model: onnx.ModelProto) -> list[ProviderFit]:
+def _by_partitions(model: onnx.ModelProto) -> list[ProviderSupport]:
     from onnxruntime.tools.mobile_helpers import usability_checker as checker
 
     fixed = _fixed(model)
@@ -113,8 +114,8 @@ def _by_partitions(model: onnx.ModelProto) -> list[ProviderFit]:
     return [_partitioned(name, target, check()) for name, target, check in checks]
 
 
-def _partitioned(name: str, target: str, found: Any) -> ProviderFit:
-    return ProviderFit(
+def _partitioned(name: str, target: str, found: Any) -> ProviderSupport:
+    return ProviderSupport(
         provider=name,
         target=target,
         form="as exported, 1 text of 128 tokens",
@@ -127,8 +128,7 @@ def _partitioned(name: str, target: str, found: Any) -> ProviderFit:
 
 def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model for one text of 128 tokens: these providers want sizes that are known when a session is made."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for given in copy.graph.input:
         for dim, size in zip(given.type.tensor_type.shape.dim, (FIXED_BATCH, FIXED_TOKENS), strict=False):
             dim.dim_value = size

@@ -63,11 +63,11 @@ def require_content(path: Path) -> None:
         )
 
 
-def positive(config: Mapping[str, Any], key: str, where: str) -> int:
-    """A field that must be a positive whole number."""
-    value = config.get(key)
+def size_of(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A field of config.json that must be a positive whole number; or ``ModelError``."""
+    value = config.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ModelError(f"{where} says {key} = {value!r}, expected a positive whole number")
+        raise ModelError(f"config.json: {key} is {value!r}, expected a positive whole number")
     return value
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-def load(source: ModelSource) -> Tokenizer:
+def load_tokenizer(source: ModelSource) -> Tokenizer:
     """The tokenizer that is shipped, cutting at ``source.max_length`` tokens ([CLS] and [SEP] included), unpadded."""
     tokenizer = _parse(minimal_json(source), source.tokenizer.name)
     tokenizer.enable_truncation(source.max_length)

@@ -15,9 +15,9 @@ from tests.support.families import expected_vectors, tokens_of, write_family
 from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import MissingToolError, UnsupportedModelError
-from edgepack.models.export import torch_export
 from edgepack.models.export.from_source import export_onnx
-from edgepack.models.read.layout import SAFETENSORS, Weights, choose_weights
+from edgepack.models.read import architectures
+from edgepack.models.read.hub_layout import SAFETENSORS, choose_weights
 from edgepack.records.model import ModelSource, Pooling
 
 SMALL: dict[str, Any] = {
@@ -92,8 +92,8 @@ def test_pooling_by_place(tmp_path: Path, mode: Any) -> None:
 
 def test_without_torch_the_hint_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = write_other(tmp_path / "model", "albert")
-    assert choose_weights([SAFETENSORS], source.config, "m") == Weights(safetensors=SAFETENSORS)
-    monkeypatch.setattr(torch_export, "is_installed", lambda: False)
+    assert choose_weights([SAFETENSORS], source.config, "m") == SAFETENSORS
+    monkeypatch.setattr(architectures, "find_spec", lambda name: None)
     with pytest.raises(MissingToolError, match="'albert'") as refused:
         export_onnx(source, tmp_path / "model.onnx")
     assert "edgepack[export]" in str(refused.value.hint)

@@ -136,6 +136,7 @@ def test_a_truncated_safetensors(model: Path, context: HostContext, kept: int) -
         (b"PK\x03\x04 this is a zip file", "not a safetensors"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git-lfs pointer"),
         (b'\x0e\0\0\0\0\0\0\0{"a":{"b":12}}', "malformed header"),
+        (b'\x28\0\0\0\0\0\0\0{"a":{"shape":[0],"data_offsets":[0,0]}}', "malformed header"),
     ],
 )
 def test_a_safetensors_that_is_none(model: Path, context: HostContext, content: bytes, words: str) -> None:
@@ -354,7 +355,7 @@ def test_a_ready_made_graph_serves_where_none_can_be_written(
     model: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_json(model / "config.json", {**CONFIG, "model_type": "deberta-v2"})
-    monkeypatch.setattr("edgepack.models.export.torch_export.is_installed", lambda: False)
+    monkeypatch.setattr("edgepack.models.read.architectures.find_spec", lambda name: None)
     error = refused(model, context)
     assert isinstance(error, UnsupportedModelError)
     assert "'deberta-v2'" in error.message

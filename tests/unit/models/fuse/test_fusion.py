@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens, write_bert
 
 from edgepack.models.export.from_source import export_onnx
-from edgepack.models.fuse import fusion as fusing
+from edgepack.models.fuse import fusion
 from edgepack.models.fuse.fusion import fuse, fused_operators, quiet_logs
 from edgepack.records.model import Pooling
 
@@ -113,14 +113,14 @@ def test_the_model_that_was_given_stays_as_it_was(tmp_path: Path) -> None:
 
 def test_a_wrong_fusion_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = exported(tmp_path)
-    right = fusing._optimized
+    right = fusion._optimized
 
     def wrong(copy: onnx.ModelProto, attention: Any, embeddings: bool) -> onnx.ModelProto:
         fused = right(copy, attention, embeddings)
         next(node for node in fused.graph.node if node.op_type == "Attention").attribute[0].i = 2
         return fused
 
-    monkeypatch.setattr(fusing, "_optimized", wrong)
+    monkeypatch.setattr(fusion, "_optimized", wrong)
     notes: list[str] = []
     assert fuse(model, notes.append) is model
     assert len(notes) == 1 and notes[0].startswith("not fused (it would change the vectors by ")
@@ -132,7 +132,7 @@ def test_a_graph_that_trips_the_optimizer_is_left_as_it_is(
     def trip(*_: Any) -> onnx.ModelProto:
         raise AttributeError("'NoneType' object has no attribute 'op_type'")
 
-    monkeypatch.setattr(fusing, "_optimized", trip)
+    monkeypatch.setattr(fusion, "_optimized", trip)
     model = exported(tmp_path)
     notes: list[str] = []
     assert fuse(model, notes.append) is model

@@ -16,8 +16,8 @@ from tests.support.berts import onnx_vectors, some_tokens, write_bert
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
+from edgepack.models.ort.canonical import canonical, read_kernels
 from edgepack.models.ort.convert import convert_to_ort
-from edgepack.models.ort.reorder import read_kernels, settled_layout
 
 
 @pytest.fixture
@@ -62,15 +62,15 @@ def test_every_process_writes_the_same_bytes(tmp_path: Path, model: onnx.ModelPr
 def test_settling_the_layout_keeps_what_the_file_says(
     tmp_path: Path, model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgepack.models.ort import convert as ort_format
+    from edgepack.models.ort import convert
 
-    monkeypatch.setattr(ort_format, "settle_layout", lambda path: None)
+    monkeypatch.setattr(convert, "make_canonical", lambda path: None)
     unsettled = convert_to_ort(fuse(model, print), tmp_path / "model.ort").read_bytes()
-    settled = settled_layout(unsettled)
+    settled = canonical(unsettled)
     assert read_kernels(settled) == read_kernels(unsettled)
     assert list(read_kernels(settled)) == sorted(read_kernels(unsettled))
     assert ":MatMul:13" in read_kernels(settled)
-    assert settled_layout(settled) == settled
+    assert canonical(settled) == settled
     assert settled.endswith(unsettled[-1_000:])
     (tmp_path / "settled.ort").write_bytes(settled)
     tokens = some_tokens()
@@ -81,7 +81,7 @@ def test_settling_the_layout_keeps_what_the_file_says(
 
 def test_something_else_than_an_ort_file_is_not_settled() -> None:
     with pytest.raises(ModelError):
-        settled_layout(b"something else than an ORT file")
+        canonical(b"something else than an ORT file")
 
 
 def test_a_model_that_cannot_be_converted_leaves_nothing_behind(tmp_path: Path) -> None:

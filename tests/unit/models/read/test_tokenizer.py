@@ -9,7 +9,7 @@ import pytest
 from tests.support.tiny import WORDS, tokenizer_document, write_json
 
 from edgepack.models.find.source import ingest
-from edgepack.models.read.tokenizer import highest_token, load, minimal_json
+from edgepack.models.read.tokenizer import highest_token, load_tokenizer, minimal_json
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
 
@@ -17,13 +17,13 @@ TEXTS = ("", "a small model", "Hello WORLD", "models", "héllo — unknown", "a 
 
 
 def test_nothing_is_padded(model: Path, context: HostContext) -> None:
-    tokenizer = load(ingest(str(model), context=context))
+    tokenizer = load_tokenizer(ingest(str(model), context=context))
     assert tokenizer.encode("a small model").tokens == ["[CLS]", "a", "small", "model", "[SEP]"]
 
 
 def test_texts_are_cut_to_the_models_length(model: Path, context: HostContext) -> None:
     source = ingest(str(model), context=context)
-    encoded = load(source).encode("a " * 500)
+    encoded = load_tokenizer(source).encode("a " * 500)
     assert len(encoded.ids) == source.max_length == 32
     assert (encoded.tokens[0], encoded.tokens[-1]) == ("[CLS]", "[SEP]")
 
@@ -55,14 +55,18 @@ def test_lowercasing_asked_for_beside_the_tokenizer_is_put_into_it(
 ) -> None:
     write_json(model / "tokenizer.json", tokenizer_document(lowercase=False))
     write_json(model / "sentence_bert_config.json", {"max_seq_length": 32, "do_lower_case": lowered})
-    tokens = load(ingest(str(model), context=context)).encode("Hello World").tokens
+    tokens = load_tokenizer(ingest(str(model), context=context)).encode("Hello World").tokens
     assert tokens == ["[CLS]", *(["hello", "world"] if lowered else ["[UNK]"] * 2), "[SEP]"]
 
 
 def test_lowercasing_for_a_tokenizer_without_a_normalizer(model: Path, context: HostContext) -> None:
     write_json(model / "tokenizer.json", {**tokenizer_document(), "normalizer": None})
     write_json(model / "sentence_bert_config.json", {"do_lower_case": True})
-    assert load(ingest(str(model), context=context)).encode("HELLO").tokens == ["[CLS]", "hello", "[SEP]"]
+    assert load_tokenizer(ingest(str(model), context=context)).encode("HELLO").tokens == [
+        "[CLS]",
+        "hello",
+        "[SEP]",
+    ]
 
 
 def test_the_highest_token_counts_added_ones(model: Path) -> None:
@@ -88,7 +92,7 @@ def _compare(source: ModelSource) -> None:
     original = Tokenizer.from_file(str(source.tokenizer))
     original.no_padding()
     original.enable_truncation(source.max_length)
-    shipped = load(source)
+    shipped = load_tokenizer(source)
     for text in TEXTS:
         assert shipped.encode(text).ids == original.encode(text).ids
         assert shipped.encode(text).type_ids == original.encode(text).type_ids

@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from edgepack.quantization.activations import Doubles
-from edgepack.quantization.integers import LARGEST, LARGEST_PAIR, Bytes, Floats, largest_pair
-from edgepack.quantization.rounding import Grid, compensated
+from edgepack.quantization.arrays import Doubles, Floats, Int8s
+from edgepack.quantization.int8 import LARGEST, LARGEST_PAIR, largest_pair
+from edgepack.quantization.rounding import Grid, gptq
 
 ROOM = 0.85
 """Of the largest integer, for the largest weight: making up for others' rounding may raise it."""
 
 
-def coarse_columns(values: Floats, steps: float, moments: Doubles | None) -> tuple[Bytes, Floats]:
+def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None) -> tuple[Int8s, Floats]:
     """A matrix [inputs, outputs] as int8 whose columns' standard deviation is ``steps``, and the scales [outputs].
 
     Steps are wider where a column's largest weight would not fit otherwise. Rounded by GPTQ with ``moments``, Xᵀ·X of what
@@ -37,10 +37,10 @@ def coarse_columns(values: Floats, steps: float, moments: Doubles | None) -> tup
         low=-LARGEST,
         high=LARGEST,
     )
-    return unclipped_pairs(compensated(grid, values, moments)), scales
+    return unclipped_pairs(gptq(grid, values, moments)), scales
 
 
-def coarse_rows(values: Floats, steps: float) -> tuple[Bytes, Floats]:
+def entropy_coded_rows(values: Floats, steps: float) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1]."""
     widest = np.abs(values).max(axis=1, keepdims=True) / LARGEST
     scales = np.maximum(values.std(axis=1, keepdims=True) / np.float32(steps), widest)
@@ -48,7 +48,7 @@ def coarse_rows(values: Floats, steps: float) -> tuple[Bytes, Floats]:
     return np.rint(values / scales).astype(np.int8), scales
 
 
-def unclipped_pairs(integers: npt.NDArray[np.float32]) -> Bytes:
+def unclipped_pairs(integers: npt.NDArray[np.float32]) -> Int8s:
     """Neighbours (0 and 1, 2 and 3, …) of a column that are together above 128 are brought down to it."""
     values = integers.copy()
     even, odd = values[0 : len(values) // 2 * 2 : 2], values[1::2]
@@ -56,5 +56,5 @@ def unclipped_pairs(integers: npt.NDArray[np.float32]) -> Bytes:
     larger = np.abs(even) >= np.abs(odd)
     even -= np.sign(even) * np.where(larger, over, 0)
     odd -= np.sign(odd) * np.where(larger, 0, over)
-    clipped: Bytes = values.astype(np.int8)
+    clipped: Int8s = values.astype(np.int8)
     return clipped

@@ -11,15 +11,14 @@ from itertools import accumulate
 import numpy as np
 import onnx
 
-from edgepack.models.graph.editor import GraphEditor, edit
+from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
 
-MICROSOFT = "com.microsoft"
 PARTS = ("query", "key", "value")
 TAKEN_OVER = ("num_heads", "mask_filter_value", "scale")
 VECTOR, WEIGHT, BIAS, MASK, PAST, ATTENTION_BIAS = range(6)
 
 
-def attention_apart(model: onnx.ModelProto) -> onnx.ModelProto:
+def split_attention(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same function with MultiHeadAttention for Attention; the model itself where it has none of that kind."""
     editor = edit(model)
     if not any(_is_plain(editor, node) for node in model.graph.node):

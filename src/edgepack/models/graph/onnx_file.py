@@ -59,7 +59,7 @@ def require_external_files(path: Path) -> tuple[Path, ...]:
 
 def vocabulary_rows(path: Path) -> int | None:
     """Rows of the table that ``input_ids`` picks from, or ``None`` where the graph does not show it."""
-    from edgepack.models.graph.sample import table_rows
+    from edgepack.models.graph.sample_inputs import table_rows
 
     return min(table_rows(read_graph(path)), default=None)
 

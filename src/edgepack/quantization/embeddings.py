@@ -6,18 +6,21 @@ import onnx
 from onnx import TensorProto
 
 from edgepack.models.graph.editor import GraphEditor
-from edgepack.quantization.coarse import coarse_rows
-from edgepack.quantization.integers import quantized_rows
+from edgepack.quantization.entropy_coded import entropy_coded_rows
+from edgepack.quantization.int8 import quantized_rows
+
+FEW_ROWS = 1024
+"""Tables with fewer rows (positions, token types) weigh little and are added to every token: int8 is exact enough."""
 
 
-def int8_table(editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0) -> None:
+def int8_embedding(editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0) -> None:
     """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
 
     ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them.
     """
     table, ids, output = node.input[0], node.input[1], node.output[0]
     rows_of = editor.array(table)
-    values, scales = coarse_rows(rows_of, steps) if steps else quantized_rows(rows_of)
+    values, scales = entropy_coded_rows(rows_of, steps) if steps else quantized_rows(rows_of)
     rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")
@@ -28,7 +31,7 @@ def int8_table(editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0)
     editor.add("Mul", [value, factor], [output], name=node.name)
 
 
-def is_table_lookup(editor: GraphEditor, node: onnx.NodeProto) -> bool:
+def is_embedding_lookup(editor: GraphEditor, node: onnx.NodeProto) -> bool:
     """Whether a node picks rows of a float32 table."""
     axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
     return node.op_type == "Gather" and axis == 0 and editor.is_matrix(node.input[0])

@@ -33,13 +33,13 @@ Kernels = dict[str, dict[str, list[KernelArgument]]]
 """Operator, e.g. ``:Add:14`` → name of a type constraint → the arguments that it is about."""
 
 
-def settle_layout(path: Path) -> None:
+def make_canonical(path: Path) -> None:
     """Rewrite an ORT format file so that it depends on nothing but the model. Raises ``ModelError``."""
-    settled = settled_layout(path.read_bytes())
+    settled = canonical(path.read_bytes())
     path.write_bytes(settled)
 
 
-def settled_layout(content: bytes) -> bytes:
+def canonical(content: bytes) -> bytes:
     """The content of an ORT format file with its kernel types sorted, and nothing else changed."""
     if content[4:8] != IDENTIFIER:
         raise ModelError("what ONNX Runtime wrote is not an ORT format file")

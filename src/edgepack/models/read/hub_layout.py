@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export import torch_export
-
-SUPPORTED_MODEL_TYPES = frozenset(
-    {"bert", "camembert", "distilbert", "mpnet", "nomic_bert", "roberta", "xlm-roberta"}
-)
-"""``model_type`` values whose graph edgepack writes itself from config and weights."""
+from edgepack.models.read.architectures import GRAPH_WRITERS, INSTALL_PYTORCH, has_pytorch
 
 SAFETENSORS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
@@ -34,14 +28,6 @@ DIMENSION_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
 
 _MODULE_CONFIG = re.compile(r"\d+_\w+/config\.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """What the model's graph is made from: one of the two, as a path relative to the folder."""
-
-    safetensors: str | None = None
-    onnx: str | None = None
 
 
 def dimension_of(config: Mapping[str, Any]) -> int | None:
@@ -84,7 +70,7 @@ def require_config(names: Iterable[str], model: str) -> None:
         )
 
 
-def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) -> Weights:
+def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) -> str:
     """Which file to take: safetensors when edgepack can write this architecture's graph, else a ready-made ONNX, else
     safetensors again, for PyTorch to export where that is installed.
 
@@ -92,21 +78,21 @@ def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) 
     """
     there = set(names)
     model_type = config.get("model_type")
-    if SAFETENSORS in there and model_type in SUPPORTED_MODEL_TYPES:
-        return Weights(safetensors=SAFETENSORS)
+    if SAFETENSORS in there and model_type in GRAPH_WRITERS:
+        return SAFETENSORS
     if onnx := choose_onnx(there, model):
-        return Weights(onnx=onnx)
+        return onnx
     if SHARD_INDEX in there:
         raise UnsupportedModelError(
             f"{model} has its weights in several files ({SHARD_INDEX})",
             hint="save it again in one: AutoModel.from_pretrained(F).save_pretrained(F, max_shard_size='100GB')",
         )
-    if SAFETENSORS in there and torch_export.is_installed():
-        return Weights(safetensors=SAFETENSORS)
+    if SAFETENSORS in there and has_pytorch():
+        return SAFETENSORS
     if SAFETENSORS in there:
         raise UnsupportedModelError(
             f"{model} is of the architecture {model_type!r}, which edgepack cannot write as a graph",
-            hint=f"known: {', '.join(sorted(SUPPORTED_MODEL_TYPES))}; for another one {torch_export.INSTALL}, or put its "
+            hint=f"known: {', '.join(sorted(GRAPH_WRITERS))}; for another one {INSTALL_PYTORCH}, or put its "
             "model.onnx into the folder",
         )
     raise _no_weights(there, model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgepack.quantization.coarse import coarse_columns, coarse_rows, unclipped_pairs
+from edgepack.quantization.entropy_coded import entropy_coded_columns, entropy_coded_rows, unclipped_pairs
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def bits(integers: np.ndarray) -> float:
 
 
 def test_fewer_steps_are_fewer_bits(weights: np.ndarray) -> None:
-    fine, _ = coarse_columns(weights, 14.0, None)
-    coarse, scales = coarse_columns(weights, 7.0, None)
+    fine, _ = entropy_coded_columns(weights, 14.0, None)
+    coarse, scales = entropy_coded_columns(weights, 7.0, None)
     assert bits(coarse) == pytest.approx(bits(fine) - 1, abs=0.25)
     assert np.abs(coarse * scales - weights).max() <= scales.max() / 2 + 1e-6
 
@@ -34,15 +34,17 @@ def test_rounding_with_texts_loses_less_of_the_product(weights: np.ndarray) -> N
     def lost(found: tuple[np.ndarray, np.ndarray]) -> float:
         return float(np.linalg.norm(inputs @ (found[0] * found[1] - weights)))
 
-    assert lost(coarse_columns(weights, 4.0, moments)) < 0.7 * lost(coarse_columns(weights, 4.0, None))
+    assert lost(entropy_coded_columns(weights, 4.0, moments)) < 0.7 * lost(
+        entropy_coded_columns(weights, 4.0, None)
+    )
 
 
 def test_a_column_with_one_large_weight_still_fits(weights: np.ndarray) -> None:
     weights[3, 5] = 30.0
-    integers, scales = coarse_columns(weights, 7.0, np.eye(64))
+    integers, scales = entropy_coded_columns(weights, 7.0, np.eye(64))
     assert integers[3, 5] * scales[5] == pytest.approx(30.0, rel=0.01)
     weights[7] = 0.0
-    assert not coarse_rows(np.zeros((2, 8), np.float32), 5.0)[0].any()
+    assert not entropy_coded_rows(np.zeros((2, 8), np.float32), 5.0)[0].any()
 
 
 def test_pairs_of_neighbours_stay_below_what_clips() -> None:
@@ -52,6 +54,6 @@ def test_pairs_of_neighbours_stay_below_what_clips() -> None:
 
 def test_rows_have_the_steps_that_were_asked_for() -> None:
     table = np.random.default_rng(3).normal(0, [[0.01], [1.0]], (2, 4000)).astype(np.float32)
-    integers, scales = coarse_rows(table, 5.0)
+    integers, scales = entropy_coded_rows(table, 5.0)
     assert integers.std(axis=1) == pytest.approx([5.0, 5.0], rel=0.02)
     assert scales.shape == (2, 1)

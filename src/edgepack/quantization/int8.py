@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Bytes = npt.NDArray[np.int8]
+from edgepack.quantization.arrays import Floats, Int8s
 
 WeightRange = Literal["paired", "full", "reduced"]
 """
@@ -25,7 +23,7 @@ LARGEST_PAIR = 127.99
 """Below 128, so that two rounded neighbours do not exceed 128: 128 · 255 fits into 16 bits, 129 · 255 does not."""
 
 
-def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tuple[Bytes, Floats]:
+def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tuple[Int8s, Floats]:
     """A matrix [inputs, outputs] as int8, and the scales [outputs] that it is to be multiplied by."""
     scales = _scales(np.abs(values).max(axis=0), LARGEST // 2 if weight_range == "reduced" else LARGEST)
     if weight_range == "paired":
@@ -33,7 +31,7 @@ def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tup
     return _rounded(values / scales), scales
 
 
-def quantized_rows(values: Floats) -> tuple[Bytes, Floats]:
+def quantized_rows(values: Floats) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8, and the scales [rows, 1] that it is to be multiplied by."""
     scales = _scales(np.abs(values).max(axis=1, keepdims=True), LARGEST)
     return _rounded(values / scales), scales
@@ -53,5 +51,5 @@ def _scales(ranges: Floats, largest: float) -> Floats:
     return scales
 
 
-def _rounded(values: Floats) -> Bytes:
+def _rounded(values: Floats) -> Int8s:
     return np.clip(np.rint(values), -LARGEST, LARGEST).astype(np.int8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgepack.quantization.integers import WeightRange, quantized_columns, quantized_rows
+from edgepack.quantization.int8 import WeightRange, quantized_columns, quantized_rows
 
 RANGES: tuple[WeightRange, ...] = ("paired", "full", "reduced")
 

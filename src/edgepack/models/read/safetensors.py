@@ -15,11 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.weights import safetensors_shapes
+from edgepack.models.read.documents import require_content
 
 Array = npt.NDArray[np.float32]
 
+MAX_HEADER = 100_000_000
+"""Bytes; the limit that the format's own library sets."""
+
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+_DAMAGED = "the file is damaged or was not downloaded whole; fetch the model again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +68,28 @@ class TensorFile:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read the header of a safetensors file; raises ``ModelError`` when the file is truncated or is none."""
-    safetensors_shapes(path)
+    """Read the header of a safetensors file; raises ``ModelError`` when the file is truncated or is none.
+
+    The format: uint64 header length, JSON header, then the data that its ``data_offsets`` refer to, without gaps.
+    """
+    require_content(path)
+    size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(length))
-    tensors = {name: _tensor(entry, 8 + length) for name, entry in header.items() if name != "__metadata__"}
+        if size < 8 or length > MAX_HEADER:
+            raise ModelError(f"{path.name} is not a safetensors file", hint=_DAMAGED)
+        if size < 8 + length:
+            raise _truncated(path, size, 8 + length)
+        header = _parse(path, stream.read(length))
+    try:
+        tensors = {name: _tensor(entry, 8 + length) for name, entry in header.items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path.name} has a malformed header", hint=_DAMAGED) from error
+    end = max((tensor.end for tensor in tensors.values()), default=8 + length)
+    if size < end:
+        raise _truncated(path, size, end)
+    if size > end:
+        raise ModelError(f"{path.name} has {size:,} bytes, its header speaks of {end:,}", hint=_DAMAGED)
     return TensorFile(path=path, tensors=tensors)
 
 
@@ -78,6 +99,33 @@ def missing_tensor(path: Path, name: str) -> ModelError:
         f"{path.name} has no tensor {name}",
         hint="the weights do not belong to the architecture that config.json names",
     )
+
+
+def embedding_table(file: TensorFile) -> tuple[int, ...] | None:
+    """Shape [vocabulary, hidden] of the word embeddings, when there is a table with the family's usual name."""
+    return next(
+        (
+            tensor.shape
+            for name, tensor in file.tensors.items()
+            if name.endswith("embeddings.word_embeddings.weight") and len(tensor.shape) == 2
+        ),
+        None,
+    )
+
+
+def _parse(path: Path, header: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path.name} is not a safetensors file", hint=_DAMAGED) from error
+    if not isinstance(document, dict):
+        raise ModelError(f"{path.name} is not a safetensors file", hint=_DAMAGED)
+    document.pop("__metadata__", None)
+    return document
+
+
+def _truncated(path: Path, size: int, expected: int) -> ModelError:
+    return ModelError(f"{path.name} is truncated: {size:,} of {expected:,} bytes are there", hint=_DAMAGED)
 
 
 def _tensor(entry: Mapping[str, Any], data_start: int) -> Tensor:

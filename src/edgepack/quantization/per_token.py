@@ -10,7 +10,7 @@ REDUCE_AXES_ARE_INPUTS = 18
 """The opset since which ReduceMax has its axes as an input."""
 
 
-def largest_of_row(editor: GraphEditor, values: str, output: str) -> str:
+def largest_per_token(editor: GraphEditor, values: str, output: str) -> str:
     """The largest of each token's values, float32 [batch, sequence, 1]."""
     if editor.opset < REDUCE_AXES_ARE_INPUTS:
         return editor.add("ReduceMax", [values], [output], name=output, axes=[-1], keepdims=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,7 +13,7 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.graph.quantized import quantized_by
-from edgepack.models.ort.providers import ProviderFit, fits_of
+from edgepack.models.ort.providers import ProviderSupport, provider_support
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling
 
@@ -26,7 +27,7 @@ EMBEDDINGS, MATRICES, OTHERS = "embeddings", "matrices", "norms and biases"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ParameterGroup:
     """One kind of weights."""
 
     name: str
@@ -53,7 +54,7 @@ class GraphInput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspection:
+class ModelInspection:
     """What is known of a model before a recipe has touched it."""
 
     name: str
@@ -67,12 +68,12 @@ class Inspection:
     inputs: tuple[GraphInput, ...]
     dynamic: bool
     """Whether any batch size and any number of tokens can be run."""
-    parts: tuple[Part, ...]
+    parts: tuple[ParameterGroup, ...]
     operators: tuple[OperatorCount, ...]
     """Of the exported graph, the most frequent first."""
     fused_operators: tuple[OperatorCount, ...]
     """Of the same graph after fusion."""
-    providers: tuple[ProviderFit, ...]
+    providers: tuple[ProviderSupport, ...]
     """What each execution provider can run of it."""
     files: tuple[FileDigest, ...]
     recipe: str
@@ -88,7 +89,7 @@ class Inspection:
         return sum(part.parameters for part in self.parts)
 
 
-def inspect_model(source: ModelSource, *, context: BuildContext) -> Inspection:
+def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspection:
     """Export a model and look at its graph, as it is and fused.
 
     Raises ``ModelError`` and ``UnsupportedModelError`` as ``export_onnx`` does.
@@ -100,7 +101,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> Inspection:
         notes.append("its attention is not of a shape that can be fused: more operators, slower")
     parts = _parts(model)
     recipe, reason = _recommend(model, parts)
-    return Inspection(
+    return ModelInspection(
         name=source.name,
         origin=source.origin,
         license=source.license,
@@ -114,7 +115,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> Inspection:
         parts=parts,
         operators=_operators(model),
         fused_operators=_operators(fused),
-        providers=fits_of(model, fused),
+        providers=provider_support(model, fused),
         files=source.files,
         prompts=source.prompts,
         matryoshka=source.matryoshka,
@@ -124,7 +125,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> Inspection:
     )
 
 
-def as_dict(inspection: Inspection) -> dict[str, Any]:
+def as_dict(inspection: ModelInspection) -> dict[str, Any]:
     """The inspection as plain data (schema 2)."""
     plain = asdict(inspection)
     plain["inputs"] = [{"name": each.name, "shape": list(each.shape)} for each in inspection.inputs]
@@ -148,7 +149,7 @@ def _inputs(model: onnx.ModelProto) -> tuple[GraphInput, ...]:
     )
 
 
-def _hindrances(source: ModelSource, parts: Sequence[Part]) -> list[str]:
+def _hindrances(source: ModelSource, parts: Sequence[ParameterGroup]) -> list[str]:
     """What makes the model larger or slower than others of its kind."""
     sizes = {part.name: part.parameters for part in parts}
     found = []
@@ -188,7 +189,7 @@ def _operators(model: onnx.ModelProto) -> tuple[OperatorCount, ...]:
     )
 
 
-def _parts(model: onnx.ModelProto) -> tuple[Part, ...]:
+def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
     """Weights by what they are used for."""
     tables = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
     sizes = Counter({EMBEDDINGS: 0, MATRICES: 0, OTHERS: 0})
@@ -196,22 +197,15 @@ def _parts(model: onnx.ModelProto) -> tuple[Part, ...]:
         if tensor.data_type not in FLOATS or not tensor.dims:
             continue
         matrix = EMBEDDINGS if tensor.name in tables else MATRICES
-        sizes[matrix if len(tensor.dims) > 1 else OTHERS] += _elements(tensor)
-    return tuple(Part(name=name, parameters=count) for name, count in sizes.items())
-
-
-def _elements(tensor: onnx.TensorProto) -> int:
-    count = 1
-    for size in tensor.dims:
-        count *= size
-    return count
+        sizes[matrix if len(tensor.dims) > 1 else OTHERS] += math.prod(tensor.dims)
+    return tuple(ParameterGroup(name=name, parameters=count) for name, count in sizes.items())
 
 
 def _has_attention(fused: onnx.ModelProto) -> bool:
     return bool({"Attention", "MultiHeadAttention"} & fused_operators(fused).keys())
 
 
-def _recommend(model: onnx.ModelProto, parts: Sequence[Part]) -> tuple[str, str]:
+def _recommend(model: onnx.ModelProto, parts: Sequence[ParameterGroup]) -> tuple[str, str]:
     """A recipe, and why."""
     if found := quantized_by(model):
         return "fp32", f"it is quantized already ({found}) and is taken as it is"
