@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgepack.api import Spec, hookimpl, lazy
-from edgepack_cuda.nvidia import missing
 
 
 @hookimpl
@@ -17,7 +16,7 @@ def edgepack_specs() -> Iterable[Spec]:
             summary="a folder for NVIDIA GPUs: pruned CUDA provider, fused float16 model, frozen runner",
             make=lazy("edgepack_cuda.builder:create_builder"),
             options=lazy("edgepack_cuda.builder:options"),
-            missing=missing,
+            missing=lazy("edgepack_cuda.nvidia:missing"),
             fetch=lazy("edgepack_cuda.builder:fetch_wheels"),
         )
     ]

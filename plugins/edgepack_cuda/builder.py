@@ -145,7 +145,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     return CudaBuilder(
         target=target,
         context=context,
-        architectures=resolve([str(each).replace(".", "") for each in options["capabilities"]]),
+        architectures=resolve([str(each) for each in options["capabilities"]]),
         layout=options["layout"],
         units=options["units"],
         batch_size=options["batch_size"],

@@ -44,7 +44,7 @@ def inspect_command(library: Path, units: int, as_json: bool) -> None:
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A new file."
 )
 @click.option(
-    "--arch", "archs", multiple=True, required=True, metavar="86", help="Compute capability, or native."
+    "--arch", "archs", multiple=True, required=True, metavar="8.6", help="Compute capability, or native."
 )
 @click.option("--ort", metavar="VERSION", help="Keep only what the lists for this ONNX Runtime name.")
 @click.option(

@@ -11,7 +11,8 @@ from edgepack.api import BundleError
 from edgepack_cuda.fatbin import architecture_key
 from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.kernels import kernels_of
-from edgepack_cuda.prune import blobs_of, device_code, dotted
+from edgepack_cuda.nvidia import dotted
+from edgepack_cuda.prune import blobs_of, device_code
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -13,8 +13,13 @@ SECONDS = 60
 
 
 def resolve(architectures: Sequence[str]) -> tuple[str, ...]:
-    """The architectures with ``native`` replaced by what is seen here, e.g. ``("86",)``. Raises ``TargetError``."""
-    found = (here for each in architectures for here in (_seen() if each == "native" else (each,)))
+    """Architectures of compute capabilities, ``native`` being what is seen here: ``("86",)`` for ``8.6`` or ``86``.
+
+    Raises ``TargetError``.
+    """
+    found = (
+        here for each in architectures for here in (_seen() if each == "native" else (each.replace(".", ""),))
+    )
     return tuple(dict.fromkeys(found))
 
 

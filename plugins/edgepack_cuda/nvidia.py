@@ -1,15 +1,11 @@
-"""What the CUDA and the TensorRT plugin share: the wheel of ONNX Runtime for GPUs, the driver's libraries, terms."""
+"""NVIDIA's side of a bundle: wheels by their content, the driver's libraries, terms, compute capabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from edgepack.api import BuildContext, Target, missing_tools, require_platform
+from edgepack.api import Target, missing_tools, require_platform
 from edgepack.api.kit import Wheel, onnxruntime_files
-
-if TYPE_CHECKING:
-    from edgepack_cuda.runtime import Libraries
 
 ONNXRUNTIME_GPU = Wheel(
     name="onnxruntime-gpu",
@@ -21,6 +17,20 @@ ONNXRUNTIME_GPU = Wheel(
 )
 """CUDA 13; without cuDNN, cuFFT and NVRTC as long as no operator asks for them (since 1.28 to 1.31). Its libraries do not
 depend on the Python that a wheel is for, so that one file serves every building machine."""
+CUBLAS = Wheel(
+    name="nvidia-cublas",
+    version="13.10.0.20",
+    sha256="dcc6d63884c53d07e267ce7e6feac17b2538cebaafec5db865736c3e28e4dc84",
+    size=444_289_903,
+    platform="manylinux1_x86_64",
+)
+CUDART = Wheel(
+    name="nvidia-cuda-runtime",
+    version="13.5.37",
+    sha256="df2b79a8852f10d1fef8c848489c49eebb5754051bf870202a862831412b179d",
+    size=2_504_024,
+    platform="manylinux2014_x86_64",
+)
 CUDA_PROVIDER = "libonnxruntime_providers_cuda.so"
 TENSORRT_PROVIDER = "libonnxruntime_providers_tensorrt.so"
 SHARED = "libonnxruntime_providers_shared.so"
@@ -47,20 +57,16 @@ def cuda_terms(library: str, wheel: Wheel, *, how: str = "unmodified") -> str:
     return _TERMS.format(name=library, wheel=wheel.requirement, how=how)
 
 
-def cuda_host(context: BuildContext) -> Libraries:
-    """ONNX Runtime for GPUs with its CUDA provider, for another provider that computes by itself.
-
-    TensorRT's provider has the GPU's memory and its copies made by the CUDA provider (``CreateCUDAAllocator`` and
-    ``CreateGPUDataTransfer`` of ONNX Runtime's provider bridge). Of the device code stays what is needed whatever the model is.
-    """
-    from edgepack_cuda.runtime import Choice, libraries_for
-
-    return libraries_for(Choice(architectures=GENERATIONS, operators=()), context=context)
-
-
 def missing(target: Target) -> Iterator[str]:
     """Tools that fetching the libraries and freezing the runner need."""
     return missing_tools("objcopy", "patchelf", packages={"pip": "pip"})
+
+
+def dotted(capability: object) -> str:
+    """A compute capability as NVIDIA writes it: ``8.6`` for ``86`` and ``8.6``, ``9.0a`` for ``90a``."""
+    digits = str(capability).replace(".", "")
+    number = digits.rstrip("a")
+    return f"{number[:-1]}.{number[-1:]}{digits[len(number) :]}"
 
 
 def require_linux(target: Target, hint: str) -> None:

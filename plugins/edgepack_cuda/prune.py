@@ -27,6 +27,7 @@ from edgepack_cuda.image import (
     punch,
     read_image,
 )
+from edgepack_cuda.nvidia import dotted
 
 CUDA_MACHINE = 190
 """``EM_CUDA``."""
@@ -106,7 +107,7 @@ def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[s
         if not architecture.rstrip("a").isdigit():
             raise TargetError(
                 f"{architecture!r} is no architecture",
-                hint="a compute capability without its dot, e.g. 86 for 8.6",
+                hint="a compute capability, e.g. 8.6",
             )
         if not any(chosen(fatbin, [architecture]) for fatbin in fatbins):
             raise TargetError(
@@ -114,12 +115,6 @@ def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[s
                 hint=f"it has code for {', '.join(map(dotted, present))}, which runs on devices of the same major version "
                 "and the same or a higher minor one (9.0a on 9.0 alone); take another ONNX Runtime for other GPUs",
             )
-
-
-def dotted(architecture: str) -> str:
-    """``8.6`` for ``86``, ``9.0a`` for ``90a``."""
-    number, suffix = architecture.rstrip("a"), "a" if architecture.endswith("a") else ""
-    return f"{number[:-1]}.{number[-1]}{suffix}"
 
 
 def prune(

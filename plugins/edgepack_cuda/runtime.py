@@ -21,9 +21,20 @@ from edgepack.api.kit import (
 )
 from edgepack_cuda.image import read_image
 from edgepack_cuda.lists import lists_for
-from edgepack_cuda.nvidia import CUDA_PROVIDER, DRIVER, GPU_FILES, HOST, ONNXRUNTIME_GPU, SHARED, cuda_terms
-from edgepack_cuda.pins import CUBLAS, CUDART
-from edgepack_cuda.prune import device_code, dotted, prune
+from edgepack_cuda.nvidia import (
+    CUBLAS,
+    CUDA_PROVIDER,
+    CUDART,
+    DRIVER,
+    GENERATIONS,
+    GPU_FILES,
+    HOST,
+    ONNXRUNTIME_GPU,
+    SHARED,
+    cuda_terms,
+    dotted,
+)
+from edgepack_cuda.prune import device_code, prune
 from edgepack_cuda.select import select_units
 
 SCHEMA = "6"
@@ -94,6 +105,15 @@ def libraries_for(choice: Choice, *, context: BuildContext) -> Libraries:
         changes=tuple(facts["changes"]),
         notes=tuple(facts["notes"]),
     )
+
+
+def cuda_host(context: BuildContext) -> Libraries:
+    """ONNX Runtime for GPUs with its CUDA provider, for another provider that computes by itself.
+
+    TensorRT's provider has the GPU's memory and its copies made by the CUDA provider (``CreateCUDAAllocator`` and
+    ``CreateGPUDataTransfer`` of ONNX Runtime's provider bridge). Of the device code stays what is needed whatever the model is.
+    """
+    return libraries_for(Choice(architectures=GENERATIONS, operators=()), context=context)
 
 
 def _wheels(layout: str) -> tuple[Wheel, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgepack.api import Spec, hookimpl, lazy
-from edgepack_cuda.nvidia import missing
 
 
 @hookimpl
@@ -17,7 +16,7 @@ def edgepack_specs() -> Iterable[Spec]:
             summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, frozen runner",
             make=lazy("edgepack_tensorrt.builder:create_builder"),
             options=lazy("edgepack_tensorrt.builder:options"),
-            missing=missing,
+            missing=lazy("edgepack_cuda.api:missing"),
             fetch=lazy("edgepack_tensorrt.builder:fetch_wheels"),
         )
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +21,7 @@ from edgepack.api import (
     read_options,
 )
 from edgepack.api.kit import RuntimeFolder
-from edgepack_cuda.nvidia import require_linux
+from edgepack_cuda.api import dotted, require_linux
 from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
 from edgepack_tensorrt.rtx import rtx_runtime, with_engine
@@ -140,7 +139,7 @@ def _capabilities(target: Target, wanted: Sequence[object]) -> tuple[str, ...]:
     """Checked and sorted, e.g. ``("8.6", "12.0")``; ``86`` is taken for ``8.6``."""
     found = []
     for each in wanted:
-        text = re.sub(r"^(\d+)(\d)$", r"\1.\2", str(each))
+        text = dotted(each)
         if text not in CAPABILITIES:
             raise TargetError(
                 f"target {target.name}: TensorRT-RTX has no engines for compute capability {each}",

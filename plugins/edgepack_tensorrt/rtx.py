@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact
 from edgepack.api.kit import RuntimeFolder
-from edgepack_cuda.nvidia import CUDA
+from edgepack_cuda.api import CUDA
 from edgepack_tensorrt.context_model import write_context_model
 from edgepack_tensorrt.engine import ENGINE, build_engine
 from edgepack_tensorrt.pins import BINDINGS_VERSION, ONNXRUNTIME, PROVIDER, TENSORRT_RTX

@@ -17,7 +17,7 @@ from edgepack.api.kit import (
     wheel_file,
     wheel_files,
 )
-from edgepack_cuda.nvidia import DRIVER, HOST, cuda_terms
+from edgepack_cuda.api import DRIVER, HOST, cuda_terms
 from edgepack_tensorrt.pins import BINDINGS_VERSION, ONNXRUNTIME, PROVIDER, bindings
 
 SCHEMA = "2"

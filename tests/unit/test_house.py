@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHARED_BY_PLUGINS = "edgepack_cuda.nvidia"
-"""What two plugins have in common and nobody else needs."""
 HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}
 
 
@@ -118,7 +116,8 @@ def test_plugins_use_the_public_interface_only(file: Path) -> None:
         for name in names:
             if name.split(".")[0] == "edgepack":
                 assert name in PUBLIC, f"{file} imports {name}"
-            assert not name.startswith("edgepack_") or name.split(".")[0] == own or name == SHARED_BY_PLUGINS
+            others = name.startswith("edgepack_") and name.split(".")[0] != own
+            assert not others or name.endswith(".api"), f"{file} imports {name}"
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack_cuda import runtime
 from edgepack_cuda.builder import create_builder
 from edgepack_cuda.inspect import inspect
-from edgepack_cuda.nvidia import ONNXRUNTIME_GPU
-from edgepack_cuda.pins import CUBLAS, CUDART
+from edgepack_cuda.nvidia import CUBLAS, CUDART, ONNXRUNTIME_GPU
 from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, closure_of_provider, libraries_for
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
