@@ -21,7 +21,7 @@ from pathlib import Path
 from edgepack.console import Story
 from edgepack.foundry.proof.harness import prover
 from edgepack.foundry.proof.prove import VOCABULARY, _stock, nearness, token_ids
-from edgepack.foundry.toolchains.choose import zig_program
+from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import host_context
 
 PROCESSORS = {"arrow_lake": "avx_vnni", "corei7_skylake_x": "avx512f"}

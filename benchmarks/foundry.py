@@ -31,7 +31,7 @@ from rich.table import Table
 
 from edgepack.console import Story
 from edgepack.files.store import Store, default_root
-from edgepack.foundry.link.reduce import reduce_runtime
+from edgepack.foundry.link.library import reduce_runtime
 from edgepack.libraries import format_for
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context

@@ -3,7 +3,7 @@
     edgepack runtime export --full --arch aarch64
     python bin/symbol_index.py --arch aarch64 FILE
 
-FILE belongs beside the others, as src/edgepack/foundry/releases/*/data/symbols-VERSION-KIND[-ARCH].json.zst.
+FILE belongs beside the others, as src/edgepack/foundry/releases/*/data/symbols-KIND[-ARCH].json.zst.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from edgepack.context import BuildContext
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.archive import open_archive
 from edgepack.foundry.link.everything import make_index
-from edgepack.foundry.toolchains.choose import Toolchain, choose
+from edgepack.foundry.toolchains.choose import choose
+from edgepack.foundry.toolchains.toolchain import Toolchain
 from edgepack.foundry.web.emscripten import emscripten
+from edgepack.foundry.web.toolchain import EmscriptenToolchain
 from edgepack.plugins.context import host_context
 from edgepack.records.target import Platform
 
@@ -40,7 +42,7 @@ def main() -> None:
 
 def toolchain_for(arch: str, context: BuildContext) -> Toolchain:
     if arch == "wasm32":
-        return emscripten(context=context).toolchain
+        return EmscriptenToolchain(tools=emscripten(context=context))
     return choose(Platform(os="linux", arch=arch), context=context)
 
 

@@ -129,7 +129,7 @@ def make_library(
 
 
 def _make_runtime(needs: Operators, options: LibraryOptions, context: HostContext) -> RuntimeArtifact:
-    from edgepack.foundry.link.reduce import reduce_runtime
+    from edgepack.foundry.link.library import reduce_runtime
     from edgepack.foundry.web.reduce import reduce_web_runtime
 
     if options.platform.arch == "wasm32":
@@ -228,6 +228,7 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
 
 def _lay_library(runtime: RuntimeArtifact, operators: Operators, folder: Path, context: HostContext) -> None:
     from edgepack.foundry.link.composition import COMPOSITION
+    from edgepack.foundry.releases.known import find_release
     from edgepack.foundry.sources.tree import source_tree
     from edgepack.foundry.web.composition import is_module
     from edgepack.operators.config import format_config
@@ -241,7 +242,8 @@ def _lay_library(runtime: RuntimeArtifact, operators: Operators, folder: Path, c
         for link in ("libonnxruntime.so.1", "libonnxruntime.so"):
             (folder / "lib" / link).symlink_to(runtime.file.name)
         (folder / "include").mkdir()
-        header = source_tree(runtime.version, sources=None, context=context).onnxruntime / HEADER
+        catalogue = find_release(runtime.version).catalogue
+        header = source_tree(catalogue, sources=None, context=context).onnxruntime / HEADER
         shutil.copyfile(header, folder / "include" / header.name)
     (folder / OPERATORS_FILE).write_text(format_config(operators), encoding="utf-8")
     shutil.copyfile(runtime.file.parent / COMPOSITION, folder / COMPOSITION)

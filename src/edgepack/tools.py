@@ -112,6 +112,7 @@ INSTALL_HINTS = {
     "cmake": _FOUNDRY,
     "ninja": _FOUNDRY,
     "zig": _FOUNDRY,
+    "capstone": _FOUNDRY,
     "gcc": "apt-get install gcc",
     "g++": "apt-get install g++",
     "aarch64-linux-gnu-g++": "apt-get install crossbuild-essential-arm64",

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import ProofError
+from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.link.instructions import disassembler
-from edgepack.foundry.link.linkmap import pieces
-from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, has_level, processor_flags
+from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.toolchains.linkmap import pieces
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verify.proofs import Run, prove_bundle
@@ -48,7 +49,7 @@ def test_a_bundle_is_proved_on_its_own_files(
 ) -> None:
     bundle: Bundle = request.getfixturevalue(f"{kind}_bundle")
     proofs = prove_bundle(bundle, runner(bundle, shared_context), levels="here", context=shared_context)
-    here = {level.name for level in LEVELS["x86_64"] if has_level(level, processor_flags())}
+    here = {level.name for level in RELEASE.feature_levels.on("x86_64") if level.runs_on(processor_flags())}
     assert {proof.level for proof in proofs if proof.proved} == here
     assert all(proof.min_cosine > 0.999 for proof in proofs if proof.proved)
     assert all(proof.reason for proof in proofs if not proof.proved)
@@ -64,7 +65,7 @@ def test_a_kernel_that_is_broken_in_the_shipped_program(
     run = runner(broken, shared_context)
     with pytest.raises(ProofError, match=r"\(level avx2, this processor.*differ.*cosine -?0\.[0-8]"):
         prove_bundle(broken, run, levels="here", context=shared_context)
-    others = [level.name for level in LEVELS["x86_64"] if level.name != "avx2"]
+    others = [level.name for level in RELEASE.feature_levels.on("x86_64") if level.name != "avx2"]
     proofs = prove_bundle(broken, run, levels="here", isa=others, context=shared_context)
     assert {"sse2", "avx"} <= {proof.level for proof in proofs if proof.proved}
 

@@ -15,9 +15,9 @@ from tests.support.command import edgepack
 from edgepack.errors import MissingToolError, ProofError
 from edgepack.files.elf import architecture, glibc_floor, version_key
 from edgepack.files.store import default_root
+from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.proof.prove import prove_file
-from edgepack.foundry.releases.ort_1_21.feature_levels import processor_flags
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle

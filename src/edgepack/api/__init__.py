@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgepack.errors import ToolError as ToolError
     from edgepack.errors import UnsupportedModelError as UnsupportedModelError
     from edgepack.errors import UsageError as UsageError
-    from edgepack.foundry.link.reduce import reduce_runtime as reduce_runtime
+    from edgepack.foundry.link.library import reduce_runtime as reduce_runtime
     from edgepack.options import OptionTable as OptionTable
     from edgepack.options import Renamed as Renamed
     from edgepack.options import read_options as read_options
@@ -73,7 +73,7 @@ HOMES = {
         "UnsupportedModelError",
         "UsageError",
     ),
-    "edgepack.foundry.link.reduce": ("reduce_runtime",),
+    "edgepack.foundry.link.library": ("reduce_runtime",),
     "edgepack.options": ("OptionTable", "Renamed", "read_options", "require_platform"),
     "edgepack.plugins.hookspecs": ("hookimpl",),
     "edgepack.plugins.spec": ("API_VERSION", "Spec", "TargetBuilder", "lazy"),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from edgepack.files.shared_libraries import Closure as Closure
     from edgepack.files.shared_libraries import closure_of as closure_of
     from edgepack.foundry.proof.emulator import find_emulator as find_emulator
-    from edgepack.foundry.releases.ort_1_21.isa import check_isa as check_isa
-    from edgepack.foundry.sources.pinned import fetch_sources as fetch_sources
+    from edgepack.foundry.releases.known import check_isa as check_isa
+    from edgepack.foundry.releases.known import fetch_sources as fetch_sources
     from edgepack.foundry.web.emscripten import fetch_web_toolchain as fetch_web_toolchain
     from edgepack.foundry.web.prove import prove_web as prove_web
     from edgepack.foundry.web.reduce import reduce_web_runtime as reduce_web_runtime
@@ -52,8 +52,7 @@ HOMES = {
     "edgepack.files.elf": ("needed_libraries", "opened_libraries", "soname", "unused_libraries"),
     "edgepack.files.shared_libraries": ("Closure", "closure_of"),
     "edgepack.foundry.proof.emulator": ("find_emulator",),
-    "edgepack.foundry.releases.ort_1_21.isa": ("check_isa",),
-    "edgepack.foundry.sources.pinned": ("fetch_sources",),
+    "edgepack.foundry.releases.known": ("check_isa", "fetch_sources"),
     "edgepack.foundry.web.emscripten": ("fetch_web_toolchain",),
     "edgepack.foundry.web.prove": ("prove_web",),
     "edgepack.foundry.web.reduce": ("reduce_web_runtime",),

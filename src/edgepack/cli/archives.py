@@ -14,7 +14,8 @@ from edgepack.cli.output import print_json
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
     from edgepack.foundry.compile.archive import KernelArchive
-    from edgepack.foundry.compile.exchange import Travelled
+    from edgepack.foundry.compile.exchange import Exchanged
+    from edgepack.foundry.toolchains.toolchain import Toolchain
     from edgepack.records.runtime import RuntimeKind
 
 
@@ -66,10 +67,12 @@ def _open(
     from edgepack.foundry.compile.archive import open_archive
     from edgepack.foundry.toolchains.choose import choose
     from edgepack.foundry.web.emscripten import emscripten
+    from edgepack.foundry.web.toolchain import EmscriptenToolchain
     from edgepack.records.target import Platform
 
+    toolchain: Toolchain
     if arch == "wasm32":
-        toolchain = emscripten(context=context).toolchain
+        toolchain = EmscriptenToolchain(tools=emscripten(context=context), threads="threads" in features)
     else:
         toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
     return open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
@@ -139,12 +142,12 @@ def import_command(file: Path, as_json: bool) -> None:
         click.echo(f"for {made.kind} runtimes built with {made.toolchain}")
 
 
-def _words(made: Travelled) -> str:
+def _words(made: Exchanged) -> str:
     parts = ["everything" if made.complete else "", "sources" if made.sources else ""]
     return ", ".join([f"{made.objects} objects", *filter(None, parts)])
 
 
-def _facts(made: Travelled) -> dict[str, object]:
+def _facts(made: Exchanged) -> dict[str, object]:
     return {
         "key": made.key,
         "kind": made.kind,

@@ -188,9 +188,10 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     from edgepack.errors import UsageError
     from edgepack.files.store import Store, default_root
     from edgepack.foundry.explain.sizes import explain, find_composition
+    from edgepack.foundry.web.composition import form_of
     from edgepack.report.explain import render, render_why
 
-    found = explain(library, find_composition(library, Store(root=default_root())))
+    found = explain(library, find_composition(library, Store(root=default_root())), form=form_of(library))
     if why is not None:
         chosen = [member for member in found.members if why in member.name]
         if not chosen:

@@ -20,11 +20,11 @@ from typing import Protocol
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
+from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof.by_level import HERE, Way, prove_levels, prove_way
 from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.harness import cpuid_hider, hiding
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
-from edgepack.foundry.releases.ort_1_21.feature_levels import processor_flags
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
 

@@ -22,7 +22,7 @@ from edgepack.errors import (
 )
 from edgepack.files.elf import architecture
 from edgepack.foundry.proof.emulator import find_emulator
-from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.records.bundle import Bundle
 
 NOT_FOUND = 127
@@ -149,7 +149,9 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
         ) from error
     if built_for in (None, platform.machine()):
         return []
-    best = next((level.emulated for level in reversed(LEVELS.get(built_for, ())) if level.emulated), None)
+    best = next(
+        (level.emulated for level in reversed(RELEASE.feature_levels.on(built_for)) if level.emulated), None
+    )
     if best is None:
         raise CannotRunHere(f"the program is for {built_for}, this host is {platform.machine()}")
     try:

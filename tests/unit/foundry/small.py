@@ -9,23 +9,22 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgepack.console import Story
 from edgepack.files.store import Store, key_of
-from edgepack.foundry.compile.archive import (
-    KernelArchive,
-    archive_inputs,
-    compile_units,
-    job_of,
-    planned_file,
-)
-from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, Unit, build_settings, write_units
+from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
+from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, write_units
+from edgepack.foundry.patch import Request
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, tree_inputs
-from edgepack.foundry.toolchains.choose import Toolchain
+from edgepack.foundry.toolchains.gcc import Gcc
+from edgepack.foundry.units import Unit
 from edgepack.plugins.context import HostContext, host_context
+from edgepack.records.operators import Operators
 
-VERSION = "1.21.0"
 GCC = shutil.which("gcc")
 COUNT = 10
 SOURCES = {
@@ -44,13 +43,16 @@ def small_archive(
     digests = digests or {"onnxruntime": "0" * 64}
     # The toolchain names g++; what compiles C is found from that.
     program = Path(f"{GCC}").with_name("g++")
-    toolchain = Toolchain(family="gcc", version="12", arch="x86_64", glibc="2.28", program=program)
+    toolchain = Gcc(program=program, version="12", arch="x86_64", glibc="2.28")
     tree_key = key_of(tree_inputs(digests))
     tree = SourceTree(
-        folder=store.root / "source-tree" / tree_key, version=VERSION, key=tree_key, digests=digests, parts={}
+        folder=store.root / "source-tree" / tree_key,
+        catalogue=RELEASE.catalogue,
+        key=tree_key,
+        digests=digests,
     )
     inputs = archive_inputs(
-        version=VERSION, kind="minimal", features=(), tree_key=tree_key, toolchain=toolchain.identity
+        RELEASE, kind="minimal", features=(), tree_key=tree_key, toolchain=toolchain.identity
     )
     folder = store.folder("kernel-archive", inputs)
     _configure(folder / "build", tree.folder)
@@ -58,7 +60,7 @@ def small_archive(
         path = tree.folder / f"{name}.c"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    settings = build_settings(VERSION)
+    settings = RELEASE.build_settings(toolchain.platform)
     units = {
         name: Unit(name=name, source=f"@TREE@/{name}.c", language="C", flags=("-fPIC", "-g", "-I@BUILD@"))
         for name in sources
@@ -68,12 +70,18 @@ def small_archive(
         folder=folder,
         key=key_of(inputs),
         kind="minimal",
+        release=RELEASE,
         toolchain=toolchain,
         tree=tree,
         overlay=folder / "overlay/none",
         units=units,
         settings=settings,
     )
+
+
+def request(needs: Operators = Operators(), **changes: Any) -> Request:  # noqa: B008
+    """A request for a minimal runtime of x86-64."""
+    return replace(Request(kind="minimal", arch="x86_64", needs=needs, possible=needs), **changes)
 
 
 def _configure(build: Path, tree: Path) -> None:
@@ -88,13 +96,13 @@ def _configure(build: Path, tree: Path) -> None:
 
 
 def objects_of(archive: KernelArchive) -> list[Path]:
-    return [job_of(archive, archive.units[name]).object for name in sorted(archive.units)]
+    return [archive.job(name).object for name in sorted(archive.units)]
 
 
 def build(context: HostContext) -> Path:
     """The library: what is missing compiled, and linked once."""
     archive = small_archive(context.store)
-    compile_units(archive, archive.units, context=context)
+    archive.compile(archive.units, context=context)
 
     def link(folder: Path) -> None:
         linker = os.environ.get("SMALL_LINKER", "gcc")

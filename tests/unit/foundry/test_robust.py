@@ -18,10 +18,10 @@ from tests.unit.foundry.small import COUNT, GCC, build, objects_of, small_archiv
 from edgepack.console import Story
 from edgepack.errors import DiskFullError
 from edgepack.files.store import Store
-from edgepack.foundry.compile.archive import compile_units, job_of
 from edgepack.foundry.compile.objects import record_of, sound_record
-from edgepack.foundry.link.linker import HostLibraries, link
-from edgepack.foundry.toolchains.choose import choose, compiler
+from edgepack.foundry.patch import Change
+from edgepack.foundry.toolchains.choose import choose
+from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.target import Platform
 
@@ -171,10 +171,8 @@ def test_an_object_is_the_same_bytes_wherever_the_folders_are(
             generated = archive.folder / "generated" / "x"
             generated.mkdir(parents=True)
             (generated / "own.c").write_text("const char *own(void) { return __FILE__; }\n")
-            job = job_of(
-                archive, archive.units["unit0"], generated=generated, replaced="own.c", content="own"
-            )
-            compile_units(archive, ["unit0"], overrides={"unit0": job}, context=where)
+            job = archive.job("unit0", Change(text="own", file="own.c"), generated=generated)
+            archive.compile(["unit0"], changed={"unit0": job}, context=where)
             made.append(job.object.read_bytes())
     assert made[0] == made[1]
 
@@ -231,7 +229,7 @@ def test_a_linker_that_is_ended_by_a_full_disk_is_a_clear_error(
     toolchain = choose(Platform(os="linux", arch="x86_64"), context=machine)
     (tmp_path / "big.c").write_text("char big[400000] = {1}; char *f(void) { return big; }\n")
     command = [
-        *compiler(toolchain, "C"),
+        *toolchain.command("C"),
         "-fPIC",
         "-c",
         str(tmp_path / "big.c"),
@@ -241,15 +239,15 @@ def test_a_linker_that_is_ended_by_a_full_disk_is_a_clear_error(
     machine.run(command)
 
     def link_it(output: Path) -> None:
-        link(
-            [tmp_path / "big.o"],
-            output,
-            map_file=tmp_path / "map",
-            log_file=tmp_path / "log",
-            version="1",
-            exports=["f"],
-            toolchain=toolchain,
-            libraries=HostLibraries(files=(), offered=frozenset()),
+        toolchain.link(
+            Link(
+                objects=[tmp_path / "big.o"],
+                output=output,
+                map_file=tmp_path / "map",
+                log_file=tmp_path / "log",
+                exports=["f"],
+                libraries=HostLibraries(),
+            ),
             context=machine,
         )
 
@@ -268,11 +266,11 @@ def test_a_full_disk_is_a_clear_error_and_the_build_goes_on_when_there_is_space(
     ballast.write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096 - 40_000))
     with host_context(story=Story(quiet=True), store=Store(root=cache)) as context:
         with pytest.raises(DiskFullError):
-            compile_units(archive, archive.units, context=context)
+            archive.compile(archive.units, context=context)
         assert leftovers(cache) == []
         whole = {path.stem for path in objects_of(archive) if sound_record(path)}
         ballast.unlink()
         launcher.write_text("")
-        compile_units(archive, archive.units, context=context)
+        archive.compile(archive.units, context=context)
     assert not whole & sources(launcher).keys()
     assert all(sound_record(path) for path in objects_of(archive))

@@ -10,7 +10,7 @@ from tests.unit.foundry_web.modules import custom, module, plus
 from edgepack.errors import BundleError
 from edgepack.foundry.explain.sizes import explain
 from edgepack.foundry.web.binary import u32
-from edgepack.foundry.web.composition import is_module, module_layout, module_pieces, without_names
+from edgepack.foundry.web.composition import form_of, is_module, module_layout, module_pieces, without_names
 
 MAP = """\
     Addr      Off     Size Out     In      Symbol
@@ -50,7 +50,7 @@ def test_sections_and_headers_are_all_of_the_file(tmp_path: Path) -> None:
     file.write_bytes(named)
     layout = module_layout(file)
     assert layout.headers + sum(layout.sections.values()) == len(named)
-    found = explain(file, None)
+    found = explain(file, None, form=form_of(file))
     assert sum(row.bytes for row in found.sections) == found.bytes == len(named)
     assert without_names(named) == module([plus(1), plus(2)], {"f": 0})
 
@@ -60,5 +60,5 @@ def test_what_is_no_module_is_said(tmp_path: Path) -> None:
     file.write_bytes(b"\0asm\1\0\0\0\1\x50")
     assert is_module(file)
     with pytest.raises(BundleError, match="not a sound WebAssembly module"):
-        explain(file, None)
+        explain(file, None, form=form_of(file))
     assert not is_module(tmp_path / "nothing")

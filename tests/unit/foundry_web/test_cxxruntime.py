@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.foundry.small import request
 
 from edgepack.errors import ToolError
 from edgepack.foundry.toolchains.libcxx import needs_whole_runtime
-from edgepack.foundry.web.cxxruntime import narrow_locale, narrow_source
+from edgepack.foundry.web.cxxruntime import LEAN_STREAMS, narrow_locale, narrow_source
 
 LOCALE = """\
 locale::__imp::__imp(size_t refs) {
@@ -42,8 +43,9 @@ def test_headers_come_before_there_are_no_wide_characters() -> None:
         "_LIBCPP_BEGIN_NAMESPACE_STD",
     ]
     assert lines[3:] == ["int a;", "_LIBCPP_BEGIN_NAMESPACE_STD"]
-    with pytest.raises(ToolError, match="not as Emscripten's"):
-        narrow_source("int a;")
+    for patch in LEAN_STREAMS:
+        with pytest.raises(ToolError, match=rf"{patch.file} is not as emscripten 3's"):
+            patch.rewritten("int a;", request(), origin="emscripten 3")
 
 
 @pytest.mark.parametrize("namespace", ["__1", "__2"])

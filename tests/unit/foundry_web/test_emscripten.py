@@ -10,14 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.foundry.small import request
 from tests.unit.foundry_web.modules import custom, module, plus
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
-from edgepack.foundry.toolchains.choose import Toolchain, compiler
-from edgepack.foundry.web.api import EXPORTS, direct_api
+from edgepack.foundry.web.api import DIRECT_API, EXPORTS, direct_api
 from edgepack.foundry.web.binary import sections
-from edgepack.foundry.web.emscripten import emscripten, installation_plan
+from edgepack.foundry.web.emscripten import Emscripten, emscripten, installation_plan
 from edgepack.foundry.web.objcopy import SCRIPT
+from edgepack.foundry.web.toolchain import EmscriptenToolchain
 from edgepack.plugins.context import HostContext
 
 
@@ -121,23 +122,17 @@ def test_objcopy_leaves_out_the_sections_that_are_named(tmp_path: Path) -> None:
 
 
 def test_clang_finds_its_own_headers_between_the_librarys(tmp_path: Path) -> None:
-    made = Toolchain(
-        family="emscripten",
-        version="3.1.69, zig 0.14.1",
-        arch="wasm32",
-        glibc="",
-        program=tmp_path / "zig",
-        sysroot=tmp_path / "sysroot",
-    )
+    tools = Emscripten(root=tmp_path, version="3.1.69", zig=tmp_path / "zig", zig_version="0.14.1")
+    made = EmscriptenToolchain(tools=tools)
     assert made.identity == "emscripten 3.1.69, zig 0.14.1, wasm32"
-    command = compiler(made, "CXX")
+    command = made.command("CXX")
     headers = [command[place + 1] for place, word in enumerate(command) if word == "-isystem"]
     assert headers[1:] == [
-        f"{tmp_path}/sysroot/include/c++/v1",
+        f"{tools.sysroot}/include/c++/v1",
         f"{tmp_path}/lib/include",
-        f"{tmp_path}/sysroot/include",
+        f"{tools.sysroot}/include",
     ]
-    assert not any("c++" in word for word in compiler(made, "C"))
+    assert not any("c++" in word for word in made.command("C"))
 
 
 def test_the_functions_for_javascript_call_onnx_runtime_directly() -> None:
@@ -152,4 +147,6 @@ def test_the_functions_for_javascript_call_onnx_runtime_directly() -> None:
 
 def test_another_release_of_these_functions_is_refused() -> None:
     with pytest.raises(ToolError, match=r"api\.cc is not as ONNX Runtime 1\.21's"):
-        direct_api("int OrtInit() { return Ort::GetApi().X(); }")
+        DIRECT_API.rewritten(
+            "int OrtInit() { return Ort::GetApi().X(); }", request(), origin="ONNX Runtime 1.21"
+        )

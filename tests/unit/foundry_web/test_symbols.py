@@ -9,7 +9,7 @@ import pytest
 from tests.unit.foundry_web.modules import linking, module, plus, text
 
 from edgepack.errors import MissingToolError
-from edgepack.foundry.toolchains.choose import zig_program
+from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.foundry.web.binary import MAGIC
 from edgepack.foundry.web.symbols import wasm_symbols
 

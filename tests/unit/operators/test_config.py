@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from edgepack.errors import MismatchError, ModelError, UsageError
-from edgepack.foundry.releases.ort_1_21.registrations import TypeFilter
+from edgepack.foundry.releases.ort_1_21.type_filter import TypeFilter
 from edgepack.operators.config import (
     canonical_types,
     format_config,

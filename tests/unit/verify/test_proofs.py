@@ -14,9 +14,9 @@ import pytest
 
 from edgepack.bundle.manifest import content_of
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
+from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof import by_level
 from edgepack.foundry.proof.emulator import Emulator
-from edgepack.foundry.releases.ort_1_21.feature_levels import processor_flags
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ from edgepack.context import BuildContext
 from edgepack.files.store import key_of
 from edgepack.foundry.compile import plan
 from edgepack.foundry.compile.objects import Job, compile_objects, identity_of
-from edgepack.foundry.compile.plan import BUILD, EMSCRIPTEN, OVERLAY, TREE, ZIG, Unit
-from edgepack.foundry.compile.symbols import Symbols
-from edgepack.foundry.releases.ort_1_21 import overlay
-from edgepack.foundry.sources.pinned import VERSION
+from edgepack.foundry.compile.overlay import write_overlay
+from edgepack.foundry.patch import Change, Patch, Request
+from edgepack.foundry.release import Release
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, source_tree
-from edgepack.foundry.toolchains.choose import Toolchain, compiler, emscripten_folder
-from edgepack.foundry.toolchains.libcxx import cxx_runtime_units
-from edgepack.foundry.web.units import web_units
+from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
+from edgepack.records.operators import Operators
 
 SCHEMA = "2"
 """Changes when the same inputs are compiled otherwise than the data files say."""
@@ -31,12 +33,16 @@ class KernelArchive:
     folder: Path
     key: str
     kind: str
+    release: Release
     toolchain: Toolchain
     tree: SourceTree
     overlay: Path
     """The folder of changed files, named by the digest of what is in it."""
     units: Mapping[str, Unit]
     settings: Mapping[str, Any]
+    _read_by: dict[str, Mapping[str, frozenset[str]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def identity(self) -> str:
@@ -49,8 +55,117 @@ class KernelArchive:
         return self.folder / "build"
 
     @property
+    def objects(self) -> Path:
+        """The folder of the objects."""
+        return self.folder / "objects"
+
+    @property
     def log_file(self) -> Path:
+        """Of the compilers."""
         return self.folder / "compile.log"
+
+    @property
+    def link_log(self) -> Path:
+        return self.folder / "link.log"
+
+    @cached_property
+    def sources(self) -> Mapping[str, Path]:
+        """Unit → the file that it is compiled from."""
+        return {name: Path(self.expand(unit.source)) for name, unit in self.units.items()}
+
+    @cached_property
+    def exports(self) -> tuple[str, ...]:
+        """What is asked of a runtime library from outside."""
+        named = self.toolchain.exports
+        if named is None:
+            named = (self.tree.onnxruntime / self.release.api_symbols).read_text().split()
+        return tuple(named)
+
+    def request(self, needs: Operators, isa: Sequence[str] = ()) -> Request:
+        """What patches are asked for a runtime of these operators."""
+        return Request(
+            kind=self.kind,
+            arch=self.toolchain.arch,
+            needs=needs,
+            possible=self.release.possible(self.tree.onnxruntime, self.kind, needs),
+            isa=tuple(isa),
+        )
+
+    def patches(self) -> Iterator[Patch]:
+        """The release's patches that this toolchain's runtimes get, and the toolchain's own."""
+        trims = self.toolchain.trims
+        yield from (patch for patch in self.release.patches if not patch.trim or patch.trim in trims)
+        yield from self.toolchain.patches
+
+    def origin(self, name: str) -> str:
+        """Whose source a unit is compiled from, in words."""
+        if self.units[name].source.startswith(tuple(self.toolchain.places)):
+            return self.toolchain.identity
+        return f"ONNX Runtime {self.release.version}"
+
+    def patched_units(self, patch: Patch) -> Mapping[str, frozenset[str]]:
+        """The units that a patch changes, with what they name of a header's operators."""
+        if patch.name not in self._read_by:
+            if patch.readers is None:
+                found = {name: frozenset[str]() for name in self.units if patch.matches(name)}
+            else:
+                own = {name: path for name, path in self.sources.items() if name.startswith("onnxruntime_")}
+                found = dict(patch.readers(own, self.tree.onnxruntime / "onnxruntime"))
+            self._read_by[patch.name] = found
+        return self._read_by[patch.name]
+
+    def compile(
+        self, names: Collection[str], *, changed: Mapping[str, Job] | None = None, context: BuildContext
+    ) -> Mapping[str, Symbols]:
+        """Make sure of these units' objects; ``changed`` are compiled in the place of units of the same name."""
+        special = changed or {}
+        jobs = [special.get(name) or self.job(name) for name in sorted(names)]
+        with context.store.lock(self.folder):
+            return compile_objects(jobs, read=self.toolchain.symbols, log_file=self.log_file, context=context)
+
+    def job(self, name: str, change: Change | None = None, *, generated: Path | None = None) -> Job:
+        """How a unit is compiled; with a change it has an object of its own.
+
+        ``generated`` is the folder that the change's file lies in, which is searched before everything else.
+        """
+        unit, change = self.units[name], change or Change()
+        command = self.toolchain.command(unit.language)
+        if generated:
+            command.append(f"-I{generated}")
+        command += [self.expand(flag) for flag in (*unit.flags, *change.flags)]
+        command += ["-w", *self._prefix_maps(generated)]
+        source = generated / change.file if generated and change.is_source else self.sources[name]
+        command += ["-c", str(source)]
+        content = change.text or ""
+        over = self.overlay.name if any(OVERLAY in text for text in (unit.source, *unit.flags)) else ""
+        identity = identity_of(self.key, unit.name, unit.source, *unit.flags, *change.flags, content, over)
+        suffix = f".{identity[:16]}.o" if content or change.flags else ".o"
+        return Job(
+            name=unit.name,
+            object=self.objects / (unit.name + suffix),
+            command=tuple(command),
+            identity=identity,
+        )
+
+    def expand(self, text: str) -> str:
+        """A unit's source or flag, with folders in the place of what stands for them."""
+        if "@" not in text:
+            return text
+        places = {TREE: self.tree.folder, BUILD: self.build, OVERLAY: self.overlay, **self.toolchain.places}
+        for placeholder, folder in places.items():
+            text = text.replace(placeholder, str(folder))
+        return text
+
+    def _prefix_maps(self, generated: Path | None) -> list[str]:
+        """Messages name source files: by short paths that do not depend on where the folders are."""
+        tree = self.tree.folder
+        places = {str(tree): "", str(self.build): "build", str(tree / "onnxruntime/onnxruntime"): ""}
+        places[str(self.overlay)] = ""
+        for placeholder, folder in self.toolchain.places.items():
+            places[str(folder)] = placeholder.strip("@").lower()
+        if generated:
+            places[str(generated)] = ""
+        return [f"-ffile-prefix-map={folder}={name}" for folder, name in places.items()]
 
 
 def open_archive(
@@ -58,7 +173,7 @@ def open_archive(
     kind: str,
     toolchain: Toolchain,
     features: Sequence[str] = (),
-    version: str = VERSION,
+    release: Release = RELEASE,
     sources: Path | None = None,
     context: BuildContext,
 ) -> KernelArchive:
@@ -67,15 +182,15 @@ def open_archive(
     How single units are compiled is no part of its key but of each object's identity: where that changes, the other
     objects stay.
     """
-    settings = plan.build_settings(version, toolchain.arch)
+    settings = release.build_settings(toolchain.platform)
     variables = plan.cmake_variables(settings, kind, features)
-    tree = source_tree(version, sources=sources, context=context)
+    tree = source_tree(release.catalogue, sources=sources, context=context)
     inputs = archive_inputs(
-        version=version, kind=kind, features=features, tree_key=tree.key, toolchain=toolchain.identity
+        release, kind=kind, features=features, tree_key=tree.key, toolchain=toolchain.identity
     )
     folder = context.store.folder("kernel-archive", inputs)
     with context.store.lock(folder):
-        changed = overlay.write_overlay(tree.onnxruntime, folder / "overlay")
+        changed = write_overlay(release, tree, folder / "overlay")
         planned = planned_file(folder, settings)
         try:
             units = plan.load_units(planned)
@@ -90,18 +205,16 @@ def open_archive(
                         sources=sources,
                         context=context,
                     )
-            units = plan.read_units(tree, folder / "build", settings=settings, toolchain=toolchain)
-            if toolchain.family == "zig":
-                exceptions = variables.get("onnxruntime_DISABLE_EXCEPTIONS") != "ON"
-                units |= {unit.name: unit for unit in cxx_runtime_units(toolchain, exceptions=exceptions)}
-            if toolchain.family == "emscripten":
-                named = settings["units"]["cxx_runtime"]
-                units |= {unit.name: unit for unit in web_units(named, threads="threads" in features)}
+            units = plan.read_units(
+                tree, folder / "build", release=release, settings=settings, family=toolchain.family
+            )
+            units |= {unit.name: unit for unit in toolchain.units(settings, variables)}
             plan.write_units(units, planned)
     return KernelArchive(
         folder=folder,
         key=key_of(inputs),
         kind=kind,
+        release=release,
         toolchain=toolchain,
         tree=tree,
         overlay=changed,
@@ -111,11 +224,11 @@ def open_archive(
 
 
 def archive_inputs(
-    *, version: str, kind: str, features: Sequence[str], tree_key: str, toolchain: str
+    release: Release, *, kind: str, features: Sequence[str], tree_key: str, toolchain: str
 ) -> dict[str, str]:
-    """What an archive's key is made from."""
-    arch = "wasm32" if toolchain.endswith(", wasm32") else ""
-    variables = plan.cmake_variables(plan.build_settings(version, arch), kind, features)
+    """What an archive's key is made from. ``toolchain`` is the identity, which ends with the platform."""
+    settings = release.build_settings(toolchain.rpartition(", ")[2])
+    variables = plan.cmake_variables(settings, kind, features)
     return {
         "schema": SCHEMA,
         "sources": tree_key,
@@ -127,83 +240,3 @@ def archive_inputs(
 def planned_file(folder: Path, settings: Mapping[str, Any]) -> Path:
     """Where an archive keeps its plan: one for each way of compiling single units."""
     return folder / f"units-{identity_of(repr(settings['units']))[:16]}.json"
-
-
-def compile_units(
-    archive: KernelArchive,
-    names: Collection[str],
-    *,
-    overrides: Mapping[str, Job] | None = None,
-    context: BuildContext,
-) -> Mapping[str, Symbols]:
-    """Make sure of these units' objects; ``overrides`` are compiled in the place of units of the same name."""
-    special = overrides or {}
-    jobs = [
-        special[name] if name in special else job_of(archive, archive.units[name]) for name in sorted(names)
-    ]
-    with context.store.lock(archive.folder):
-        return compile_objects(jobs, log_file=archive.log_file, context=context)
-
-
-def job_of(
-    archive: KernelArchive,
-    unit: Unit,
-    *,
-    generated: Path | None = None,
-    replaced: str | None = None,
-    flags: Sequence[str] = (),
-    content: str = "",
-) -> Job:
-    """How a unit is compiled.
-
-    ``generated`` is a folder of headers that is searched before everything else, ``replaced`` a source in it that
-    stands in for the unit's own, ``flags`` are added, and ``content`` says what is generated: units that differ in
-    these have objects of their own.
-    """
-    command = compiler(archive.toolchain, unit.language)
-    if generated:
-        command.append(f"-I{generated}")
-    command += [_expand(archive, flag) for flag in (*unit.flags, *flags)]
-    command += ["-w", *_prefix_maps(archive, generated)]
-    source = generated / replaced if generated and replaced else source_of(archive, unit)
-    command += ["-c", str(source)]
-    over = archive.overlay.name if any(OVERLAY in text for text in (unit.source, *unit.flags)) else ""
-    identity = identity_of(archive.key, unit.name, unit.source, *unit.flags, *flags, content, over)
-    suffix = f".{identity[:16]}.o" if content or flags else ".o"
-    return Job(
-        name=unit.name,
-        object=archive.folder / "objects" / (unit.name + suffix),
-        command=tuple(command),
-        identity=identity,
-    )
-
-
-def source_of(archive: KernelArchive, unit: Unit) -> Path:
-    """The file that a unit is compiled from."""
-    return Path(_expand(archive, unit.source))
-
-
-def _expand(archive: KernelArchive, text: str) -> str:
-    if "@" not in text:
-        return text
-    zig = archive.toolchain.library_folder
-    places = {TREE: archive.tree.folder, BUILD: archive.build, OVERLAY: archive.overlay, ZIG: zig}
-    if emscripten := emscripten_folder(archive.toolchain):
-        places[EMSCRIPTEN] = emscripten
-    for placeholder, folder in places.items():
-        text = text.replace(placeholder, str(folder))
-    return text
-
-
-def _prefix_maps(archive: KernelArchive, generated: Path | None) -> list[str]:
-    """Messages name source files: by short paths that do not depend on where the folders are."""
-    tree = archive.tree.folder
-    places = {str(tree): "", str(archive.build): "build", str(tree / "onnxruntime/onnxruntime"): ""}
-    places[str(archive.overlay)] = ""
-    if archive.toolchain.family in ("zig", "emscripten"):
-        places[str(archive.toolchain.library_folder)] = "zig"
-    if emscripten := emscripten_folder(archive.toolchain):
-        places[str(emscripten)] = "emscripten"
-    if generated:
-        places[str(generated)] = ""
-    return [f"-ffile-prefix-map={folder}={name}" for folder, name in places.items()]

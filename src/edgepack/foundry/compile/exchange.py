@@ -1,4 +1,4 @@
-"""Kernel archives that travel: one ``.tar.zst``, checked whole before anything of it is used.
+"""Kernel archives exported and imported: one ``.tar.zst``, checked whole before anything of it is used.
 
 In it are the objects with their records, the plan of what can be compiled, and the headers that configuring made; with
 sources, also the archives of ONNX Runtime and its parts, so that a machine without a network can do everything.
@@ -25,9 +25,11 @@ from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
 from edgepack.files.tarballs import opened_tarball
 from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
 from edgepack.foundry.compile.objects import record_of, sound_record
-from edgepack.foundry.compile.plan import BUILD, COMMANDS, CONFIGURED, TREE
-from edgepack.foundry.sources.pinned import catalogue, fetch_sources, store_path
+from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
+from edgepack.foundry.releases.known import find_release
+from edgepack.foundry.sources.pinned import fetch_parts, store_path
 from edgepack.foundry.sources.tree import tree_inputs
+from edgepack.foundry.units import BUILD, TREE
 
 MANIFEST = "edgepack-archive.json"
 FORMAT = "edgepack kernel archive"
@@ -42,7 +44,7 @@ _PLACES = ("objects", "build", "sources", "units")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Travelled:
+class Exchanged:
     """What was exported or imported."""
 
     key: str
@@ -63,7 +65,7 @@ def export_archive(
     features: tuple[str, ...],
     with_sources: bool,
     context: BuildContext,
-) -> Travelled:
+) -> Exchanged:
     """Write what is in an archive into one file. The same content gives the same bytes.
 
     Raises ``UsageError`` for an archive without objects, ``OutputError`` or ``DiskFullError``.
@@ -71,7 +73,7 @@ def export_archive(
     with context.store.lock(archive.folder):
         content = dict(sorted({**_plan_of(archive), **_objects_of(archive)}.items()))
         if with_sources:
-            found = fetch_sources(version=archive.tree.version, context=context)
+            found = fetch_parts(archive.release.catalogue, context=context)
             content |= {f"sources/{path.name}": path for path in sorted(found.values())}
         objects = [name for name in content if name.endswith(".o")]
         if not objects:
@@ -82,10 +84,10 @@ def export_archive(
         manifest = _manifest_of(archive, content, features)
         with written_beside(output) as temporary, temporary.open("wb") as stream:
             _write(stream, manifest, content, context)
-    return _travelled(manifest)
+    return _exchanged(manifest)
 
 
-def import_archive(file: Path, *, context: BuildContext) -> Travelled:
+def import_archive(file: Path, *, context: BuildContext) -> Exchanged:
     """Check an exported archive and put it into the store, beside what is there already.
 
     Raises ``BundleError`` for a file that is something else, cut off or damaged, that would write elsewhere, or that
@@ -99,7 +101,7 @@ def import_archive(file: Path, *, context: BuildContext) -> Travelled:
             _check_objects(manifest, work, file)
             with disk_errors(folder):
                 added = _settle(manifest, work, folder, context)
-    return _travelled(manifest, added=added)
+    return _exchanged(manifest, added=added)
 
 
 def _plan_of(archive: KernelArchive) -> dict[str, Path | bytes]:
@@ -122,9 +124,9 @@ def _plan_of(archive: KernelArchive) -> dict[str, Path | bytes]:
 def _objects_of(archive: KernelArchive) -> dict[str, Path | bytes]:
     """Every sound object with its record; what an interruption or a fault of the disk left is not passed on."""
     content: dict[str, Path | bytes] = {}
-    for path in (archive.folder / "objects").rglob("*.o"):
+    for path in archive.objects.rglob("*.o"):
         if sound_record(path) is not None:
-            name = f"objects/{path.relative_to(archive.folder / 'objects').as_posix()}"
+            name = f"objects/{path.relative_to(archive.objects).as_posix()}"
             content |= {name: path, f"{name}.json": record_of(path)}
     return content
 
@@ -148,7 +150,7 @@ def _manifest_of(
         "format": FORMAT,
         "schema": SCHEMA,
         "edgepack": __version__,
-        "onnxruntime": archive.tree.version,
+        "onnxruntime": archive.release.version,
         "kind": archive.kind,
         "features": list(features),
         "toolchain": archive.toolchain.identity,
@@ -221,11 +223,10 @@ def _require_safe(name: str, file: Path) -> None:
 
 def _require_ours(manifest: Mapping[str, Any], file: Path) -> None:
     """Whether builds of this edgepack would look for it under its key, and its sources are those that are pinned."""
-    version = str(manifest["onnxruntime"])
     try:
-        pinned = catalogue(version).parts
+        release = find_release(str(manifest["onnxruntime"]))
         inputs = archive_inputs(
-            version=version,
+            release,
             kind=str(manifest["kind"]),
             features=tuple(manifest["features"]),
             tree_key=key_of(tree_inputs(manifest["sources"])),
@@ -233,7 +234,9 @@ def _require_ours(manifest: Mapping[str, Any], file: Path) -> None:
         )
     except UsageError as error:
         raise BundleError(f"{file} is not for this edgepack: {error.message}") from error
-    known = {name: {archive.sha256 for archive in part.archives} for name, part in pinned.items()}
+    known = {
+        name: {archive.sha256 for archive in part.archives} for name, part in release.catalogue.parts.items()
+    }
     foreign = [name for name, sha256 in manifest["sources"].items() if sha256 not in known.get(name, ())]
     if foreign or key_of(inputs) != manifest["key"]:
         made = f"edgepack {manifest['edgepack']}"
@@ -324,7 +327,7 @@ def _settle(manifest: Mapping[str, Any], work: Path, folder: Path, context: Buil
 
 
 def _settle_sources(manifest: Mapping[str, Any], work: Path, context: BuildContext) -> None:
-    parts = catalogue(str(manifest["onnxruntime"])).parts
+    parts = find_release(str(manifest["onnxruntime"])).catalogue.parts
     by_digest = {archive.sha256: archive for part in parts.values() for archive in part.archives}
     for path in sorted((work / "sources").glob("*")):
         archive = by_digest.get(sha256_of(path))
@@ -334,9 +337,9 @@ def _settle_sources(manifest: Mapping[str, Any], work: Path, context: BuildConte
             path.replace(place)
 
 
-def _travelled(manifest: Mapping[str, Any], *, added: int = 0) -> Travelled:
+def _exchanged(manifest: Mapping[str, Any], *, added: int = 0) -> Exchanged:
     names = [str(entry["path"]) for entry in manifest["files"]]
-    return Travelled(
+    return Exchanged(
         key=str(manifest["key"]),
         kind=str(manifest["kind"]),
         toolchain=str(manifest["toolchain"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
-from edgepack.foundry.compile.symbols import Symbols, symbols
-from edgepack.foundry.web.symbols import wasm_symbols
+from edgepack.foundry.toolchains.symbols import Symbols
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +30,14 @@ class Job:
 
 
 def compile_objects(
-    jobs: Iterable[Job], *, log_file: Path, context: BuildContext, label: str = "compile"
+    jobs: Iterable[Job],
+    *,
+    read: Callable[[Path], Symbols],
+    log_file: Path,
+    label: str = "compile",
+    context: BuildContext,
 ) -> Mapping[str, Symbols]:
-    """Make sure of every job's object; name → its symbols.
+    """Make sure of every job's object; name → its symbols, as ``read`` finds them in the object.
 
     An object that is there, undamaged and of the same identity is not compiled again. What a killed build was
     working on is not mistaken for an object: objects are written beside and renamed, then recorded. Only one process
@@ -51,7 +55,7 @@ def compile_objects(
             ThreadPoolExecutor(_workers()) as pool,
         ):
             log_file.parent.mkdir(parents=True, exist_ok=True)
-            running = {pool.submit(_compile, job, log_file, context): job for job in todo}
+            running = {pool.submit(_compile, job, read, log_file, context): job for job in todo}
             for future in running:
                 future.add_done_callback(lambda _: bar.advance())
             try:
@@ -72,7 +76,7 @@ def _workers() -> int:
     return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
 
 
-def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
+def _compile(job: Job, read: Callable[[Path], Symbols], log_file: Path, context: BuildContext) -> Symbols:
     for left_by_a_killed_build in job.object.parent.glob(f".{job.object.name}*-*"):
         left_by_a_killed_build.unlink(missing_ok=True)
     with written_beside(job.object) as beside:
@@ -80,7 +84,7 @@ def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
             context.run([*_launcher(), *job.command, "-o", beside], log_file=log_file)
         except ToolError as error:
             raise ToolError(f"{job.name} does not compile: {error.message}", hint=error.hint) from error
-        found = _symbols_in(beside)
+        found = read(beside)
         sha256 = sha256_of(beside)
     record = {
         "identity": job.identity,
@@ -92,12 +96,6 @@ def _compile(job: Job, log_file: Path, context: BuildContext) -> Symbols:
     with written_beside(record_of(job.object)) as beside:
         beside.write_text(json.dumps(record))
     return found
-
-
-def _symbols_in(object: Path) -> Symbols:
-    with object.open("rb") as stream:
-        is_wasm = stream.read(4) == b"\0asm"
-    return wasm_symbols(object.read_bytes()) if is_wasm else symbols(object)
 
 
 def _recorded(job: Job) -> Symbols | None:

@@ -6,11 +6,9 @@ import json
 import shlex
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +16,14 @@ from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, UsageError
 from edgepack.files.store import written_beside
-from edgepack.foundry.releases.ort_1_21.overlay import HELPER
+from edgepack.foundry.release import Release
 from edgepack.foundry.sources.tree import SourceTree, protoc
-from edgepack.foundry.toolchains.choose import INSTALL, Toolchain, cmake_compilers, zig_environment
+from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
 
-TREE, BUILD, ZIG, OVERLAY, EMSCRIPTEN = "@TREE@", "@BUILD@", "@ZIG@", "@OVERLAY@", "@EMSCRIPTEN@"
-"""What stands for the folders in a plan, so that it is the same wherever they are."""
 CMAKE_MINIMUM = (3, 28)
 CONFIGURED = ".configured"
 COMMANDS = "compile_commands.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unit:
-    """One object file of the library."""
-
-    name: str
-    """``TARGET/PATH``, the path relative to the source tree; the same for every toolchain and kind."""
-    source: str
-    language: str
-    """``C``, ``CXX`` or ``ASM``."""
-    flags: tuple[str, ...]
-    """Without warnings, source and output; folders as placeholders."""
-
-
-def build_settings(version: str, arch: str = "") -> dict[str, Any]:
-    """The data file that says how a release is compiled; WebAssembly has one of its own."""
-    suffix = f"-{arch}" if arch == "wasm32" else ""
-    file = resources.files("edgepack.foundry.releases.ort_1_21") / "data" / f"build-{version}{suffix}.toml"
-    settings: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    return settings
 
 
 def cmake_variables(settings: Mapping[str, Any], kind: str, features: Sequence[str]) -> dict[str, str]:
@@ -78,16 +54,16 @@ def configure(
         "CMAKE_MAKE_PROGRAM": str(ninja),
         "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
         "Python_EXECUTABLE": sys.executable,
-        "ONNX_CUSTOM_PROTOC_EXECUTABLE": str(protoc(tree, sources=sources, context=context)),
+        "ONNX_CUSTOM_PROTOC_EXECUTABLE": str(protoc(tree.catalogue.protoc, sources=sources, context=context)),
         "safeint_SOURCE_DIR": str(tree.folder / "safeint/usr/include/safeint"),
         "FETCHCONTENT_SOURCE_DIR_UTF8_RANGE": str(tree.folder / "utf8_range"),
     }
     for name, part in tree.parts.items():
         if part.fetchcontent:
             folders[f"FETCHCONTENT_SOURCE_DIR_{part.fetchcontent}"] = str(tree.folder / name)
-    folders |= cmake_compilers(toolchain, build / "compilers")
+    folders |= toolchain.cmake_variables(build / "compilers")
     defines = [f"-D{name}={value}" for name, value in {**variables, **folders}.items()]
-    environment = zig_environment(build / "zig-cache") if toolchain.family == "zig" else None
+    environment = toolchain.environment(build / "zig-cache")
     command: list[str | Path] = [
         cmake,
         "-S",
@@ -113,17 +89,17 @@ def is_configured(build: Path) -> bool:
 
 
 def read_units(
-    tree: SourceTree, build: Path, *, settings: Mapping[str, Any], toolchain: Toolchain
+    tree: SourceTree, build: Path, *, release: Release, settings: Mapping[str, Any], family: str
 ) -> dict[str, Unit]:
-    """The units of upstream's compile commands that may belong to the library, by name."""
+    """The units of upstream's compile commands that may belong to the library, by name. ``family`` is the toolchain's."""
     places = {str(tree.folder): TREE, str(build): BUILD}
     units: dict[str, Unit] = {}
     for entry in json.loads((build / COMMANDS).read_text()):
         target = entry["output"].split("CMakeFiles/", 1)[1].split("/", 1)[0].removesuffix(".dir")
         if target in settings["units"]["skip_targets"] or entry["file"].startswith(str(build / "generated_")):
             continue
-        unit = _unit(target, entry, places, settings, toolchain)
-        units[unit.name] = unit
+        unit = _unit(target, entry, places, settings, family)
+        units[unit.name] = _with_overlay(unit, release)
     return units
 
 
@@ -147,11 +123,7 @@ def load_units(path: Path) -> dict[str, Unit]:
 
 
 def _unit(
-    target: str,
-    entry: Mapping[str, str],
-    places: Mapping[str, str],
-    settings: Mapping[str, Any],
-    toolchain: Toolchain,
+    target: str, entry: Mapping[str, str], places: Mapping[str, str], settings: Mapping[str, Any], family: str
 ) -> Unit:
     source = _placed(entry["file"], places)
     name = f"{target}/{source.split('/', 1)[1]}"
@@ -161,17 +133,22 @@ def _unit(
     flags = [_placed(word, places) for word in _essential(words) if word not in dropped]
     for rule in settings["units"]["flags"]:
         applies = fnmatchcase(name, rule["match"]) and language in rule.get("languages", (language,))
-        if applies and toolchain.family == rule.get("family", toolchain.family):
+        if applies and family == rule.get("family", family):
             flags += rule["flags"]
     if language != "ASM" and not any(
         fnmatchcase(name, pattern) for pattern in settings["units"]["exporting"]
     ):
         flags += ["-fvisibility=hidden", *(["-fvisibility-inlines-hidden"] if language == "CXX" else [])]
-    if target.startswith("onnxruntime_") and language == "CXX":
-        flags.insert(0, f"-I{OVERLAY}")
-        if source.endswith(f"/{HELPER}"):
-            source = f"{OVERLAY}/{HELPER}"
     return Unit(name=name, source=source, language=language, flags=tuple(flags))
+
+
+def _with_overlay(unit: Unit, release: Release) -> Unit:
+    """ONNX Runtime's own C++ finds the overlay's headers first, and is compiled from its sources."""
+    if not unit.name.startswith("onnxruntime_") or unit.language != "CXX":
+        return unit
+    patched = next((patch.file for patch in release.overlay if patch.matches(unit.name)), None)
+    source = f"{OVERLAY}/{patched}" if patched else unit.source
+    return replace(unit, source=source, flags=(f"-I{OVERLAY}", *unit.flags))
 
 
 def _essential(words: Sequence[str]) -> Iterator[str]:
@@ -197,5 +174,7 @@ def _cmake(context: BuildContext) -> Path:
     words = context.run([program, "--version"]).split()
     version = tuple(int(number) for number in words[2].split(".")[:2] if number.isdigit())
     if version < CMAKE_MINIMUM:
-        raise MissingToolError(f"cmake 3.28 or newer is needed, {program} is {words[2]}", hint=INSTALL)
+        raise MissingToolError(
+            f"cmake 3.28 or newer is needed, {program} is {words[2]}", hint=tools.install_hint("cmake")
+        )
     return program

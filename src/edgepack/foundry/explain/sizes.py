@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.errors import BundleError
-from edgepack.files.elf import file_layout
+from edgepack.files.elf import Layout, file_layout
 from edgepack.files.store import ENTRY_FILE, Store, sha256_of
 from edgepack.foundry.link.composition import COMPOSITION, Composition, Member, operator_of, read_composition
 from edgepack.foundry.link.search import identifiers
-from edgepack.foundry.web.composition import is_module, module_layout
 
 HEADERS = "ELF headers and section table"
-WASM_HEADERS = "headers of sections"
-COUNTS = "numbers of functions"
 PADDING = "padding between sections"
 ALIGNMENT = "alignment within sections"
 MERGED = "strings and constants, merged"
@@ -55,6 +52,22 @@ _AREAS = {
     "libc++-noexcept.a": "libc++",
     "libc++abi-noexcept.a": "libc++",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How the files of a form are laid out, and what their bytes outside of objects are called."""
+
+    layout: Callable[[Path], Layout]
+    """A file's sections. Raises ``BundleError``."""
+    headers: str
+    padding: str
+    """Between sections; empty: there is none."""
+    alignment: str
+    """Within sections."""
+
+
+ELF = Form(layout=file_layout, headers=HEADERS, padding=PADDING, alignment=ALIGNMENT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,19 +117,17 @@ class Explanation:
     members: tuple[MemberRow, ...] = ()
 
 
-def explain(library: Path, composition: Composition | None) -> Explanation:
+def explain(library: Path, composition: Composition | None, *, form: Form = ELF) -> Explanation:
     """Take a library apart; without a record of how it was linked by its sections only.
 
     Raises ``BundleError`` for a file that is no library, and for a record that is another library's.
     """
     size = library.stat().st_size if library.is_file() else 0
-    wasm = is_module(library)
-    layout = module_layout(library) if wasm else file_layout(library)
+    layout = form.layout(library)
     gaps = size - layout.headers - sum(layout.sections.values())
     sections = [Row(name=name, bytes=taken) for name, taken in layout.sections.items() if taken]
-    outside = [Row(name=PADDING, bytes=gaps), Row(name=HEADERS, bytes=layout.headers)]
-    if wasm:
-        outside = [Row(name=WASM_HEADERS, bytes=layout.headers)]
+    outside = [Row(name=form.padding, bytes=gaps)] if form.padding else []
+    outside.append(Row(name=form.headers, bytes=layout.headers))
     if composition is None or not composition.members:
         return Explanation(
             library=library.name,
@@ -128,7 +139,7 @@ def explain(library: Path, composition: Composition | None) -> Explanation:
     aligned = sum(layout.sections.values()) - sum(weights.values())
     if aligned < 0:
         raise BundleError(f"the record of how {library.name} was linked is another library's")
-    rest = [Row(name=COUNTS if wasm else ALIGNMENT, bytes=aligned), *outside]
+    rest = [Row(name=form.alignment, bytes=aligned), *outside]
     return Explanation(
         library=library.name,
         bytes=size,
@@ -182,8 +193,7 @@ def _beside(library: Path) -> Iterator[Path]:
 
 
 def _stored(digest: str, store: Store) -> Iterator[Path]:
-    listings = [*store.root.glob(f"runtime/*/{ENTRY_FILE}"), *store.root.glob(f"runtime-web/*/{ENTRY_FILE}")]
-    for listing in sorted(listings):
+    for listing in sorted(store.root.glob(f"runtime*/*/{ENTRY_FILE}")):
         try:
             files = json.loads(listing.read_text())
         except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """What a reduced library is made of, and why: written down when it is linked, from the linker's map and the symbols.
 
 The linker's map says which parts of which objects were linked; the symbols of the objects say who asked for them. The
-record holds both in a hundredth of the map's size, so that it can travel with a library.
+record holds both in a hundredth of the map's size, so that it can lie beside a library.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import Any
 
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
-from edgepack.foundry.compile.symbols import Symbols
-from edgepack.foundry.link.demand import Closure
-from edgepack.foundry.link.linkmap import Piece
 from edgepack.foundry.link.search import identifiers
-from edgepack.foundry.releases.ort_1_21.registrations import DOMAINS
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.operators.domains import DOMAINS
 
 COMPOSITION = "composition.json"
 SCHEMA = 1
@@ -75,32 +74,35 @@ class Composition:
         return steps
 
 
-def compose(
-    pieces: Iterable[Piece],
-    closure: Closure,
-    *,
-    library: Path,
-    kernels: Collection[str],
-    exports: Collection[str],
-    roots: Collection[str],
-    table: str,
-    readers: Mapping[str, frozenset[str]],
-    version: str,
-    kind: str,
-    toolchain: str,
-) -> Composition:
-    """The record of a library that was just linked; objects are named relative to the kernel archive.
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How a library came to be, as far as its record says."""
 
-    ``kernels`` are the symbols that the registrations in ``roots`` refer to. ``table`` is the unit of MLAS's
-    table of kernels, ``readers`` the units that call through it → names of what they call: a kernel in the table is
-    there for its callers, not for whoever asks for the table.
-    """
-    graph = _graph(closure.symbols, roots=roots, kernels=frozenset(kernels), table=table, readers=readers)
-    starts = {symbol: unit for symbol in sorted(exports) if (unit := graph.definer.get(symbol))}
+    version: str
+    kind: str
+    toolchain: str
+    symbols: Mapping[str, Symbols]
+    """Of the units that were linked."""
+    exports: Collection[str]
+    kernels: Collection[str]
+    """Symbols that the registrations in ``roots`` refer to."""
+    roots: Collection[str]
+    table: str
+    """The unit of the table of processor-specific kernels."""
+    callers: Mapping[str, frozenset[str]]
+    """The units that call through the table → names of what they call: a kernel in the table is there for its callers,
+    not for whoever asks for the table."""
+
+
+def compose(pieces: Iterable[Piece], library: Path, provenance: Provenance) -> Composition:
+    """The record of a library that was just linked; objects are named relative to the kernel archive."""
+    graph = _graph(provenance)
+    starts = {symbol: unit for symbol in sorted(provenance.exports) if (unit := graph.definer.get(symbol))}
     base = graph.reach(starts)
-    base |= graph.reach({f"registration of {unit}": unit for unit in sorted(roots)}, beyond=base)
+    roots = {f"registration of {unit}": unit for unit in sorted(provenance.roots)}
+    base |= graph.reach(roots, beyond=base)
     wanted: dict[str, dict[str, str]] = defaultdict(dict)
-    for symbol in sorted(kernels):
+    for symbol in sorted(provenance.kernels):
         if unit := graph.definer.get(symbol):
             wanted[operator_of(symbol)][symbol] = unit
     operators: dict[str, list[str]] = defaultdict(list)
@@ -111,9 +113,9 @@ def compose(
     steps = {**graph.reach(every, beyond=base), **base}
     return Composition(
         sha256=sha256_of(library),
-        version=version,
-        kind=kind,
-        toolchain=toolchain,
+        version=provenance.version,
+        kind=provenance.kind,
+        toolchain=provenance.toolchain,
         members=tuple(_members(pieces, operators)),
         steps=steps,
     )
@@ -180,29 +182,23 @@ class _Graph:
         return steps
 
 
-def _graph(
-    symbols: Mapping[str, Symbols],
-    *,
-    roots: Collection[str],
-    kernels: frozenset[str],
-    table: str,
-    readers: Mapping[str, frozenset[str]],
-) -> _Graph:
+def _graph(provenance: Provenance) -> _Graph:
+    symbols, callers = provenance.symbols, provenance.callers
     definer: dict[str, str] = {}
     for kind in ("defines", "weak"):
         for name in sorted(symbols):
             for symbol in sorted(getattr(symbols[name], kind)):
                 definer.setdefault(symbol, name)
-    in_table = frozenset().union(*readers.values())
+    in_table = frozenset().union(*callers.values())
     named = {name: symbol for symbol in definer if (name := _last_name(symbol)) in in_table}
     needs = {
-        unit: found.needs | {named[name] for name in readers.get(unit, ()) if name in named}
+        unit: found.needs | {named[name] for name in callers.get(unit, ()) if name in named}
         for unit, found in symbols.items()
     }
-    for root in roots:
-        needs[root] = symbols[root].needs - kernels
-    if table in needs:
-        needs[table] = symbols[table].needs - frozenset(named.values())
+    for root in provenance.roots:
+        needs[root] = symbols[root].needs - frozenset(provenance.kernels)
+    if provenance.table in needs:
+        needs[provenance.table] = symbols[provenance.table].needs - frozenset(named.values())
     return _Graph(needs=needs, definer=definer)
 
 

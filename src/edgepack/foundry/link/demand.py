@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgepack.foundry.compile.symbols import Symbols
+from edgepack.foundry.toolchains.symbols import Symbols
 
 Compile = Callable[[Collection[str]], Mapping[str, Symbols]]
 Search = Callable[[Collection[str], Collection[str]], Collection[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Closure:
+class Demand:
     """What to link."""
 
     units: tuple[str, ...]
     """Sorted."""
-    external: frozenset[str]
-    """Symbols that no unit defines: the C library's."""
+    undefined: frozenset[str]
+    """Symbols that neither a unit nor the platform's libraries define."""
     rounds: int
     symbols: Mapping[str, Symbols]
     """Of the units."""
@@ -48,7 +48,7 @@ class Index:
         return seen
 
 
-def close(
+def find_demand(
     roots: Collection[str],
     symbols: Collection[str],
     *,
@@ -58,7 +58,7 @@ def close(
     search: Search,
     offered: Collection[str] = frozenset(),
     expected: Collection[str] = (),
-) -> Closure:
+) -> Demand:
     """Compile until every symbol that is asked for is defined, or is nowhere to be found.
 
     ``roots`` are linked in any case, ``symbols`` are asked for from the start, ``offered`` is what the C library
@@ -80,9 +80,9 @@ def close(
             rest = set(units) - known.keys()
             want = set(search(missing, rest)) & rest if rest else set()
         if not want:
-            return Closure(
+            return Demand(
                 units=tuple(sorted(live)),
-                external=frozenset(missing),
+                undefined=frozenset(missing),
                 rounds=rounds,
                 symbols={name: known[name] for name in live},
             )

@@ -10,25 +10,22 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from importlib import resources
+from importlib.resources.abc import Traversable
 
-from edgepack.foundry.compile.symbols import Symbols
 from edgepack.foundry.link.demand import Index
+from edgepack.foundry.release import Release
+from edgepack.foundry.toolchains.symbols import Symbols
 
 _DIGEST = 10
 """Hexadecimal digits: 40 bits keep thousands of symbols apart."""
 
 
-def load_index(version: str, kind: str, arch: str) -> Index:
-    """The index that comes with edgepack, the nearest that there is; an empty one for a release without any.
-
-    That for WebAssembly knows what text-embedding models ask for; what it does not know, the one for x86-64 may.
-    """
-    own = _shipped(version, f"{kind}-{arch}")
-    if own is not None and arch != "wasm32":
-        return own
-    other = _shipped(version, kind) or _shipped(version, "minimal") or Index(definers=lambda _: (), edges={})
-    return other if own is None else either(own, other)
+def load_index(release: Release, kind: str, arch: str) -> Index:
+    """The index that comes with edgepack, the nearest that there is; an empty one for a release without any."""
+    found = Index(definers=lambda _: (), edges={})
+    for file in reversed(release.index_files(kind, arch)):
+        found = either(_unpacked(file), found)
+    return found
 
 
 def either(first: Index, second: Index) -> Index:
@@ -40,12 +37,7 @@ def either(first: Index, second: Index) -> Index:
     return Index(definers=definers, edges={**second.edges, **first.edges})
 
 
-def _shipped(version: str, name: str) -> Index | None:
-    file = (
-        resources.files("edgepack.foundry.releases.ort_1_21") / "data" / f"symbols-{version}-{name}.json.zst"
-    )
-    if not file.is_file():
-        return None
+def _unpacked(file: Traversable) -> Index:
     import zstandard
 
     data = zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=1 << 26)

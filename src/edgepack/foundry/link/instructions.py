@@ -15,9 +15,9 @@ from typing import Any
 
 from edgepack.errors import FloorError, MissingToolError
 from edgepack.files.elf import architecture
-from edgepack.foundry.compile.plan import Unit
-from edgepack.foundry.link.linkmap import Piece
-from edgepack.foundry.toolchains.choose import INSTALL
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.units import Unit
+from edgepack.tools import install_hint
 
 UNKNOWN = "unknown"
 """An instruction that the disassembler does not know."""
@@ -99,7 +99,7 @@ def disassembler(arch: str) -> Any:
         import capstone
     except ImportError as error:
         raise MissingToolError(
-            "capstone, which reads machine code, is not installed", hint=INSTALL
+            "capstone, which reads machine code, is not installed", hint=install_hint("capstone")
         ) from error
     kind = (
         (capstone.CS_ARCH_X86, capstone.CS_MODE_64)

@@ -8,13 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgepack.foundry.compile.archive import KernelArchive
-from edgepack.foundry.toolchains.choose import emscripten_folder
 
 _HEADERS = ("date", "eigen", "gsl", "json", "mp11", "onnx", "safeint")
 """Compiled in through their headers, whatever is linked."""
 _TARGETS = {"abseil": "absl_", "flatbuffers": "flatbuffers", "protobuf": "libprotobuf", "re2": "re2"}
 """Part → what its CMake targets begin with. Their headers are compiled in everywhere too."""
-_LLVM = "LLVM"
 _STORED = {"mp11": "mp11.txt"}
 """Debian's file for mp11 is that of all of Boost, two megabytes: its own licence is kept here instead."""
 
@@ -28,16 +26,9 @@ def write_licenses(archive: KernelArchive, units: Collection[str], folder: Path)
         for part in sorted({"onnxruntime", *_HEADERS, *linked})
         if part in archive.tree.parts
     ]
-    if archive.toolchain.family == "zig":
-        text = archive.toolchain.library_folder / "libcxx/LICENSE.TXT"
-        target = folder / f"libc++-{_LLVM}.txt"
-        shutil.copyfile(text, target)
-        written.append(target)
-    if emscripten := emscripten_folder(archive.toolchain):
-        # Its C and C++ libraries, musl's and LLVM's, and the JavaScript around the module.
-        target = folder / f"emscripten-{archive.toolchain.version.split(',')[0]}.txt"
-        shutil.copyfile(emscripten.parent / "doc/emscripten/copyright", target)
-        written.append(target)
+    for name, text in archive.toolchain.licenses().items():
+        shutil.copyfile(text, folder / name)
+        written.append(folder / name)
     return tuple(written)
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import written_beside
-from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.objects import Job, compile_objects, identity_of
-from edgepack.foundry.link.demand import Closure
-from edgepack.foundry.link.linker import host_libraries, link_program, program_start
-from edgepack.foundry.link.reduce import MAP, archive_for, link_reduced, settle
-from edgepack.foundry.toolchains.choose import compiler
-from edgepack.foundry.toolchains.libcxx import UNWINDER
+from edgepack.foundry.link.library import NativeBuild, open_build
+from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
+from edgepack.foundry.link.settle import MAP, settle
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.toolchains.toolchain import Link
 from edgepack.operators.config import format_config, union
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeKind
@@ -38,8 +37,6 @@ FLAGS = (
     "-fvisibility=hidden",
     "-fvisibility-inlines-hidden",
 )
-ZIG_FLAGS = ("-fexperimental-relative-c++-abi-vtables",)
-"""As the kernel archive is compiled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,91 +66,81 @@ def build_program(
     ``tree`` is the user's own folder of ONNX Runtime's sources. Raises what ``reduce_runtime`` raises.
     """
     needs = union([needs])
-    isa = tuple(sorted(platform.isa))
-    archive = archive_for(needs, platform=platform, kind=kind, sources=tree, glibc=glibc, context=context)
+    build = open_build(needs, platform=platform, kind=kind, sources=tree, glibc=glibc, context=context)
     inputs = {
         "schema": SCHEMA,
-        "archive": archive.identity,
-        "isa": repr(isa),
-        "trims": repr(archive.settings["link"]),
+        "archive": build.archive.identity,
+        "isa": repr(build.isa),
+        "trims": repr(build.archive.settings["link"]),
         "operators": format_config(needs),
         "sources": json.dumps(dict(sorted(sources.files.items()))),
         "output": f"{sources.output} {' '.join(sources.exports)}",
-        "flags": " ".join((*FLAGS, *ZIG_FLAGS)),
+        "flags": " ".join((*FLAGS, *build.toolchain.cxx_flags)),
     }
     return context.store.cached(
-        "program", inputs, lambda folder: _build(archive, sources, needs, isa, folder, context)
+        "program", inputs, lambda folder: _build(build, sources, needs, folder, context)
     )
 
 
 def _build(
-    archive: KernelArchive,
-    sources: ProgramSources,
-    needs: Operators,
-    isa: tuple[str, ...],
-    folder: Path,
-    context: BuildContext,
+    build: NativeBuild, sources: ProgramSources, needs: Operators, folder: Path, context: BuildContext
 ) -> None:
-    libraries = host_libraries(archive.toolchain, context=context)
-    start = program_start(archive.toolchain, context=context)
-    own, asked = _compile(archive, sources, context)
-    output = folder / sources.output
+    archive, toolchain = build.archive, build.toolchain
+    own, asked = _compile(build, sources, context)
+    output, map_file = folder / sources.output, folder / MAP
+    outside = Outside(asked=asked, libraries=toolchain.libraries(context=context))
 
-    def link_objects(closure: Closure, objects: Sequence[Path]) -> None:
-        link_program(
-            [*own, *objects],
-            output,
-            map_file=folder / MAP,
-            exports=sources.exports,
-            start=start,
-            toolchain=archive.toolchain,
-            libraries=libraries,
-            unwinds=UNWINDER in closure.units,
-            log_file=archive.folder / "link.log",
+    def link(reduced: Reduced) -> Sequence[Piece]:
+        toolchain.link(
+            Link(
+                objects=[*own, *reduced.objects],
+                output=output,
+                map_file=map_file,
+                log_file=archive.link_log,
+                exports=sources.exports,
+                libraries=outside.libraries,
+            ),
             context=context,
         )
+        return list(toolchain.pieces(map_file))
 
-    _, closure = link_reduced(
-        archive,
-        needs,
-        asked,
-        link_objects,
-        isa=isa,
-        map_file=folder / MAP,
-        libraries=libraries,
-        context=context,
-    )
-    settle(archive, closure, output, below=archive.folder)
+    request = archive.request(needs, build.isa)
+    reduced = link_reduced(archive, request, outside, link, context=context)
+    settle(reduced, toolchain, output, below=archive.folder)
 
 
 def _compile(
-    archive: KernelArchive, sources: ProgramSources, context: BuildContext
+    build: NativeBuild, sources: ProgramSources, context: BuildContext
 ) -> tuple[list[Path], list[str]]:
     """The sources' objects, and what they ask of the archive."""
+    archive = build.archive
     folder = archive.folder / "programs" / identity_of(json.dumps(dict(sorted(sources.files.items()))))[:16]
     for name, text in sources.files.items():
         if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text:
             with written_beside(folder / name) as beside:
                 beside.write_text(text, encoding="utf-8")
-    jobs = [_job(archive, folder, name) for name in sorted(sources.files) if name.endswith(".cc")]
+    jobs = [_job(build, folder, name) for name in sorted(sources.files) if name.endswith(".cc")]
     with context.store.lock(archive.folder):
-        found = compile_objects(jobs, log_file=archive.log_file, context=context, label="compile the program")
+        found = compile_objects(
+            jobs,
+            read=archive.toolchain.symbols,
+            log_file=archive.log_file,
+            label="compile the program",
+            context=context,
+        )
     defined = {symbol for each in found.values() for symbol in (*each.defines, *each.weak)}
     needed = {symbol for each in found.values() for symbol in each.needs} - defined
-    if archive.toolchain.family == "gcc":
-        # gcc finds the C++ runtime itself.
-        needed = {symbol for symbol in needed if "OrtApis" in symbol}
     return [job.object for job in jobs], sorted(needed)
 
 
-def _job(archive: KernelArchive, folder: Path, name: str) -> Job:
-    root = archive.tree.onnxruntime
-    flags = [*FLAGS, *(ZIG_FLAGS if archive.toolchain.family == "zig" else ())]
-    command = [*compiler(archive.toolchain, "CXX"), *flags, f"-ffile-prefix-map={folder}="]
+def _job(build: NativeBuild, folder: Path, name: str) -> Job:
+    root = build.archive.tree.onnxruntime
+    flags = [*FLAGS, *build.toolchain.cxx_flags]
+    command = [*build.toolchain.command("CXX"), *flags, f"-ffile-prefix-map={folder}="]
     command += [f"-I{folder}", f"-I{root}/onnxruntime", f"-I{root}/include/onnxruntime"]
     return Job(
         name=name,
         object=folder / f"{name}.o",
         command=(*command, "-c", str(folder / name)),
-        identity=identity_of(archive.key, folder.name, name, *flags),
+        identity=identity_of(build.archive.key, folder.name, name, *flags),
     )

@@ -9,15 +9,9 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, MissingToolError
+from edgepack.foundry.feature_levels import FeatureLevel, processor_flags
 from edgepack.foundry.proof.emulator import Emulator, find_emulator
-from edgepack.foundry.releases.ort_1_21.feature_levels import (
-    LEVELS,
-    Level,
-    has_level,
-    hidden_bits,
-    level_of,
-    processor_flags,
-)
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.records.runtime import LevelProof, Levels
 
 HERE = "this processor"
@@ -56,9 +50,10 @@ def prove_levels(
     A level that nothing here can show is returned as not proved, with the reason. Raises what ``attempt`` raises, and
     ``MissingToolError`` when the file is for another architecture and there is no emulator.
     """
-    if arch not in LEVELS:
+    known = RELEASE.feature_levels.on(arch)
+    if not known:
         return (prove_way(attempt, Way(level=HERE)),)
-    wanted = [level for level in LEVELS[arch] if not isa or level.name in isa]
+    wanted = [level for level in known if not isa or level.name in isa]
     if arch != host.machine():
         emulator = _needed_emulator(name, arch, context)
         return tuple(prove_way(attempt, _emulated(level, emulator)) for level in wanted)
@@ -75,11 +70,11 @@ def prove_way(attempt: Attempt, way: Way) -> LevelProof:
 
 
 def _own_levels(
-    attempt: Attempt, arch: str, wanted: Sequence[Level], *, fetch: bool, context: BuildContext
+    attempt: Attempt, arch: str, wanted: Sequence[FeatureLevel], *, fetch: bool, context: BuildContext
 ) -> tuple[LevelProof, ...]:
     """The levels of this machine's architecture, each in the best way that is at hand."""
     flags = processor_flags()
-    own = level_of(arch, flags)
+    own = RELEASE.feature_levels.of_processor(arch, flags)
     emulator, lacking = None, "not emulated: only level all is"
     if fetch:
         try:
@@ -94,8 +89,8 @@ def _own_levels(
             proofs.append(native)
         elif emulator and level.emulated:
             proofs.append(prove_way(attempt, _emulated(level, emulator)))
-        elif arch == "x86_64" and has_level(level, flags):
-            hiding = Way(level=level.name, by=f"{HERE}, limited", hidden=hidden_bits(level))
+        elif arch == "x86_64" and level.runs_on(flags):
+            hiding = Way(level=level.name, by=f"{HERE}, limited", hidden=level.hidden_bits())
             proofs.append(prove_way(attempt, hiding))
         else:
             reason = (
@@ -107,7 +102,7 @@ def _own_levels(
     return tuple(proofs)
 
 
-def _emulated(level: Level, emulator: Emulator) -> Way:
+def _emulated(level: FeatureLevel, emulator: Emulator) -> Way:
     assert level.emulated is not None
     return Way(
         level=level.name,

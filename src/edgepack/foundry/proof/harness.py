@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
-from edgepack.foundry.toolchains.choose import DEFAULT_GLIBC, Toolchain, choose, compiler, zig_environment
+from edgepack.foundry.toolchains.choose import DEFAULT_GLIBC, choose
+from edgepack.foundry.toolchains.toolchain import NativeToolchain
 from edgepack.records.target import Platform
 
 HEADER = "hide_cpuid.h"
@@ -48,20 +49,17 @@ def _compile(
     source: str,
     flags: list[str],
     output: Path,
-    toolchain: Toolchain,
+    toolchain: NativeToolchain,
     context: BuildContext,
 ) -> None:
     work = context.work_dir / f"{output.name}-{toolchain.arch}"
     work.mkdir(exist_ok=True)
     for name, text in texts.items():
         (work / name).write_text(text, encoding="utf-8")
-    command: list[str | Path] = [*compiler(toolchain, "C")]
-    if toolchain.family == "zig":
-        command = [toolchain.program, "cc", "-target", f"{toolchain.arch}-linux-gnu.{toolchain.glibc}"]
     context.run(
-        [*command, "-O1", "-s", source, "-o", output.name, *flags],
+        [*toolchain.driver("C"), "-O1", "-s", source, "-o", output.name, *flags],
         cwd=work,
-        env=zig_environment(work / "cache"),
+        env=toolchain.environment(work / "cache"),
         log_file=work / "compile.log",
     )
     output.write_bytes((work / output.name).read_bytes())

@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import HINT, Package, fetch_packages
 from edgepack.files.store import key_of, sha256_of, written_beside
-
-VERSION = "1.21.0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +71,8 @@ class Catalogue:
     protoc: HostTool
 
 
-def catalogue(version: str = VERSION) -> Catalogue:
-    """The pinned sources of a release; ``UsageError`` for a release that edgepack does not know."""
-    file = resources.files("edgepack.foundry.releases.ort_1_21") / "data" / f"sources-{version}.toml"
-    if not file.is_file():
-        raise UsageError(
-            f"no sources are known for ONNX Runtime {version}", hint=f"edgepack builds {VERSION}"
-        )
+def read_catalogue(file: Traversable) -> Catalogue:
+    """The pinned sources of a release, from its data file."""
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     return Catalogue(
         version=data["version"],
@@ -88,15 +81,15 @@ def catalogue(version: str = VERSION) -> Catalogue:
     )
 
 
-def fetch_sources(
-    *, sources: Path | None = None, version: str = VERSION, context: BuildContext
+def fetch_parts(
+    catalogue: Catalogue, *, sources: Path | None = None, context: BuildContext
 ) -> Mapping[str, Path]:
-    """Get every source archive into the store, so that builds can run offline; part → archive in the store.
+    """Get every archive of a release into the store; part → archive in the store.
 
     ``sources`` (or ``EDGEPACK_SOURCES``) is a folder with archives, or one archive, to be looked through first.
     Raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
     """
-    parts = catalogue(version).parts.values()
+    parts = catalogue.parts.values()
     found = fetch_archives([part.archives for part in parts], sources=sources, context=context)
     return {part.name: path for part, path in zip(parts, found, strict=True)}
 

@@ -14,7 +14,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, MissingToolError
 from edgepack.files.debian_archive import unpack
 from edgepack.files.store import disk_errors, key_of, sha256_of
-from edgepack.foundry.sources.pinned import HostTool, Part, catalogue, fetch_sources, fetch_tool
+from edgepack.foundry.sources.pinned import Catalogue, HostTool, Part, fetch_parts, fetch_tool
 
 LAYOUT = "1"
 """Changes when the same archives are laid out otherwise."""
@@ -26,29 +26,32 @@ class SourceTree:
     """Folders ``onnxruntime``, ``abseil``, … side by side."""
 
     folder: Path
-    version: str
+    catalogue: Catalogue
+    """What it was made of."""
     key: str
-    """Digest of the archives that it was made of."""
+    """Digest of the archives."""
     digests: Mapping[str, str]
     """Part → SHA-256 of its archive."""
-    parts: Mapping[str, Part]
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        return self.catalogue.parts
 
     @property
     def onnxruntime(self) -> Path:
         return self.folder / "onnxruntime"
 
 
-def source_tree(version: str, *, sources: Path | None, context: BuildContext) -> SourceTree:
+def source_tree(catalogue: Catalogue, *, sources: Path | None, context: BuildContext) -> SourceTree:
     """The tree in the store, fetched and unpacked when it is not there yet."""
-    parts = catalogue(version).parts
-    archives = fetch_sources(sources=sources, version=version, context=context)
+    archives = fetch_parts(catalogue, sources=sources, context=context)
     digests = {name: sha256_of(path) for name, path in archives.items()}
     inputs = tree_inputs(digests)
     folder = context.store.folder("source-tree", inputs)
     with context.store.lock(folder):
         if not (folder / COMPLETE).is_file():
-            _lay_out(folder, parts, archives, context)
-    return SourceTree(folder=folder, version=version, key=key_of(inputs), digests=digests, parts=parts)
+            _lay_out(folder, catalogue.parts, archives, context)
+    return SourceTree(folder=folder, catalogue=catalogue, key=key_of(inputs), digests=digests)
 
 
 def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
@@ -56,9 +59,8 @@ def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
     return {"layout": LAYOUT, **digests}
 
 
-def protoc(tree: SourceTree, *, sources: Path | None, context: BuildContext) -> Path:
+def protoc(tool: HostTool, *, sources: Path | None, context: BuildContext) -> Path:
     """The protobuf compiler of exactly the right version: the one on PATH, or Debian's, unpacked into the store."""
-    tool = catalogue(tree.version).protoc
     try:
         installed = tools.find("protoc")
         if context.run([installed, "--version"]).split()[-1] == tool.version:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from edgepack.foundry.compile.plan import ZIG, Unit
-from edgepack.foundry.toolchains.choose import Toolchain
+from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.units import Unit
 
+ZIG = "@ZIG@"
+"""What stands for the folder of zig's headers and sources."""
 LOCALE = "libcxx/src/locale.cpp"
 UNWINDER = "libunwind/src/libunwind.cpp"
-FLAGS = ("-D_LIBCPP_HAS_NO_WIDE_CHARACTERS",)
 
 _FACETS = r"collate|messages|money_get|money_put|moneypunct|time_get|time_put|codecvt<char(?:16|32)_t"
 _INSTALLED = re.compile(rf"^[ \t]*install\(&make<(?:std::)?(?:{_FACETS})\b.*\n", re.M)
@@ -35,12 +37,37 @@ def needs_whole_runtime(symbols: Iterable[str]) -> list[str]:
     return sorted(symbol for symbol in symbols if _NEEDED.match(symbol))
 
 
-def cxx_runtime_units(toolchain: Toolchain, *, exceptions: bool) -> Iterator[Unit]:
-    """libc++ and libc++abi from zig's sources, compiled on demand like everything else.
+def _serves(request: Request) -> bool:
+    """Whether the small runtime is enough: string kernels know locales and wide characters."""
+    return not needs_whole_runtime(request.asked) and not any(
+        "St3__1" in symbol for symbol in request.undefined
+    )
+
+
+SMALL_RUNTIME = (
+    Patch(
+        name="libc++ without wide characters",
+        file="libcxx",
+        units="libcxx/*",
+        applies=_serves,
+        flags=("-D_LIBCPP_HAS_NO_WIDE_CHARACTERS",),
+    ),
+    Patch(
+        name="the facets of the C locale",
+        file=LOCALE,
+        units=LOCALE,
+        applies=_serves,
+        must_find=(_INSTALLED,),
+        rewrite=lambda source, _: small_locale(source),
+    ),
+)
+
+
+def cxx_runtime_units(library: Path, *, exceptions: bool) -> Iterator[Unit]:
+    """libc++ and libc++abi from zig's sources in ``library``, compiled on demand like everything else.
 
     Without ``exceptions`` they are without RTTI and unwind tables, too; with them libunwind belongs to it.
     """
-    library = toolchain.library_folder
     flags = (*_FLAGS, *(_THROWING if exceptions else _NOT_THROWING))
     for folder in ("libcxx/src", "libcxx/src/ryu", "libcxx/src/filesystem", "libcxxabi/src"):
         for path in sorted((library / folder).glob("*.cpp")):

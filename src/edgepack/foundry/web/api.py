@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from edgepack.errors import ToolError
+from edgepack.foundry.patch import Patch
 
 API = "onnxruntime/wasm/api.cc"
 EXPORTS = (
@@ -46,8 +46,17 @@ _TABLE = "Ort::GetApi()."
 
 
 def direct_api(source: str) -> str:
-    """``api.cc`` that calls ONNX Runtime's functions by their names. Raises ``ToolError`` for another file."""
-    if source.count(_TABLE) < 10 or any(not re.search(rf"\b{name}\(", source) for name in EXPORTS):
-        raise ToolError(f"{API} is not as ONNX Runtime 1.21's")
+    """``api.cc`` that calls ONNX Runtime's functions by their names."""
     source = source.replace("#include <iostream>\n", "")
     return _PREAMBLE + source.replace(_TABLE, "OrtApis::")
+
+
+DIRECT_API = Patch(
+    name="functions for JavaScript",
+    file="wasm/api.cc",
+    units=f"*/{API}",
+    must_find=(re.compile(re.escape(_TABLE)), *(re.compile(rf"\b{name}\(") for name in EXPORTS)),
+    rewrite=lambda source, _: direct_api(source),
+    root=True,
+)
+"""The functions that JavaScript calls, and nothing else of the C API, are what a runtime is asked for."""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from edgepack.errors import BundleError
 from edgepack.files.elf import Layout
+from edgepack.foundry.explain.sizes import ELF, Form
 from edgepack.foundry.link.composition import LINKER
-from edgepack.foundry.link.linkmap import Piece
+from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.web.binary import (
     CODE,
     DATA,
@@ -67,6 +68,16 @@ def module_layout(path: Path) -> Layout:
         sizes[name] = sizes.get(name, 0) + len(part.content)
         headers += 1 + len(u32(len(part.content)))
     return Layout(headers=headers, sections=sizes)
+
+
+MODULE = Form(
+    layout=module_layout, headers="headers of sections", padding="", alignment="numbers of functions"
+)
+
+
+def form_of(path: Path) -> Form:
+    """How a runtime is laid out: a module, or a shared library."""
+    return MODULE if is_module(path) else ELF
 
 
 def without_names(module: bytes) -> bytes:

@@ -20,8 +20,9 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
 from edgepack.fetch.debian import Package, fetch_packages
 from edgepack.files.debian_archive import unpack
-from edgepack.foundry.sources.pinned import Archive, fetch_archives, fetch_sources, read_archive, store_path
-from edgepack.foundry.toolchains.choose import Toolchain, zig_program
+from edgepack.foundry.releases.known import fetch_sources
+from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive, store_path
+from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.foundry.web.objcopy import SCRIPT as OBJCOPY
 from edgepack.npm import find_node
 
@@ -54,18 +55,6 @@ class Emscripten:
     @property
     def libraries(self) -> Path:
         return self.sysroot / "lib/wasm32-emscripten"
-
-    @property
-    def toolchain(self) -> Toolchain:
-        """The compiler as the kernel archive knows it."""
-        return Toolchain(
-            family="emscripten",
-            version=f"{self.version}, zig {self.zig_version}",
-            arch="wasm32",
-            glibc="",
-            program=self.zig,
-            sysroot=self.sysroot,
-        )
 
     def link_command(self) -> list[str | Path]:
         return [sys.executable, "-E", "-s", self.folder / "em++.py"]

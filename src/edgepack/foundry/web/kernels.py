@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from importlib import resources
 
-from edgepack.foundry.compile.archive import KernelArchive
-from edgepack.foundry.compile.generate import MLAS, Reduction, replaced
-from edgepack.foundry.compile.objects import Job
+from edgepack.foundry.patch import Patch, Request
 
 FOLDER = "core/mlas/lib"
 
@@ -20,12 +18,18 @@ def kernel_sources() -> dict[str, str]:
     }
 
 
-def with_kernels(archive: KernelArchive, reduction: Reduction) -> Reduction:
-    """The reduction with these kernels; what they compute is what upstream's compute."""
-    jobs: dict[str, Job] = {}
-    for name, text in sorted(kernel_sources().items()):
-        unit = next(
-            unit for unit in archive.units if unit.startswith(MLAS) and unit.endswith(f"{FOLDER}/{name}")
+def kernel_patches() -> tuple[Patch, ...]:
+    """A patch for each; what they compute is what upstream's compute."""
+    return tuple(
+        Patch(
+            name=f"{name} for WebAssembly",
+            file=f"{FOLDER}/{name}",
+            units=f"onnxruntime_mlas/*{FOLDER}/{name}",
+            rewrite=_always(text),
         )
-        jobs[unit] = replaced(archive, unit, f"{FOLDER}/{name}", text)
-    return replace(reduction, overrides={**reduction.overrides, **jobs})
+        for name, text in sorted(kernel_sources().items())
+    )
+
+
+def _always(text: str) -> Callable[[str, Request], str]:
+    return lambda _, __: text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
-from edgepack.foundry.compile.symbols import archive_symbols
+from edgepack.foundry.toolchains.symbols import archive_symbols
 from edgepack.foundry.web.api import EXPORTS
 from edgepack.foundry.web.emscripten import Emscripten
 

@@ -18,7 +18,7 @@ from edgepack.foundry.proof.prove import (
     nearness,
     token_ids,
 )
-from edgepack.foundry.sources.pinned import VERSION
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.npm import find_node
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
@@ -111,7 +111,7 @@ def module_artifact(module: Path) -> RuntimeArtifact:
     return RuntimeArtifact(
         library=module,
         companions=(own[0],),
-        version=VERSION,
+        version=RELEASE.version,
         kind="minimal",
         provides=None,
         toolchain="",

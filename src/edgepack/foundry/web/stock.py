@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.sources.pinned import VERSION
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.npm import npm_package
 from edgepack.records.runtime import RuntimeArtifact
 
@@ -23,7 +23,7 @@ KEEP = (
     "dist/ort-wasm-simd-threaded.jsep.*",
     "dist/ort.webgpu.min.mjs",
 )
-LICENSE = f"onnxruntime-{VERSION}.txt"
+LICENSE = f"onnxruntime-{RELEASE.version}.txt"
 """The package has no licence file of its own: ONNX Runtime's."""
 
 
@@ -32,7 +32,7 @@ def onnxruntime_web(*, context: BuildContext) -> Path:
 
     Raises ``MissingToolError`` without npm, ``DownloadError``, or ``HashMismatchError``.
     """
-    return npm_package(PACKAGE, VERSION, integrity=INTEGRITY, keep=KEEP, context=context)
+    return npm_package(PACKAGE, RELEASE.version, integrity=INTEGRITY, keep=KEEP, context=context)
 
 
 def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
@@ -41,9 +41,9 @@ def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
     return RuntimeArtifact(
         library=folder / "dist" / WASM,
         companions=(folder / "dist" / GLUE,),
-        version=VERSION,
+        version=RELEASE.version,
         kind="stock",
         provides=None,
-        toolchain=f"{PACKAGE} {VERSION}",
+        toolchain=f"{PACKAGE} {RELEASE.version}",
         licenses=(Path(str(resources.files("edgepack.foundry.web") / "data" / LICENSE)),),
     )

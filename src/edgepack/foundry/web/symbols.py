@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from edgepack.foundry.compile.symbols import Symbols
+from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.web.binary import FUNCTION_KIND, Import, Reader, Section, WasmError, imports, sections
 
 _SYMBOL_TABLE = 8
 _WEAK, _LOCAL, _UNDEFINED, _EXPLICIT_NAME = 1, 2, 0x10, 0x40
 _FUNCTION, _DATA, _GLOBAL, _SECTION, _TAG, _TABLE = range(6)
 _IMPORTED_AS = {_FUNCTION: FUNCTION_KIND, _TABLE: 1, _GLOBAL: 3, _TAG: 4}
+
+
+def object_symbols(object: Path) -> Symbols:
+    """The global symbols of an object file. Raises ``ValueError`` for anything else."""
+    return wasm_symbols(object.read_bytes())
 
 
 def wasm_symbols(module: bytes) -> Symbols:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgepack.foundry.compile.plan import EMSCRIPTEN, Unit
+from edgepack.foundry.units import Unit
+
+EMSCRIPTEN = "@EMSCRIPTEN@"
+"""What stands for Emscripten's folder."""
 
 _FLAGS = (
     "-std=c++20",

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.elf import floor_of
+from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
-from edgepack.foundry.link.reduce import archive_for, provided
-from edgepack.foundry.releases.ort_1_21.isa import isa_levels, required_flags
-from edgepack.foundry.sources.pinned import VERSION
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import PreparedModel
@@ -100,20 +98,11 @@ def linked_runtime(
     context: BuildContext,
 ) -> RuntimeArtifact:
     """The runtime that ``link_native_runner`` links into the program: there is no library of its own."""
-    archive = archive_for(
+    build = open_build(
         model.needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context
     )
     context.note(f"{len(model.needs)} operators, linked into the program")
-    isa = tuple(sorted(platform.isa))
-    return RuntimeArtifact(
-        library=None,
-        version=VERSION,
-        kind=kind,
-        provides=provided(model.needs),
-        toolchain=archive.toolchain.identity,
-        isa=isa_levels(isa, platform.arch),
-        requires=required_flags(isa, platform.arch),
-    )
+    return build.artifact(None, model.needs)
 
 
 def lay_interfaces(folder: Path) -> None:

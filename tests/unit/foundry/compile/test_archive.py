@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import GCC, VERSION, small_archive
+from tests.unit.foundry.small import GCC, small_archive
 
 from edgepack.errors import ToolError
-from edgepack.foundry.compile.archive import KernelArchive, job_of, open_archive
-from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, OVERLAY
+from edgepack.foundry.compile.archive import KernelArchive, open_archive
+from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
+from edgepack.foundry.units import OVERLAY, Unit
 from edgepack.plugins.context import HostContext
 
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
@@ -21,13 +22,19 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machi
 def test_an_object_is_another_with_other_flags_or_another_overlay(context: HostContext) -> None:
     """The archive's key says nothing of either: the identity is all that keeps a stale object from being linked."""
     archive = small_archive(context.store)
-    plain = next(iter(archive.units.values()))
+    name, plain = next(iter(archive.units.items()))
+
+    def identity(unit: Unit, overlay: str = "none") -> str:
+        changed = replace(
+            archive, units={**archive.units, name: unit}, overlay=archive.overlay.with_name(overlay)
+        )
+        return changed.job(name).identity
+
     over = replace(plain, flags=(*plain.flags, f"-I{OVERLAY}"))
+    assert identity(plain) == identity(plain, "another")
+    assert identity(over) != identity(over, "another")
+    assert identity(plain) != identity(replace(plain, flags=(*plain.flags, "-O3")))
     other = replace(archive, overlay=archive.overlay.with_name("another"))
-    assert job_of(archive, plain).identity == job_of(other, plain).identity
-    assert job_of(archive, over).identity != job_of(other, over).identity
-    faster = replace(plain, flags=(*plain.flags, "-O3"))
-    assert job_of(archive, plain).identity != job_of(archive, faster).identity
     assert archive.identity != other.identity and archive.key == other.key
 
 
@@ -54,9 +61,7 @@ class Opener:
         (build / CONFIGURED).write_text("")
 
     def open(self) -> KernelArchive:
-        return open_archive(
-            kind="minimal", toolchain=self.small.toolchain, version=VERSION, context=self.context
-        )
+        return open_archive(kind="minimal", toolchain=self.small.toolchain, context=self.context)
 
 
 @pytest.fixture
@@ -64,9 +69,7 @@ def opener(monkeypatch: pytest.MonkeyPatch, context: HostContext) -> Opener:
     made = Opener(context=context, small=small_archive(context.store))
     shutil.rmtree(made.small.folder)
     monkeypatch.setattr("edgepack.foundry.compile.archive.source_tree", lambda *_, **__: made.small.tree)
-    monkeypatch.setattr(
-        "edgepack.foundry.releases.ort_1_21.overlay.write_overlay", lambda _, folder: folder / "none"
-    )
+    monkeypatch.setattr("edgepack.foundry.compile.archive.write_overlay", lambda *words: words[-1] / "none")
     monkeypatch.setattr("edgepack.foundry.compile.plan.configure", made.configure)
     return made
 

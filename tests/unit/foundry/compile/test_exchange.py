@@ -1,4 +1,4 @@
-"""Kernel archives that travel: everything is checked before anything is used."""
+"""Kernel archives exported and imported: everything is checked before anything is used."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 import zstandard
-from tests.unit.foundry.small import GCC, VERSION, small_archive
+from tests.unit.foundry.small import GCC, small_archive
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, DiskFullError, UsageError
 from edgepack.files.store import Store, key_of
-from edgepack.foundry.compile import exchange as travel
-from edgepack.foundry.compile.archive import KernelArchive, compile_units
+from edgepack.foundry.compile import exchange
+from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.exchange import MANIFEST, export_archive, import_archive
 from edgepack.foundry.compile.plan import COMMANDS
 from edgepack.foundry.link.everything import compile_everything
-from edgepack.foundry.sources import pinned as sources
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.pinned import Archive, Catalogue, HostTool, Part
 from edgepack.plugins.context import HostContext, host_context
 
@@ -49,9 +49,8 @@ def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, data in CONTENT.items()
     }
     tool = HostTool(name="protoc", version="1", arch="x86_64", program="", libraries="", packages=())
-    made = Catalogue(version=VERSION, parts=parts, protoc=tool)
-    monkeypatch.setattr(sources, "catalogue", lambda version=VERSION: made)
-    monkeypatch.setattr(travel, "catalogue", lambda version=VERSION: made)
+    made = Catalogue(version=RELEASE.version, parts=parts, protoc=tool)
+    monkeypatch.setitem(RELEASE.__dict__, "catalogue", made)
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def an_archive(context: HostContext) -> KernelArchive:
 def compiled(archive: KernelArchive, context: HostContext, *names: str) -> int:
     """Make sure of some objects; how many were compiled."""
     archive.log_file.unlink(missing_ok=True)
-    compile_units(archive, names, context=context)
+    archive.compile(names, context=context)
     return archive.log_file.read_text().count("$ ") if archive.log_file.exists() else 0
 
 
@@ -173,7 +172,7 @@ def test_an_import_adds_to_what_is_there(
     assert compiled(archive, there, "one", "two") == 0
 
 
-def test_only_sound_objects_travel(
+def test_only_sound_objects_are_exported(
     contexts: tuple[HostContext, HostContext, HostContext], tmp_path: Path
 ) -> None:
     here, there, _ = contexts
@@ -189,7 +188,7 @@ def test_only_sound_objects_travel(
     assert not (there.store.root / "sources").exists()
 
 
-def test_everything_can_be_compiled_before_it_travels(
+def test_everything_can_be_compiled_before_it_is_exported(
     contexts: tuple[HostContext, HostContext, HostContext], tmp_path: Path
 ) -> None:
     here, _, _ = contexts
@@ -332,11 +331,11 @@ def test_a_full_disk_leaves_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(travel, "_copy_checked", full)
+    monkeypatch.setattr(exchange, "_copy_checked", full)
     with pytest.raises(DiskFullError):
         import_archive(exported, context=there)
     assert visible(there) == []
-    monkeypatch.setattr(travel, "_add", full)
+    monkeypatch.setattr(exchange, "_add", full)
     archive = an_archive(here)
     with pytest.raises(DiskFullError):
         export_archive(archive, tmp_path / "out/b", features=(), with_sources=False, context=here)

@@ -14,6 +14,7 @@ import pytest
 
 from edgepack.errors import ToolError
 from edgepack.foundry.compile.objects import Job, compile_objects
+from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import HostContext
 
 GCC = shutil.which("gcc")
@@ -46,15 +47,15 @@ def jobs(tmp_path: Path) -> list[Job]:
 def compiled(jobs: list[Job], context: HostContext, log: Path) -> int:
     """How many compilers were run."""
     log.unlink(missing_ok=True)
-    compile_objects(jobs, log_file=log, context=context)
+    compile_objects(jobs, read=symbols, log_file=log, context=context)
     return log.read_text().count("$ ") if log.exists() else 0
 
 
 def test_symbols_of_what_was_compiled(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
-    found = compile_objects(jobs, log_file=tmp_path / "log", context=context)
+    found = compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context)
     assert found["one"].defines == {"one"} and found["one"].needs == {"two"}
     assert found["three"].weak == {"three"} and not found["three"].defines
-    assert compile_objects(jobs, log_file=tmp_path / "log", context=context) == found
+    assert compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context) == found
 
 
 def test_nothing_is_compiled_twice(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
@@ -90,11 +91,11 @@ def test_other_flags_make_another_object(jobs: list[Job], context: HostContext, 
 def test_a_source_that_does_not_compile(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
     (tmp_path / "two.c").write_text("int two(void) { return nothing; }")
     with pytest.raises(ToolError, match="two does not compile") as caught:
-        compile_objects(jobs, log_file=tmp_path / "log", context=context)
+        compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context)
     assert "nothing" in caught.value.message and str(tmp_path / "log") in str(caught.value.hint)
     assert not jobs[1].object.exists()
     (tmp_path / "two.c").write_text(SOURCES["two"])
-    compile_objects(jobs, log_file=tmp_path / "log", context=context)
+    compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context)
 
 
 @pytest.mark.parametrize("named", ["{launcher}", "{launcher};--with=this", "{launcher} --with=this"])
@@ -108,7 +109,7 @@ def test_a_compiler_launcher_is_honoured(
     )
     launcher.chmod(0o755)
     monkeypatch.setenv("CMAKE_CXX_COMPILER_LAUNCHER", named.format(launcher=launcher))
-    compile_objects(jobs, log_file=tmp_path / "log", context=context)
+    compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context)
     lines = sorted(line.split() for line in (tmp_path / "launched").read_text().splitlines())
     assert [words[:4] for words in lines] == [
         [str(GCC), "-c", str(tmp_path / f"{name}.c"), "-o"] for name in sorted(SOURCES)
@@ -120,6 +121,7 @@ import sys
 from pathlib import Path
 from edgepack.console import Story
 from edgepack.foundry.compile.objects import Job, compile_objects
+from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import host_context
 from edgepack.files.store import Store
 folder = Path(sys.argv[1])
@@ -129,7 +131,7 @@ jobs = [
     for name in ("one", "two", "three")
 ]
 with host_context(story=Story(quiet=True), store=Store(root=folder / "store")) as context:
-    compile_objects(jobs, log_file=folder / "log", context=context)
+    compile_objects(jobs, read=symbols, log_file=folder / "log", context=context)
 """
 # "two" writes half of its object and then hangs until it is told to go on.
 SLOW = """

@@ -14,18 +14,18 @@ from tests.support.golden import matches_golden
 
 from edgepack.errors import BundleError
 from edgepack.files.store import ENTRY_FILE, Store
-from edgepack.foundry.compile.symbols import Symbols
 from edgepack.foundry.explain.sizes import Explanation, explain, find_composition
 from edgepack.foundry.link.composition import (
     COMPOSITION,
     Composition,
+    Provenance,
     compose,
     operator_of,
     read_composition,
     write_composition,
 )
-from edgepack.foundry.link.demand import Closure
-from edgepack.foundry.link.linkmap import pieces
+from edgepack.foundry.toolchains.linkmap import pieces
+from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.report.explain import render, render_why
 
 CPU = "_ZN11onnxruntime21BuildKernelCreateInfoINS_{length}{kernel}EEENS_16KernelCreateInfoEv"
@@ -131,16 +131,18 @@ def composition(library: Path, tmp_path: Path) -> Composition:
     (tmp_path / "link.map").write_text(MAP)
     return compose(
         pieces(tmp_path / "link.map"),
-        Closure(units=tuple(UNITS), external=frozenset({"memcpy"}), rounds=1, symbols=UNITS),
-        library=library,
-        kernels=tuple(KERNELS.values()),
-        exports=["OrtGetApiBase"],
-        roots=[REGISTRATIONS],
-        table=PLATFORM,
-        readers={SGEMM: frozenset({"MlasSgemmKernelAvx"})},
-        version="1.21.0",
-        kind="minimal",
-        toolchain="zig 0.14.1, x86_64-linux-gnu.2.28",
+        library,
+        Provenance(
+            version="1.21.0",
+            kind="minimal",
+            toolchain="zig 0.14.1, x86_64-linux-gnu.2.28",
+            symbols=UNITS,
+            exports=["OrtGetApiBase"],
+            kernels=tuple(KERNELS.values()),
+            roots=[REGISTRATIONS],
+            table=PLATFORM,
+            callers={SGEMM: frozenset({"MlasSgemmKernelAvx"})},
+        ),
     )
 
 

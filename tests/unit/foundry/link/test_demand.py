@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from edgepack.foundry.compile.symbols import Symbols
-from edgepack.foundry.link.demand import Closure, Index, close
+from edgepack.foundry.link.demand import Demand, Index, find_demand
 from edgepack.foundry.link.index import dump_index
 from edgepack.foundry.link.search import identifiers, may_define
+from edgepack.foundry.toolchains.symbols import Symbols
 
 NO_INDEX = Index(definers=lambda symbol: (), edges={})
 
@@ -46,8 +46,8 @@ def search(symbols: Collection[str], rest: Collection[str]) -> set[str]:
     return {name for name in rest if PROGRAM[name].defines & set(symbols)}
 
 
-def run(index: Index, compiler: Compiler, symbols: Collection[str] = ("Api",)) -> Closure:
-    return close(
+def run(index: Index, compiler: Compiler, symbols: Collection[str] = ("Api",)) -> Demand:
+    return find_demand(
         ["registrations"],
         symbols,
         units=PROGRAM,
@@ -81,9 +81,9 @@ def test_without_an_index_the_search_leads_the_way() -> None:
 
 def test_with_an_index_one_round_is_enough() -> None:
     compiler = Compiler()
-    closure = run(index_of(PROGRAM), compiler, ["Api", "AddKernel"])
-    assert closure.units == LINKED
-    assert closure.rounds == 1
+    demand = run(index_of(PROGRAM), compiler, ["Api", "AddKernel"])
+    assert demand.units == LINKED
+    assert demand.rounds == 1
     assert not {"mul", "unused"} & compiler.rounds[0]
 
 
@@ -98,10 +98,10 @@ def test_a_wrong_index_costs_objects_and_never_changes_the_link() -> None:
 
 
 def test_what_nobody_defines_is_external() -> None:
-    closure = close(
+    demand = find_demand(
         ["api"], [], units=PROGRAM, index=NO_INDEX, compile=Compiler(), search=search, offered=frozenset()
     )
-    assert closure.external == {"malloc"}
+    assert demand.undefined == {"malloc"}
 
 
 def test_what_the_c_library_offers_is_not_looked_for() -> None:
@@ -111,7 +111,7 @@ def test_what_the_c_library_offers_is_not_looked_for() -> None:
         asked.update(symbols)
         return search(symbols, rest)
 
-    close(
+    find_demand(
         ["api"],
         [],
         units=PROGRAM,
@@ -126,7 +126,7 @@ def test_what_the_c_library_offers_is_not_looked_for() -> None:
 def test_a_strong_definition_is_preferred_to_an_inline_one() -> None:
     program = {"a": unit("", "f"), "b": unit("", "", "f"), "c": unit("f")}
     index = Index(definers=lambda symbol: ["b", "c"], edges={})
-    closure = close(
+    demand = find_demand(
         ["a"],
         [],
         units=program,
@@ -134,7 +134,7 @@ def test_a_strong_definition_is_preferred_to_an_inline_one() -> None:
         compile=lambda names: {name: program[name] for name in names},
         search=lambda symbols, rest: (),
     )
-    assert closure.units == ("a", "c")
+    assert demand.units == ("a", "c")
 
 
 def test_names_in_mangled_symbols() -> None:

@@ -12,9 +12,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from edgepack.errors import FloorError, MissingToolError
-from edgepack.foundry.compile.plan import Unit
 from edgepack.foundry.link.instructions import check_instructions, features, is_dispatched
-from edgepack.foundry.link.linkmap import Piece
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.units import Unit
 
 SOURCE = """
 int plain(int a) { return a + 1; }

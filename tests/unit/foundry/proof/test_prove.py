@@ -13,6 +13,7 @@ import pytest
 
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ProofError
+from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof import by_level
 from edgepack.foundry.proof import prove as module
 from edgepack.foundry.proof.by_level import Way
@@ -20,7 +21,7 @@ from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.emulator import Emulator
 from edgepack.foundry.proof.harness import prover
 from edgepack.foundry.proof.prove import nearness, prove, prove_file, token_ids
-from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, hidden_bits, processor_flags
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 from edgepack.records.operators import Operators
@@ -220,8 +221,8 @@ def test_a_processor_that_hides_what_it_has(
         context=context,
     )
     sse2, avx, avx2 = (
-        Way(level=level.name, by="this processor, limited", hidden=hidden_bits(level))
-        for level in LEVELS["x86_64"][:3]
+        Way(level=level.name, by="this processor, limited", hidden=level.hidden_bits())
+        for level in RELEASE.feature_levels.on("x86_64")[:3]
     )
     assert module._attempt(proof, sse2) == pytest.approx(1.0)
     if "avx2" not in processor_flags():

@@ -12,7 +12,8 @@ from edgepack.console import Story
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import Package, fetch_packages
 from edgepack.files.store import Store
-from edgepack.foundry.sources.pinned import Archive, catalogue, fetch_archives, store_path
+from edgepack.foundry.releases.known import RELEASE, find_release
+from edgepack.foundry.sources.pinned import Archive, fetch_archives, store_path
 from edgepack.plugins.context import HostContext, host_context
 
 CONTENT = b"the sources"
@@ -55,7 +56,7 @@ def fetch(context: HostContext, sources: Path | None = None) -> Path:
 
 
 def test_every_source_of_the_release_is_pinned() -> None:
-    known = catalogue()
+    known = RELEASE.catalogue
     archives = [archive for part in known.parts.values() for archive in part.archives]
     archives += known.protoc.packages
     assert all(len(archive.sha256) == 64 and int(archive.sha256, 16) for archive in archives)
@@ -66,7 +67,7 @@ def test_every_source_of_the_release_is_pinned() -> None:
 
 def test_a_release_that_is_not_known() -> None:
     with pytest.raises(UsageError, match=r"ONNX Runtime 0\.1"):
-        catalogue("0.1")
+        find_release("0.1")
 
 
 def test_a_folder_that_the_user_names(context: HostContext, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import MissingToolError, UsageError
-from edgepack.foundry.compile.plan import build_settings, cmake_variables
-from edgepack.foundry.toolchains.choose import choose, cmake_compilers, compiler
+from edgepack.foundry.compile.plan import cmake_variables
+from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.toolchains.choose import choose
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Platform
 
@@ -49,15 +50,15 @@ def test_gcc_for_another_architecture(
     program.chmod(0o755)
     found = choose(ARM, context=context)
     assert found.identity == "gcc 12.2.0, aarch64-linux-gnu.2.28"
-    assert compiler(found, "C") == [str(tmp_path / "aarch64-linux-gnu-gcc")]
-    assert cmake_compilers(found, tmp_path)["CMAKE_SYSTEM_PROCESSOR"] == "aarch64"
+    assert found.command("C") == [str(tmp_path / "aarch64-linux-gnu-gcc")]
+    assert found.cmake_variables(tmp_path)["CMAKE_SYSTEM_PROCESSOR"] == "aarch64"
 
 
 def test_zig_for_another_architecture(
     context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    variables = cmake_compilers(choose(ARM, context=context), tmp_path)
+    variables = choose(ARM, context=context).cmake_variables(tmp_path)
     assert variables["CMAKE_SYSTEM_NAME"] == "Linux" and variables["HAS_ARM64_BFLOAT16"] == "ON"
     assert "-target aarch64-linux-gnu.2.28" in Path(variables["CMAKE_CXX_COMPILER"]).read_text()
 
@@ -77,14 +78,14 @@ def test_a_platform_that_cannot_be_built_for(context: HostContext) -> None:
 def test_zig_builds_for_the_target_s_glibc(context: HostContext) -> None:
     toolchain = choose(LINUX, context=context)
     assert toolchain.identity == f"zig {toolchain.version}, x86_64-linux-gnu.2.28"
-    assert "-D__GLIBC_MINOR__=28" in compiler(toolchain, "CXX")
+    assert "-D__GLIBC_MINOR__=28" in toolchain.command("CXX")
     newer = choose(LINUX, glibc="2.31", context=context)
-    assert "-D__GLIBC_MINOR__=31" in compiler(newer, "C")
+    assert "-D__GLIBC_MINOR__=31" in newer.command("C")
     assert newer.identity != toolchain.identity
 
 
 def test_kinds_and_features() -> None:
-    settings = build_settings("1.21.0")
+    settings = RELEASE.build_settings("x86_64-linux-gnu.2.28")
     minimal = cmake_variables(settings, "minimal", ())
     assert minimal["onnxruntime_MINIMAL_BUILD"] == "ON" and minimal["onnxruntime_DISABLE_ML_OPS"] == "ON"
     assert cmake_variables(settings, "minimal", ("ml",))["onnxruntime_DISABLE_ML_OPS"] == "OFF"

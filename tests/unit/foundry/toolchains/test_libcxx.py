@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import MissingToolError
-from edgepack.foundry.toolchains.choose import zig_program
 from edgepack.foundry.toolchains.libcxx import needs_whole_runtime, small_locale
+from edgepack.foundry.toolchains.zig import zig_program
 
 SOURCE = """\
 locale::__imp::__imp(size_t refs) : facet(refs), facets_(N), name_("C") {

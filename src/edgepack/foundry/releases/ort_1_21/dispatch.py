@@ -8,9 +8,17 @@ in the library reads are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-_CONSTRUCTOR = re.compile(r"^MLAS_PLATFORM::MLAS_PLATFORM\(", re.M)
+from edgepack.foundry.patch import KERNEL_TABLE, Patch, Request
+
+MLAS = "onnxruntime_mlas/"
+"""What names of MLAS's units begin with."""
+PLATFORM = "core/mlas/lib/platform.cpp"
+PLATFORM_UNITS = f"{MLAS}*{PLATFORM}"
+CONSTRUCTOR = re.compile(r"^MLAS_PLATFORM::MLAS_PLATFORM\(", re.M)
 ASSIGNMENT = re.compile(
     r"^(?P<indent>[ \t]*)this->(?P<entry>\w+)(?:\[\w+\])?\s*=\s*(?P<value>&?Mlas[^;]*);", re.M
 )
@@ -51,8 +59,6 @@ def inline_readers(headers: Iterable[str], entries: Iterable[str]) -> dict[str, 
 
 def trim_dispatch(source: str, keep: Iterable[str]) -> str:
     """``platform.cpp`` without the assignments to entries that are not to be kept; lines stay where they were."""
-    if _CONSTRUCTOR.search(source) is None:
-        raise ValueError("no constructor of MLAS_PLATFORM in this source")
     kept = set(keep)
 
     def replace(match: re.Match[str]) -> str:
@@ -62,3 +68,61 @@ def trim_dispatch(source: str, keep: Iterable[str]) -> str:
         return match["indent"] + ";" + "\n" * match[0].count("\n")
 
     return ASSIGNMENT.sub(replace, source)
+
+
+def _trimmed(source: str, request: Request) -> str:
+    return trim_dispatch(source, request.entries)
+
+
+DISPATCH_PATCH = Patch(
+    name="MLAS's table of kernels",
+    file=PLATFORM,
+    units=PLATFORM_UNITS,
+    must_find=(CONSTRUCTOR,),
+    rewrite=_trimmed,
+    trim=KERNEL_TABLE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatchTable:
+    """MLAS's table, by the sources around it."""
+
+    def unit(self, units: Iterable[str]) -> str:
+        return next(name for name in units if DISPATCH_PATCH.matches(name))
+
+    def entries_read(
+        self,
+        sources: Mapping[str, Path],
+        live: Collection[str],
+        sections: Collection[str],
+        told: Mapping[str, Collection[str]],
+    ) -> frozenset[str]:
+        unit = self.unit(sources)
+        source = sources[unit].read_text()
+        # Headers are counted as read: their inline functions may be anywhere.
+        texts = [path.read_text() for path in sorted(sources[unit].parent.rglob("*.h"))]
+        texts += [sources[name].read_text() for name in live if name.startswith(MLAS) and name != unit]
+        read = entries_read([*texts, trim_dispatch(source, ())], dispatch_entries(source))
+        unread = {
+            entry
+            for entry, names in told.items()
+            if not any(name in section for name in names for section in sections)
+        }
+        return frozenset(read - unread)
+
+    def callers(self, sources: Mapping[str, Path], units: Iterable[str]) -> dict[str, frozenset[str]]:
+        table = self.unit(sources)
+        kernels = assigned_kernels(sources[table].read_text())
+        headers = [header.read_text() for header in sorted(sources[table].parent.glob("*.h"))]
+        by_function = inline_readers(headers, kernels)
+        found: dict[str, frozenset[str]] = {}
+        for name in units:
+            if name.startswith(MLAS) and name != table:
+                source = sources[name].read_text()
+                read = entries_read([source], kernels)
+                for function, entries in by_function.items():
+                    if function in source:
+                        read |= entries
+                found[name] = frozenset().union(*(kernels[entry] for entry in read))
+        return found

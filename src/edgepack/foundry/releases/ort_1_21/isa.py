@@ -1,32 +1,17 @@
-"""Instruction sets that devices are known to have: MLAS's kernels for others are left out.
+"""MLAS's choice of kernels, for devices that are known to have some instruction sets and not worth others.
 
-A target that names some, ``isa = ["avx2", "avx512_vnni"]``, says that its devices have at least what all of these
-imply (here AVX2: the floor), and that kernels beyond those named are not worth their bytes.
+Kernels of what is not named are never chosen; those that the floor's always replace are not set; and on a processor
+below the floor the library says so and aborts, where it would end on an invalid instruction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from edgepack.errors import UsageError
-from edgepack.foundry.releases.ort_1_21.dispatch import ASSIGNMENT
-from edgepack.foundry.releases.ort_1_21.feature_levels import LEVELS, hidden_bits
-
-IMPLIED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "x86_64": {
-        "sse2": (),
-        "avx": ("sse2",),
-        "avx2": ("avx", "sse2"),
-        "avx_vnni": ("avx2", "avx", "sse2"),
-        "avx_vnni_int8": ("avx_vnni", "avx2", "avx", "sse2"),
-        "avx512": ("avx2", "avx", "sse2"),
-        "avx512_vnni": ("avx512", "avx2", "avx", "sse2"),
-        "amx": ("avx512_vnni", "avx512", "avx2", "avx", "sse2"),
-    },
-    "aarch64": {"neon": (), "dotprod": ("neon",), "i8mm": ("dotprod", "neon")},
-}
-"""What can be named, and what is meant with it."""
+from edgepack.foundry.patch import KERNEL_TABLE, Patch, Request
+from edgepack.foundry.releases.ort_1_21.dispatch import ASSIGNMENT, CONSTRUCTOR, PLATFORM, PLATFORM_UNITS
+from edgepack.foundry.releases.ort_1_21.levels import LEVELS
 
 _CHECKS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "x86_64": {
@@ -46,58 +31,19 @@ _CHECKS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """How MLAS's platform.cpp asks the processor, in its order."""
 _BLOCK = r"[^{]*\{(?P<block>.*?)(?=\bif \(|\n\s*\})"
 """What is set whenever the processor has it: up to the next question."""
-_CONSTRUCTOR = re.compile(r"^MLAS_PLATFORM::MLAS_PLATFORM\((?P<head>.*?)^\{", re.M | re.S)
+_BODY = re.compile(rf"{CONSTRUCTOR.pattern}(?P<head>.*?)^\{{", re.M | re.S)
 _HARDWARE_CAPABILITIES = {"dotprod": ("AT_HWCAP", 20), "i8mm": ("AT_HWCAP2", 13)}
 """Where Linux says what an arm64 processor has (asm/hwcap.h)."""
 
 
-def check_isa(names: Iterable[str], arch: str) -> tuple[str, ...]:
-    """The instruction sets, sorted, with all that they imply; none: whatever the device has. Raises ``UsageError``."""
-    named = set(names)
-    known = IMPLIED.get(arch, {})
-    if unknown := sorted(named - known.keys()):
-        raise UsageError(
-            f"no kernels are chosen by {', '.join(unknown)} on {arch}",
-            hint=f"isa may name {', '.join(known)}" if known else "leave isa out",
-        )
-    return tuple(sorted(named.union(*(known[name] for name in named))))
-
-
-def isa_floor(names: Iterable[str], arch: str) -> str | None:
-    """The best that all of these imply, which every device then has to have; None when nothing is named."""
-    implied = [{name, *IMPLIED[arch][name]} for name in names]
-    common = set[str]().union(*implied).intersection(*implied)
-    return max(common, key=list(IMPLIED[arch]).index, default=None)
-
-
-def isa_levels(names: Iterable[str], arch: str) -> tuple[str, ...]:
-    """The kinds of processors that a library with these kernels runs on: the floor and all above it; sorted."""
-    named = tuple(names)
-    floor = isa_floor(named, arch)
-    below = IMPLIED[arch][floor] if floor else ()
-    return tuple(name for name in check_isa(named, arch) if name not in below)
-
-
-def required_flags(names: Iterable[str], arch: str) -> tuple[str, ...]:
-    """What a processor must have, as Linux calls it in /proc/cpuinfo, beyond what every processor has; sorted."""
-    floor = isa_floor(names, arch)
-    flags: Collection[str] = next((each.flags for each in LEVELS[arch] if each.name == floor), ())
-    return tuple(sorted(set(flags) - {"sse3", "osxsave", "asimd"}))
-
-
-def restrict_isa(source: str, names: Collection[str], arch: str) -> str:
-    """``platform.cpp`` for processors that have these instruction sets and use no others; lines stay.
-
-    Kernels of what is not named are never chosen; those that the floor's always replace are not set; and on a
-    processor below the floor the library says so and aborts, where it would end on an invalid instruction.
-    """
-    floor = isa_floor(names, arch)
+def restrict_isa(source: str, request: Request) -> str:
+    """``platform.cpp`` for processors that have the request's instruction sets and use no others; lines stay."""
+    arch = request.arch
+    floor = LEVELS.floor(request.isa, arch)
     if floor is None:
         return source
-    kept, certain = check_isa(names, arch), check_isa([floor], arch)
+    kept, certain = LEVELS.check(request.isa, arch), LEVELS.check([floor], arch)
     for name, checks in _CHECKS[arch].items():
-        if not all(re.search(rf"if \({check}", source) for check in checks):
-            raise ValueError(f"no check for {name} in this source")
         if name not in kept:
             source = re.sub(rf"if \((?={checks[0]})", "if (false && ", source)
         # Whether the system lets a process use AMX is known when it is asked.
@@ -107,10 +53,27 @@ def restrict_isa(source: str, names: Collection[str], arch: str) -> str:
     return _guarded(source, floor, arch)
 
 
+def isa_patch(arch: str) -> Patch:
+    """The choice of kernels on one architecture."""
+    return Patch(
+        name=f"instruction sets of {arch}",
+        file=PLATFORM,
+        units=PLATFORM_UNITS,
+        applies=lambda request: bool(request.isa) and request.arch == arch,
+        must_find=(
+            _BODY,
+            *(re.compile(rf"if \({check}") for checks in _CHECKS[arch].values() for check in checks),
+        ),
+        rewrite=restrict_isa,
+        trim=KERNEL_TABLE,
+    )
+
+
 def _without_replaced(source: str, check: str) -> str:
     """Without what was set before a check that always holds, and is set again there."""
     found = re.search(rf"if \({check}{_BLOCK}", source, re.S)
-    assert found is not None
+    if found is None:
+        return source
     replaced = {match["entry"] for match in ASSIGNMENT.finditer(found["block"])}
 
     def drop(match: re.Match[str]) -> str:
@@ -130,9 +93,9 @@ def _guarded(source: str, floor: str, arch: str) -> str:
         if arch == "aarch64"
         else _X86_LOOK.format(wanted=conditions, message=message)
     )
-    found = _CONSTRUCTOR.search(source)
+    found = _BODY.search(source)
     if found is None:
-        raise ValueError("no constructor of MLAS_PLATFORM in this source")
+        return source
     head = "".join(f"#include <{name}>\n" for name in _INCLUDES[arch])
     constructor = f"{look}MLAS_PLATFORM::MLAS_PLATFORM({found['head']}{{ RequireFloor();"
     # Line numbers are those of upstream's file from its first line on.
@@ -153,12 +116,11 @@ _X86_LOOK = (
 def _conditions(floor: str, arch: str) -> Iterator[str]:
     """What has to hold on a device with the floor: for x86-64 the bits of cpuid, for arm64 the system's flags."""
     if arch == "x86_64":
-        level = next(level for level in LEVELS[arch] if level.name == floor)
-        lowest, hidden = hidden_bits(LEVELS[arch][0]), hidden_bits(level)
+        lowest, hidden = LEVELS.on(arch)[0].hidden_bits(), LEVELS.named(floor, arch).hidden_bits()
         wanted = [all_bits & ~bits for all_bits, bits in zip(lowest, hidden, strict=True)]
         if any(wanted):
             yield ", ".join(f"{bits:#x}" for bits in wanted)
         return
     for name, (vector, bit) in _HARDWARE_CAPABILITIES.items():
-        if name == floor or name in IMPLIED[arch][floor]:
+        if name == floor or name in LEVELS.named(floor, arch).implies:
             yield f"(getauxval({vector}) >> {bit} & 1)"

@@ -1,4 +1,4 @@
-"""A few of ONNX Runtime's own files, changed where they cost size and give a device nothing.
+"""A few of ONNX Runtime's own files, changed where they cost size and give a device nothing: the overlay, and protobuf.
 
 Every failed check of ONNX Runtime makes a location, a stack trace and a message where it stands, some hundred bytes
 of code each time, before the process ends (builds without exceptions cannot do otherwise); here it calls one
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
-from edgepack.errors import ToolError
-from edgepack.files.store import key_of, written_beside
+from edgepack.foundry.patch import PROTOBUF_MESSAGES, Patch, Request
 
 COMMON = "core/common/common.h"
 MACROS = "core/common/logging/macros.h"
@@ -80,47 +78,27 @@ _ASKS_FOR_MESSAGES = re.compile(
 )
 
 
-def write_overlay(onnxruntime: Path, folder: Path) -> Path:
-    """Write the changed headers and the source that goes with them, to be found before upstream's.
-
-    Returns the folder below ``folder`` that holds them, named by the digest of their contents.
-    """
-    include = onnxruntime / "include/onnxruntime"
-    changed = {
-        COMMON: lean_checks((include / COMMON).read_text()),
-        MACROS: lean_logging((include / MACROS).read_text()),
-        HELPER: (onnxruntime / "onnxruntime" / HELPER).read_text() + _HELPER,
-    }
-    place = folder / key_of(changed)[:16]
-    for path, text in changed.items():
-        if not (place / path).is_file() or (place / path).read_text() != text:
-            with written_beside(place / path) as beside:
-                beside.write_text(text)
-    return place
-
-
-def lean_checks(common: str) -> str:
-    """``common.h`` whose checks call a function when they fail. Raises ``ToolError`` for another file."""
-    if any(f"#define {name}(" not in common for name in ("ORT_THROW", "ORT_ENFORCE", "ORT_RETURN_IF")):
-        raise ToolError(f"{COMMON} is not as ONNX Runtime 1.21's")
+def lean_checks(common: str, request: Request) -> str:
+    """``common.h`` whose checks call a function when they fail."""
     return common + _COMMON
 
 
-def lean_logging(macros: str) -> str:
-    """``macros.h`` whose statements below warning are nothing. Raises ``ToolError`` for another file."""
+def lean_logging(macros: str, request: Request) -> str:
+    """``macros.h`` whose statements below warning are nothing."""
 
     def compare(match: re.Match[str]) -> str:
         if match[1]:
             return f"if ({_SEVERITY}##severity < {_SEVERITY}WARNING || !(logger).OutputIsEnabled("
         return f"if ({_SEVERITY}##severity >= {_SEVERITY}WARNING && (logger).OutputIsEnabled("
 
-    text, count = _ENABLED.subn(compare, macros)
-    if count == 0:
-        raise ToolError(f"{MACROS} is not as ONNX Runtime 1.21's")
-    return text
+    return _ENABLED.sub(compare, macros)
 
 
-def lean_messages(source: str) -> str:
+def _with_helper(helper: str, request: Request) -> str:
+    return helper + _HELPER
+
+
+def lean_messages(source: str, request: Request) -> str:
     """protobuf's generated code for ONNX's messages without reading and writing them.
 
     An ORT-format model holds no protobuf; but a message's table of virtual functions names these.
@@ -131,3 +109,26 @@ def lean_messages(source: str) -> str:
 def asks_for_messages(symbols: Iterable[str]) -> list[str]:
     """Of the symbols that the library's own objects need those that read or write protobuf messages, sorted."""
     return sorted(symbol for symbol in symbols if _ASKS_FOR_MESSAGES.search(symbol))
+
+
+OVERLAY = (
+    Patch(
+        name="lean checks",
+        file=COMMON,
+        must_find=tuple(
+            re.compile(rf"#define {name}\(") for name in ("ORT_THROW", "ORT_ENFORCE", "ORT_RETURN_IF")
+        ),
+        rewrite=lean_checks,
+    ),
+    Patch(name="lean logging", file=MACROS, must_find=(_ENABLED,), rewrite=lean_logging),
+    Patch(name="what failed checks call", file=HELPER, units=f"onnxruntime_*/{HELPER}", rewrite=_with_helper),
+)
+MESSAGES_PATCH = Patch(
+    name="protobuf messages that are neither read nor written",
+    file=MESSAGES,
+    units=f"*/{MESSAGES}",
+    applies=lambda request: not asks_for_messages(request.asked),
+    must_find=(_MESSAGE_FUNCTION,),
+    rewrite=lean_messages,
+    trim=PROTOBUF_MESSAGES,
+)

@@ -6,11 +6,9 @@ it puts together: more than half of the time in which a session opens in WebAsse
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 
-from edgepack.errors import ToolError
-from edgepack.foundry.compile.archive import KernelArchive, source_of
-from edgepack.foundry.compile.generate import Reduction, replaced
+from edgepack.foundry.patch import ALLOCATION_PLANNER, Patch, Request
 
 PLANNER = "core/framework/allocation_planner.cc"
 _BY_NAME = "MLDataType ml_data_type = DataTypeImpl::TypeFromProto(type_proto);"
@@ -18,19 +16,19 @@ _BY_NUMBER = (
     "ORT_ENFORCE(type_proto.has_tensor_type());\n"
     "    MLDataType ml_data_type = DataTypeImpl::TensorTypeFromONNXEnum(type_proto.tensor_type().elem_type());"
 )
-CHANGE = f"{_BY_NAME} -> {_BY_NUMBER}"
-"""Told to what keeps runtimes."""
 
 
-def quick_planner(source: str) -> str:
-    """``allocation_planner.cc`` that finds an element's size by its type's number. Raises ``ToolError`` for another file."""
-    if source.count(_BY_NAME) != 1:
-        raise ToolError(f"{PLANNER} is not as ONNX Runtime 1.21's")
+def _by_number(source: str, request: Request) -> str:
+    """``allocation_planner.cc`` that finds an element's size by its type's number; what is planned is the same."""
     return source.replace(_BY_NAME, _BY_NUMBER)
 
 
-def with_quick_planner(archive: KernelArchive, reduction: Reduction) -> Reduction:
-    """The reduction with it; what is planned is the same."""
-    name = next(name for name in archive.units if name.endswith(f"/{PLANNER}"))
-    text = quick_planner(source_of(archive, archive.units[name]).read_text())
-    return replace(reduction, overrides={**reduction.overrides, name: replaced(archive, name, PLANNER, text)})
+PLANNER_PATCH = Patch(
+    name="sizes of elements by number",
+    file=PLANNER,
+    units=f"*/{PLANNER}",
+    must_find=(re.compile(re.escape(_BY_NAME)),),
+    rewrite=_by_number,
+    change=f"{_BY_NAME} -> {_BY_NUMBER}",
+    trim=ALLOCATION_PLANNER,
+)

@@ -10,31 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.operators.config import types_by_operator
-from edgepack.operators.types import upstream, usage_manager
+from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.releases.ort_1_21.type_filter import TypeFilter, filter_for
+from edgepack.operators.config import union
+from edgepack.operators.domains import DOMAINS
 from edgepack.records.operators import Operator, Operators
 
-DOMAINS = {
-    "kOnnxDomain": "ai.onnx",
-    "kMLDomain": "ai.onnx.ml",
-    "kMSDomain": "com.microsoft",
-    "kPytorchAtenDomain": "org.pytorch.aten",
-    "kMSExperimentalDomain": "com.microsoft.experimental",
-    "kMSNchwcDomain": "com.microsoft.nchwc",
-    "kMSInternalNHWCDomain": "com.ms.internal.nhwc",
-    "kMSDmlDomain": "com.microsoft.dml",
-}
-"""Upstream's constants (include/onnxruntime/core/graph/constants.h) → domains as models and configs write them."""
-
+_ADDED = "onnxruntime/core/optimizer/layout_transformation/layout_transformation_potentially_added_ops.h"
 _ROW = re.compile(
     r"BuildKernelCreateInfo<\s*(?:class\s+)?ONNX_OPERATOR_(?P<form>[A-Z_]*?)KERNEL_CLASS_NAME\((?P<arguments>[^()]*)\)\s*>\s*,?"
-)
-_INSERT = re.compile(
-    r"(//\s*@@insertion_point_begin\(allowed_types\)@@[^\n]*\n).*?(//\s*@@insertion_point_end\(allowed_types\)@@)",
-    re.S,
 )
 
 
@@ -60,48 +47,11 @@ class Registration:
         )
 
 
-class TypeFilter(Protocol):
-    """What upstream knows of operators' types (onnxruntime.tools.ort_format_model)."""
-
-    def is_typed_registration_needed(self, domain: str, optype: str, type_registration_str: str) -> bool: ...
-
-    def get_cpp_entries(self) -> list[str]: ...
-
-
-def type_filter(needs: Operators, *, exact: bool = True) -> TypeFilter | None:
-    """Which types each operator needs; nothing when none is restricted. ``exact``: see ``usage_manager``.
-
-    Upstream's manager forgets an operator's earlier types when it is told of the operator again (#16742): it is
-    told of each operator once, with the types of all versions together.
-    """
-    if needs.globally_allowed_types:
-        globally: TypeFilter = upstream(
-            "operator_type_usage_processors"
-        ).GloballyAllowedTypesOpTypeImplFilter(set(needs.globally_allowed_types))
-        return globally
-    restricted = {operator: types for operator, types in types_by_operator(needs).items() if types}
-    if not restricted:
-        return None
-    manager = usage_manager(exact=exact)
-    for (domain, name), types in restricted.items():
-        manager.restore_from_config_entry(domain, name, types)
-    return _Restricted(inner=manager.make_op_type_impl_filter(), restricted=frozenset(restricted))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Restricted:
-    """Upstream's filter, for the operators that are restricted; the others keep all their types."""
-
-    inner: TypeFilter
-    restricted: frozenset[tuple[str, str]]
-
-    def is_typed_registration_needed(self, domain: str, optype: str, type_registration_str: str) -> bool:
-        if (domain, optype) not in self.restricted:
-            return True
-        return self.inner.is_typed_registration_needed(domain, optype, type_registration_str)
-
-    def get_cpp_entries(self) -> list[str]:
-        return self.inner.get_cpp_entries()
+def possible_operators(onnxruntime: Path, kind: str, needs: Operators) -> Operators:
+    """The needs, with the operators that optimizers may put into a model when it is loaded; minimal builds have none."""
+    if kind == "minimal":
+        return needs
+    return union([needs, added_by_optimizers((onnxruntime / _ADDED).read_text())])
 
 
 def added_by_optimizers(header: str) -> Operators:
@@ -155,6 +105,29 @@ def reduce_registrations(
     return "".join(pieces), kept
 
 
+def kernels_in(sources: Iterable[str], needs: Operators) -> tuple[str, ...]:
+    """Symbols of the kernels that reduced sources name. Raises ``UnsupportedModelError`` for an operator without one."""
+    rows = [row for source in sources for _, row in registrations(source)]
+    require_kernels(needs, rows)
+    return tuple(row.symbol for row in rows)
+
+
+def registration_patch(file: str) -> Patch:
+    """One of the sources that name all kernels, reduced; it is linked in any case."""
+    return Patch(
+        name=f"rows of {file.rpartition('/')[2]}",
+        file=file,
+        units=f"onnxruntime_providers/onnxruntime/onnxruntime/{file}",
+        must_find=(_ROW,),
+        rewrite=_reduced,
+        root=True,
+    )
+
+
+def _reduced(source: str, request: Request) -> str:
+    return reduce_registrations(source, request.possible, filter_for(request, request.possible))[0]
+
+
 def require_kernels(needs: Operators, rows: Iterable[Registration]) -> None:
     """Raises ``UnsupportedModelError`` for an operator that no kernel of this ONNX Runtime implements."""
     by_operator: dict[tuple[str, str], list[Registration]] = {}
@@ -170,18 +143,6 @@ def require_kernels(needs: Operators, rows: Iterable[Registration]) -> None:
             f"ONNX Runtime's CPU provider has no kernel for {', '.join(lacking)}",
             hint="convert the model with another opset, or leave out the pass that makes these operators",
         )
-
-
-def type_control(include: str, lines: Iterable[str]) -> str:
-    """The include file with these lines between upstream's marks."""
-    text, count = _INSERT.subn(
-        lambda match: match[1] + "".join(f"{line}\n" for line in lines) + match[2], include
-    )
-    if count != 1:
-        raise UnsupportedModelError(
-            "ONNX Runtime's type control file has no insertion point: is this its source tree?"
-        )
-    return text
 
 
 def _without_comments(source: str) -> str:

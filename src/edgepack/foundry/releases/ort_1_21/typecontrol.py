@@ -7,11 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.releases.ort_1_21.type_filter import filter_for
+
 OVERRIDES = "core/providers/op_kernel_type_control_overrides.inc"
 _MACROS = "core/providers/op_kernel_type_control.h"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 _CONTROLLED = re.compile(r"\bORT_SPECIFY_OP_KERNEL_(\w+)\(([^;]*?)\)\s*;", re.S)
 _OPERATOR = re.compile(r"\bk\w*Domain\s*,\s*(\w+)")
+_INSERT = re.compile(
+    r"(//\s*@@insertion_point_begin\(allowed_types\)@@[^\n]*\n).*?(//\s*@@insertion_point_end\(allowed_types\)@@)",
+    re.S,
+)
 EVERY = "*"
 """Stands for all operators, where a source names them through macros of its own."""
 
@@ -89,3 +96,25 @@ def _operators(text: str) -> frozenset[str]:
         in_macro = text[line:].lstrip().startswith("#") or text[:line].endswith("\\\n")
         names.add(EVERY if operator is None or in_macro else operator[1])
     return frozenset(names)
+
+
+def type_control(include: str, lines: Iterable[str]) -> str:
+    """The include file with these lines between upstream's marks."""
+    return _INSERT.sub(lambda match: match[1] + "".join(f"{line}\n" for line in lines) + match[2], include)
+
+
+def _restricted(include: str, request: Request) -> str:
+    types = filter_for(request, request.needs)
+    lines = relevant_lines(types.get_cpp_entries(), request.named) if types else []
+    return type_control(include, lines) if lines else include
+
+
+TYPE_CONTROL_PATCH = Patch(
+    name="type control",
+    file=OVERRIDES,
+    readers=controlled_units,
+    must_find=(_INSERT,),
+    rewrite=_restricted,
+)
+"""Each unit is compiled against only the lines that concern it: a kernel is compiled once for each restriction of its own
+operators, however many models share that."""

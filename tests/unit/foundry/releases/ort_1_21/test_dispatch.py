@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.foundry.small import request
 
-from edgepack.foundry.link.linkmap import Piece, pieces
+from edgepack.errors import ToolError
 from edgepack.foundry.releases.ort_1_21.dispatch import (
+    DISPATCH_PATCH,
     assigned_kernels,
     dispatch_entries,
     entries_read,
     inline_readers,
     trim_dispatch,
 )
+from edgepack.foundry.toolchains.linkmap import Piece, pieces
 
 PLATFORM = """\
 MLAS_PLATFORM::MLAS_PLATFORM(
@@ -69,8 +72,8 @@ def test_what_sources_read() -> None:
 
 
 def test_a_source_that_is_another() -> None:
-    with pytest.raises(ValueError, match="MLAS_PLATFORM"):
-        trim_dispatch("int main() {}", ())
+    with pytest.raises(ToolError, match=r"platform\.cpp is not as ONNX Runtime 1\.21's.*MLAS_PLATFORM"):
+        DISPATCH_PATCH.rewritten("int main() {}", request(), origin="ONNX Runtime 1.21")
 
 
 def test_the_linker_s_map(tmp_path: Path) -> None:

@@ -8,22 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.unit.foundry.small import request
 
-from edgepack.errors import UsageError
-from edgepack.foundry.releases.ort_1_21.feature_levels import (
-    LEVELS,
-    has_level,
-    hidden_bits,
-    level_of,
-    processor_flags,
-)
-from edgepack.foundry.releases.ort_1_21.isa import (
-    check_isa,
-    isa_floor,
-    isa_levels,
-    required_flags,
-    restrict_isa,
-)
+from edgepack.errors import ToolError, UsageError
+from edgepack.foundry.feature_levels import processor_flags
+from edgepack.foundry.releases.ort_1_21.isa import isa_patch
+from edgepack.foundry.releases.ort_1_21.levels import LEVELS
 
 X86 = """\
 MLAS_PLATFORM::MLAS_PLATFORM(
@@ -78,6 +68,11 @@ MLAS_PLATFORM::MLAS_PLATFORM(
     }
 }
 """
+
+
+def restrict_isa(source: str, isa: tuple[str, ...], arch: str) -> str:
+    asked, patch = request(isa=isa, arch=arch), isa_patch(arch)
+    return patch.rewritten(source, asked, origin="ONNX Runtime 1.21") if patch.applies(asked) else source
 
 
 def kernels(*isa: str) -> set[str]:
@@ -151,8 +146,8 @@ def test_upstream_s_lines_keep_their_numbers() -> None:
 
 
 def test_what_is_implied() -> None:
-    assert check_isa(["avx512"], "x86_64") == ("avx", "avx2", "avx512", "sse2")
-    assert check_isa([], "aarch64") == ()
+    assert LEVELS.check(["avx512"], "x86_64") == ("avx", "avx2", "avx512", "sse2")
+    assert LEVELS.check([], "aarch64") == ()
 
 
 @pytest.mark.parametrize(
@@ -166,33 +161,35 @@ def test_what_is_implied() -> None:
     ],
 )
 def test_what_every_device_must_have(isa: list[str], floor: str | None) -> None:
-    assert isa_floor(isa, "x86_64") == floor
+    assert LEVELS.floor(isa, "x86_64") == floor
 
 
 def test_processors_below_the_floor_need_not_be_proved() -> None:
-    assert isa_levels([], "x86_64") == ()
-    assert isa_levels(["avx2", "avx512_vnni"], "x86_64") == ("avx2", "avx512", "avx512_vnni")
-    assert isa_levels(["sse2", "avx2"], "x86_64") == ("avx", "avx2", "sse2")
-    assert isa_levels(["i8mm"], "aarch64") == ("i8mm",)
+    assert LEVELS.kept([], "x86_64") == ()
+    assert LEVELS.kept(["avx2", "avx512_vnni"], "x86_64") == ("avx2", "avx512", "avx512_vnni")
+    assert LEVELS.kept(["sse2", "avx2"], "x86_64") == ("avx", "avx2", "sse2")
+    assert LEVELS.kept(["i8mm"], "aarch64") == ("i8mm",)
 
 
 def test_what_a_device_is_asked_for() -> None:
-    assert required_flags(["sse2", "avx512"], "x86_64") == ()
-    assert {"avx2", "fma", "pni"} <= set(required_flags(["avx2", "amx"], "x86_64"))
-    assert required_flags(["i8mm"], "aarch64") == ("asimddp", "i8mm")
+    assert LEVELS.required_flags(["sse2", "avx512"], "x86_64") == ()
+    assert {"avx2", "fma", "pni"} <= set(LEVELS.required_flags(["avx2", "amx"], "x86_64"))
+    assert LEVELS.required_flags(["i8mm"], "aarch64") == ("asimddp", "i8mm")
 
 
 def test_what_is_not_known() -> None:
     with pytest.raises(UsageError, match="mmx") as caught:
-        check_isa(["mmx"], "x86_64")
+        LEVELS.check(["mmx"], "x86_64")
     assert "avx512_vnni" in str(caught.value.hint)
     with pytest.raises(UsageError, match="avx2 on aarch64"):
-        check_isa(["avx2"], "aarch64")
+        LEVELS.check(["avx2"], "aarch64")
 
 
 def test_a_source_that_is_another() -> None:
-    with pytest.raises(ValueError, match="avx"):
+    with pytest.raises(ToolError, match=r"platform\.cpp is not as ONNX Runtime 1\.21's: instruction sets"):
         restrict_isa("int main() {}", ("avx2",), "x86_64")
+    with pytest.raises(ToolError, match="xcr0"):
+        restrict_isa(X86.replace("(xcr0 & 0x6)", "(other)"), ("sse2",), "x86_64")
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine")
@@ -206,8 +203,8 @@ def test_a_processor_below_the_floor_gets_a_sentence(floor: str, tmp_path: Path)
     (tmp_path / "a.cc").write_text(f"{head}\n{look}\nint main() {{ RequireFloor(); }}\n")
     subprocess.run(["g++", "-O1", "a.cc", "-o", "a"], cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "a"], capture_output=True, text=True)
-    level = next(level for level in LEVELS["x86_64"] if level.name == floor)
-    if has_level(level, processor_flags()):
+    level = LEVELS.named(floor, "x86_64")
+    if level.runs_on(processor_flags()):
         assert done.returncode == 0
     else:
         assert done.returncode < 0
@@ -217,16 +214,16 @@ def test_a_processor_below_the_floor_gets_a_sentence(floor: str, tmp_path: Path)
 def test_levels_of_processors() -> None:
     avx2 = ["sse2", "pni", "ssse3", "sse4_1", "sse4_2", "avx", "f16c", "fma", "avx2"]
     avx512 = [*avx2, "avx512f", "avx512dq", "avx512bw", "avx512vl"]
-    assert level_of("x86_64", ["sse2", "pni"]).name == "sse2"
-    assert level_of("x86_64", avx2).name == "avx2"
-    assert level_of("x86_64", [*avx2, "avx_vnni"]).name == "avx_vnni"
-    assert level_of("x86_64", avx512).name == "avx512"
-    assert level_of("x86_64", [*avx512, "avx512_vnni"]).name == "avx512_vnni"
-    assert level_of("aarch64", ["asimd", "asimddp"]).name == "dotprod"
+    assert LEVELS.of_processor("x86_64", ["sse2", "pni"]).name == "sse2"
+    assert LEVELS.of_processor("x86_64", avx2).name == "avx2"
+    assert LEVELS.of_processor("x86_64", [*avx2, "avx_vnni"]).name == "avx_vnni"
+    assert LEVELS.of_processor("x86_64", avx512).name == "avx512"
+    assert LEVELS.of_processor("x86_64", [*avx512, "avx512_vnni"]).name == "avx512_vnni"
+    assert LEVELS.of_processor("aarch64", ["asimd", "asimddp"]).name == "dotprod"
 
 
 def test_what_a_processor_hides() -> None:
-    levels = {level.name: hidden_bits(level) for level in LEVELS["x86_64"]}
+    levels = {level.name: level.hidden_bits() for level in LEVELS.on("x86_64")}
     leaf1, leaf7, *_ = levels["avx"]
     assert not leaf1 >> 28 & 1 and leaf1 >> 12 & 1, "shows AVX, hides FMA"
     assert leaf7 >> 5 & 1 and leaf7 >> 16 & 1, "hides AVX2 and AVX-512"

@@ -7,18 +7,22 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.unit.foundry.small import request
 
 from edgepack.errors import ToolError
+from edgepack.foundry.compile.overlay import write_overlay
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.releases.ort_1_21.overlay import (
     COMMON,
     HELPER,
     MACROS,
+    OVERLAY,
     asks_for_messages,
     lean_checks,
     lean_logging,
     lean_messages,
-    write_overlay,
 )
+from edgepack.foundry.sources.tree import SourceTree
 
 CHECKS = "#define ORT_THROW(...) a\n#define ORT_ENFORCE(condition, ...) b\n#define ORT_RETURN_IF(condition, ...) c\n"
 LOGGING = """\
@@ -54,30 +58,30 @@ void NodeProto::MergeFrom(const NodeProto& from) {
 
 
 def test_a_failed_check_calls_a_function() -> None:
-    text = lean_checks(CHECKS)
+    text = lean_checks(CHECKS, request())
     assert text.startswith(CHECKS)
     assert "#undef ORT_ENFORCE" in text and "FailAt(__FILE__, __LINE__, __func__, #condition" in text
 
 
 def test_statements_below_warning_are_nothing() -> None:
-    text = lean_logging(LOGGING)
+    text = lean_logging(LOGGING, request())
     below = "k##severity < ::onnxruntime::logging::Severity::kWARNING || !(logger).OutputIsEnabled("
     above = "k##severity >= ::onnxruntime::logging::Severity::kWARNING && (logger).OutputIsEnabled("
     assert text.count(below) == 1 and text.count(above) == 1
 
 
 def test_messages_are_neither_read_nor_written() -> None:
-    text = lean_messages(MESSAGES)
+    text = lean_messages(MESSAGES, request())
     assert text.count("__builtin_trap();") == 3
     assert "keep(from);" in text and "goto handle" not in text
     assert text.count("{") == text.count("}")
 
 
 def test_files_of_another_release_are_refused() -> None:
-    with pytest.raises(ToolError, match=r"common\.h"):
-        lean_checks("#pragma once\n")
-    with pytest.raises(ToolError, match=r"macros\.h"):
-        lean_logging("#pragma once\n")
+    checks, logging, _ = OVERLAY
+    for patch, name in ((checks, r"common\.h"), (logging, r"macros\.h")):
+        with pytest.raises(ToolError, match=rf"{name} is not as ONNX Runtime 2's"):
+            patch.rewritten("#pragma once\n", request(), origin="ONNX Runtime 2")
 
 
 def test_who_reads_or_writes_messages() -> None:
@@ -88,16 +92,16 @@ def test_who_reads_or_writes_messages() -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine")
 def test_the_changed_macros_compile_and_do_what_upstream_s_do(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
+    tree = SourceTree(folder=tmp_path, catalogue=RELEASE.catalogue, key="", digests={})
     for path, text in {
         f"include/onnxruntime/{COMMON}": CHECKS,
         f"include/onnxruntime/{MACROS}": LOGGING,
         f"onnxruntime/{HELPER}": "// upstream's helper\n",
     }.items():
-        (tree / path).parent.mkdir(parents=True, exist_ok=True)
-        (tree / path).write_text(text)
-    overlay = write_overlay(tree, tmp_path / "overlay")
-    assert write_overlay(tree, tmp_path / "overlay") == overlay
+        (tree.onnxruntime / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree.onnxruntime / path).write_text(text)
+    overlay = write_overlay(RELEASE, tree, tmp_path / "overlay")
+    assert write_overlay(RELEASE, tree, tmp_path / "overlay") == overlay
     (tmp_path / "a.cc").write_text(
         """
 #include <cstdio>

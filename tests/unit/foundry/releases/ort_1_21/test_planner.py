@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.foundry.small import request
 
 from edgepack.errors import ToolError
-from edgepack.foundry.releases.ort_1_21.planner import PLANNER, quick_planner
+from edgepack.foundry.releases.ort_1_21.planner import PLANNER_PATCH
 
 UPSTREAM = """\
   static size_t GetElementSize(const DataType& tensor_type) {
@@ -16,7 +17,7 @@ UPSTREAM = """\
 
 
 def test_sizes_are_looked_up_by_number() -> None:
-    made = quick_planner(UPSTREAM)
+    made = PLANNER_PATCH.rewritten(UPSTREAM, request(), origin="ONNX Runtime 1.21")
     assert "TypeFromProto" not in made
     assert "TensorTypeFromONNXEnum(type_proto.tensor_type().elem_type())" in made
     # What is no tensor has no such number: it is refused, as upstream does.
@@ -25,5 +26,5 @@ def test_sizes_are_looked_up_by_number() -> None:
 
 
 def test_another_file_is_refused() -> None:
-    with pytest.raises(ToolError, match=PLANNER):
-        quick_planner("int main() {}")
+    with pytest.raises(ToolError, match=r"allocation_planner\.cc is not as ONNX Runtime 1\.21's"):
+        PLANNER_PATCH.rewritten("int main() {}", request(), origin="ONNX Runtime 1.21")

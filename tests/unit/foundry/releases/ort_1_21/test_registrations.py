@@ -6,17 +6,22 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.unit.foundry.small import request
 
-from edgepack.errors import UnsupportedModelError
+from edgepack.errors import ToolError, UnsupportedModelError
 from edgepack.foundry.releases.ort_1_21.registrations import (
     added_by_optimizers,
     reduce_registrations,
     registrations,
     require_kernels,
-    type_control,
-    type_filter,
 )
-from edgepack.foundry.releases.ort_1_21.typecontrol import controlled_units, relevant_lines
+from edgepack.foundry.releases.ort_1_21.type_filter import type_filter
+from edgepack.foundry.releases.ort_1_21.typecontrol import (
+    TYPE_CONTROL_PATCH,
+    controlled_units,
+    relevant_lines,
+    type_control,
+)
 from edgepack.operators.config import parse_config
 
 TABLE = """\
@@ -190,8 +195,10 @@ def test_type_control_gets_the_allowed_types() -> None:
 
 
 def test_a_tree_without_insertion_point_is_refused() -> None:
-    with pytest.raises(UnsupportedModelError, match="insertion point"):
-        type_control("namespace onnxruntime {}", [])
+    with pytest.raises(
+        ToolError, match=r"op_kernel_type_control_overrides\.inc is not as ONNX Runtime 1\.21's"
+    ):
+        TYPE_CONTROL_PATCH.rewritten("namespace onnxruntime {}", request(), origin="ONNX Runtime 1.21")
 
 
 def test_sources_that_type_control_changes(tmp_path: Path) -> None:

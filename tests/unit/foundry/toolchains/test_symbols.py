@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import FloorError
-from edgepack.foundry.compile.symbols import check_floor, symbols
+from edgepack.foundry.toolchains.symbols import check_floor, symbols
 
 GCC = shutil.which("gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")

@@ -1,0 +1,165 @@
+"""A reduced runtime library for a set of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.foundry.compile.archive import KernelArchive, open_archive
+from edgepack.foundry.link.composition import COMPOSITION, write_composition
+from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
+from edgepack.foundry.link.settle import MAP, settle
+from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.toolchains.choose import choose
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.toolchains.symbols import check_floor
+from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
+from edgepack.operators.config import format_config, types_by_operator, union
+from edgepack.records.operators import Operator, Operators
+from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
+from edgepack.records.target import Platform
+
+SCHEMA = "5"
+"""Changes when the same objects are linked otherwise."""
+SONAME = "libonnxruntime.so.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeBuild:
+    """An archive for Linux, the toolchain that links of it, and the instruction sets that the device has."""
+
+    archive: KernelArchive
+    toolchain: NativeToolchain
+    isa: tuple[str, ...]
+
+    def artifact(
+        self, library: Path | None, needs: Operators, *, licenses: Iterable[Path] = ()
+    ) -> RuntimeArtifact:
+        """What is known of a runtime for these operators, in a library or linked into a program."""
+        release, arch = self.archive.release, self.toolchain.arch
+        return RuntimeArtifact(
+            library=library,
+            version=release.version,
+            kind=self.archive.kind,
+            provides=provided(needs),
+            toolchain=self.toolchain.identity,
+            licenses=tuple(licenses),
+            isa=release.feature_levels.kept(self.isa, arch),
+            requires=release.feature_levels.required_flags(self.isa, arch),
+        )
+
+
+def reduce_runtime(
+    needs: Operators,
+    *,
+    platform: Platform,
+    kind: RuntimeKind = "minimal",
+    sources: Path | None = None,
+    glibc: str | None = None,
+    context: BuildContext,
+) -> RuntimeArtifact:
+    """A runtime library that has the kernels and types of ``needs`` and no others; cached in the store.
+
+    ``glibc`` is the oldest C library that the library itself must run on; by default 2.28, or the platform's where that
+    is older.
+
+    Raises ``UnsupportedModelError`` for an operator without a kernel, ``FloorError`` for a library that asks more
+    of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
+    """
+    needs = union([needs])
+    build = open_build(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
+    archive = build.archive
+    folder = context.store.cached(
+        "runtime",
+        {
+            "archive": archive.identity,
+            "link": SCHEMA,
+            "composition": "1",
+            "trims": repr(archive.settings["link"]),
+            "isa": repr(build.isa),
+            "operators": format_config(needs),
+        },
+        lambda made: build_library(build, needs, made, context),
+    )
+    library = folder / library_name(archive.release.version)
+    check_floor(library, build.toolchain.glibc)
+    context.note(f"{len(needs)} operators, {library.stat().st_size / 1e6:.2f} MB")
+    return build.artifact(library, needs, licenses=sorted((folder / "licenses").iterdir()))
+
+
+def open_build(
+    needs: Operators,
+    *,
+    platform: Platform,
+    kind: RuntimeKind,
+    sources: Path | None,
+    glibc: str | None,
+    context: BuildContext,
+) -> NativeBuild:
+    """The kernel archive for a platform, with every family of kernels that the operators are of.
+
+    Raises what ``reduce_runtime`` raises.
+    """
+    RELEASE.feature_levels.check(platform.isa, platform.arch)
+    features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
+    toolchain = choose(platform, glibc=glibc, context=context)
+    archive = open_archive(
+        kind=kind, toolchain=toolchain, features=features, sources=sources, context=context
+    )
+    return NativeBuild(archive=archive, toolchain=toolchain, isa=tuple(sorted(platform.isa)))
+
+
+def library_name(version: str) -> str:
+    """As upstream names it."""
+    return f"libonnxruntime.so.{version}"
+
+
+def provided(needs: Operators) -> Operators:
+    """What a runtime that was built for these operators holds: type control does not tell versions apart."""
+    merged = types_by_operator(needs)
+    return Operators(
+        kernels=frozenset(
+            Operator(
+                domain=kernel.domain,
+                since=kernel.since,
+                name=kernel.name,
+                types=merged[kernel.domain, kernel.name],
+            )
+            for kernel in needs.kernels
+        ),
+        globally_allowed_types=needs.globally_allowed_types,
+    )
+
+
+def build_library(build: NativeBuild, needs: Operators, folder: Path, context: BuildContext) -> None:
+    """Link the library into ``folder``, with its map, its licences and the record of what it is made of."""
+    archive, toolchain = build.archive, build.toolchain
+    version = archive.release.version
+    output, map_file = folder / library_name(version), folder / MAP
+    outside = Outside(asked=archive.exports, libraries=toolchain.libraries(context=context))
+
+    def link(reduced: Reduced) -> Sequence[Piece]:
+        toolchain.link(
+            Link(
+                objects=reduced.objects,
+                output=output,
+                map_file=map_file,
+                log_file=archive.link_log,
+                exports=archive.exports,
+                required=archive.exports,
+                soname=SONAME,
+                symbol_version=f"VERS_{version}",
+                libraries=outside.libraries,
+            ),
+            context=context,
+        )
+        return list(toolchain.pieces(map_file))
+
+    request = archive.request(needs, build.isa)
+    reduced = link_reduced(archive, request, outside, link, context=context)
+    settle(reduced, toolchain, output, below=archive.objects)
+    (folder / "required_operators_and_types.config").write_text(format_config(needs))
+    composition = reduced.composition(toolchain.pieces(map_file), output)
+    write_composition(composition, folder / COMPOSITION)

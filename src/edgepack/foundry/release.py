@@ -1,0 +1,86 @@
+"""A release of ONNX Runtime, as the foundry knows it: all that depends on the version is behind this record."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgepack.foundry.feature_levels import FeatureLevels
+from edgepack.foundry.patch import Patch
+from edgepack.foundry.sources.pinned import Catalogue, read_catalogue
+from edgepack.records.operators import Operators
+
+
+class KernelTable(Protocol):
+    """A table through which processor-specific kernels are called: it names all of them, whatever is called."""
+
+    def unit(self, units: Iterable[str]) -> str:
+        """The unit that fills the table."""
+
+    def entries_read(
+        self,
+        sources: Mapping[str, Path],
+        live: Collection[str],
+        sections: Collection[str],
+        told: Mapping[str, Collection[str]],
+    ) -> frozenset[str]:
+        """Entries that live units read, of which these sections were linked.
+
+        ``told`` names entries that only some functions read → what is in the functions' names.
+        """
+
+    def callers(self, sources: Mapping[str, Path], units: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Those of the units that call through the table → the names of the kernels that they may reach."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One release; adding one is adding its room and naming it in ``releases.known``."""
+
+    version: str
+    data: Traversable
+    """Its folder of sources.toml, build[-PLATFORM].toml and symbols-KIND[-ARCH].json.zst."""
+    overlay: tuple[Patch, ...]
+    """What every archive is compiled with; headers are found before upstream's."""
+    patches: tuple[Patch, ...]
+    """What is made for each runtime, in this order; trims where the toolchain names them."""
+    partial_indexes: frozenset[str] = frozenset()
+    """Architectures whose symbol indexes know only some units; the others are looked up where the rest is known."""
+    api_symbols: str
+    """The list of what a shared library exports, in ONNX Runtime's folder."""
+    possible: Callable[[Path, str, Operators], Operators]
+    """(ONNX Runtime's folder, kind, needs) → with what optimizers may add, where that kind has some."""
+    kernels: Callable[[Iterable[str], Operators], tuple[str, ...]]
+    """(reduced registrations, needs) → symbols of the kernels that they name. Raises ``UnsupportedModelError``."""
+    table: KernelTable
+    feature_levels: FeatureLevels
+
+    def trim(self, name: str) -> Patch:
+        """The patch that is a trim of this name."""
+        return next(patch for patch in self.patches if patch.trim == name)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The pinned sources."""
+        return read_catalogue(self.data / "sources.toml")
+
+    def build_settings(self, platform: str) -> dict[str, Any]:
+        """How it is compiled for a toolchain's platform: by a file of the platform's own where there is one."""
+        own = self.data / f"build-{platform}.toml"
+        file = own if own.is_file() else self.data / "build.toml"
+        settings: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+        return settings
+
+    def index_files(self, kind: str, arch: str) -> tuple[Traversable, ...]:
+        """The symbol indexes that may know of a kind of build, the best first."""
+        own = self.data / f"symbols-{kind}-{arch}.json.zst"
+        others = [self.data / f"symbols-{name}.json.zst" for name in (kind, "minimal")]
+        other = next((file for file in others if file.is_file()), None)
+        if own.is_file():
+            return (own, other) if arch in self.partial_indexes and other else (own,)
+        return (other,) if other else ()

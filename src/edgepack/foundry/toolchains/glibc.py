@@ -1,0 +1,109 @@
+"""The C library of the floor: zig's stubs to link against, and what runs before ``main``."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.foundry.toolchains.symbols import archive_symbols, symbols
+from edgepack.foundry.toolchains.toolchain import HostLibraries
+
+SCHEMA = "5"
+"""Changes when other stubs are made."""
+OF_THE_LINKER = frozenset(
+    {"__dso_handle", "__start___lcxx_override", "__stop___lcxx_override", "_GLOBAL_OFFSET_TABLE_"}
+)
+_LOADER = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+_START = "Scrt1.o"
+_STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramStart:
+    """What runs before ``main``."""
+
+    object: Path
+    loader: str
+    """The dynamic loader's place on the device."""
+
+
+def host_libraries(zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
+    """zig's stubs of the platform's glibc, from the store. ``identity`` is the toolchain's."""
+    folder = context.store.cached(
+        "libc-stubs",
+        {"toolchain": identity, "schema": SCHEMA},
+        lambda made: _make_stubs(zig, platform, made, context),
+    )
+    shared = [folder / name for name in _STUBS]
+    offered = frozenset().union(
+        *(symbols(path, dynamic=True).defines | symbols(path, dynamic=True).weak for path in shared)
+    )
+    static = (folder / "libc_nonshared.a", folder / "libcompiler_rt.a")
+    offered |= frozenset().union(*map(archive_symbols, static))
+    return HostLibraries(files=(*shared, *static), offered=offered | OF_THE_LINKER)
+
+
+def program_start(zig: Path, platform: str, *, identity: str, context: BuildContext) -> ProgramStart:
+    """zig's start code for the platform's glibc, from the store."""
+    folder = context.store.cached(
+        "libc-start",
+        {"toolchain": identity, "schema": SCHEMA},
+        lambda made: _make_start(zig, platform, made, context),
+    )
+    return ProgramStart(object=folder / _START, loader=_LOADER[platform.partition("-")[0]])
+
+
+def zig_environment(cache: Path) -> Mapping[str, str]:
+    """Where zig keeps the C library stubs that it makes."""
+    return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
+
+
+def _make_start(zig: Path, platform: str, folder: Path, context: BuildContext) -> None:
+    """Have zig link an empty program, and keep what it began it with."""
+    text = "int main(void) { return 0; }\n"
+    words = _zig_links(zig, platform, ["build-exe", "-fPIE"], text, context)
+    shutil.copyfile(next(word for word in words if word.endswith(f"/{_START}")), folder / _START)
+
+
+def _make_stubs(zig: Path, platform: str, folder: Path, context: BuildContext) -> None:
+    """Have zig link an empty library, and keep what it linked it against."""
+    text = "int edgepack_empty(void) { return 0; }\n"
+    words = _zig_links(zig, platform, ["build-lib", "-dynamic"], text, context)
+    for name in (*_STUBS, "libc_nonshared.a", "libcompiler_rt.a"):
+        path = next(word for word in words if word.endswith(f"/{name}"))
+        shutil.copyfile(path, folder / name)
+    runtime = folder / "libcompiler_rt.a"
+    runtime.write_bytes(_without_string_functions(runtime.read_bytes()))
+
+
+def _zig_links(
+    zig: Path, platform: str, action: Sequence[str], text: str, context: BuildContext
+) -> list[str]:
+    """The words of the link that zig makes of a C source."""
+    work = context.work_dir / f"zig-{action[0]}"
+    work.mkdir(exist_ok=True)
+    (work / "empty.c").write_text(text)
+    command: list[str | Path] = [zig, *action, "-target", platform, "-OReleaseSmall", "-lc"]
+    log = work / "link.log"
+    context.run(
+        [*command, "--name", "empty", "empty.c", "--verbose-link"],
+        cwd=work,
+        env=zig_environment(work / "cache"),
+        log_file=log,
+    )
+    return log.read_text().split()
+
+
+def _without_string_functions(archive: bytes) -> bytes:
+    """zig's compiler runtime with other names for its memcpy and the like.
+
+    The runtime is one object: who needs its 128-bit division gets its plain loops in the place of the C library's
+    vector code too, and MiniLM a fifth slower.
+    """
+    for name in (b"memcpy", b"memmove", b"memset", b"memcmp", b"bcmp", b"strlen"):
+        # Names share their ends in a string table, so what comes before may be anything.
+        archive = archive.replace(name + b"\0", b"_" + name[1:] + b"\0")
+    return archive

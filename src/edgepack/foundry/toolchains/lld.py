@@ -1,0 +1,60 @@
+"""The final link: only what is reachable from outside, identical code folded, nothing visible but what is exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import ToolError
+from edgepack.files.store import key_of, require_space
+from edgepack.foundry.toolchains.glibc import ProgramStart
+from edgepack.foundry.toolchains.libcxx import UNWINDER
+from edgepack.foundry.toolchains.toolchain import Link
+
+_EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
+
+
+def link_with_lld(
+    zig: Path, link: Link, *, arch: str, glibc: str, start: ProgramStart | None, context: BuildContext
+) -> None:
+    """Have zig's lld link it, for a floor of ``glibc``. ``start`` is a program's. Raises ``ToolError``."""
+    flags = [*link_flags(link, context), "--icf=all"]
+    if any(path.as_posix().endswith(f"/{UNWINDER}.o") for path in link.objects):
+        flags.append("--eh-frame-hdr")
+    if _knows_relr(glibc):
+        flags.append("--pack-dyn-relocs=relr")
+    kind = ["-pie", "-dynamic-linker", start.loader, str(start.object)] if start else ["-shared"]
+    command = [str(zig), "ld.lld", "-m", _EMULATION[arch], "-o", str(link.output), *kind, *flags]
+    command += [*map(str, link.objects), "--as-needed", *map(str, link.libraries.files)]
+    run_linker(command, link, context)
+
+
+def link_flags(link: Link, context: BuildContext) -> list[str]:
+    """What every linker is told, in the words that lld and GNU ld have in common."""
+    flags = ["--gc-sections", "-O2", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z", "relro"]
+    flags += ["-z", "noexecstack", "--no-undefined", "-s", "-Map", str(link.map_file)]
+    if link.exports:
+        script = context.work_dir / f"exports-{key_of({'output': str(link.output)})[:12]}.map"
+        names = " ".join(f"{name};" for name in link.exports)
+        script.write_text(f"{link.symbol_version} {{ global: {names} local: *; }};\n".lstrip())
+        flags += ["-soname", link.soname or link.output.name, "--version-script", str(script)]
+    for name in link.required:
+        flags += ["-u", name]
+    return flags
+
+
+def run_linker(command: Sequence[str], link: Link, context: BuildContext) -> None:
+    """Run a linker. Raises ``ToolError`` or ``DiskFullError``."""
+    try:
+        context.run(command, log_file=link.log_file)
+    except ToolError as error:
+        if "signal 7" in error.message:
+            # lld writes through a mapping: on a full disk the system ends it (SIGBUS), without a word of why.
+            require_space(link.output, sum(path.stat().st_size for path in link.objects))
+        raise
+
+
+def _knows_relr(glibc: str) -> bool:
+    """Whether the floor's loader knows packed relative relocations (glibc 2.36)."""
+    return tuple(int(number) for number in glibc.split(".")) >= (2, 36)

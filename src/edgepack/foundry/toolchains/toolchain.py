@@ -1,0 +1,123 @@
+"""What the foundry asks of a toolchain: a compiler for one platform, and what comes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgepack.context import BuildContext
+from edgepack.foundry.patch import Patch
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.units import Unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostLibraries:
+    """What the platform's own libraries offer to link against."""
+
+    files: tuple[Path, ...] = ()
+    offered: frozenset[str] = frozenset()
+    and_others: bool = False
+    """Whether the linker finds further libraries by itself."""
+
+
+class Toolchain(Protocol):
+    """A compiler for one platform: what a kernel archive is compiled with."""
+
+    @property
+    def family(self) -> str:
+        """What rules of the build settings call it, e.g. ``zig``."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def arch(self) -> str: ...
+
+    @property
+    def platform(self) -> str:
+        """What it compiles for, e.g. ``x86_64-linux-gnu.2.28`` or ``wasm32``."""
+
+    @property
+    def identity(self) -> str:
+        """Of compiler and platform, e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``; the platform comes last."""
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Folders of its own by what stands for them in units, e.g. ``@ZIG@``."""
+
+    @property
+    def trims(self) -> frozenset[str]:
+        """Which of the release's trims it links with."""
+
+    @property
+    def patches(self) -> Sequence[Patch]:
+        """What it changes of its own units and of ONNX Runtime's, after the release's patches."""
+
+    @property
+    def exports(self) -> Sequence[str] | None:
+        """What is asked of a runtime from outside; ``None``: the C API as upstream lists it."""
+
+    def command(self, language: str) -> list[str]:
+        """The command that compiles ``C``, ``CXX`` or ``ASM``, without source and output."""
+
+    def cmake_variables(self, folder: Path) -> dict[str, str]:
+        """CMake variables that name it; where it is not one program, scripts are written into ``folder``."""
+
+    def environment(self, cache: Path) -> Mapping[str, str] | None:
+        """For CMake's trials; what the compiler keeps for itself goes into ``cache``."""
+
+    def units(self, settings: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator[Unit]:
+        """What of its own sources is compiled into the archive; ``settings`` and CMake's ``variables`` are the archive's."""
+
+    def symbols(self, object: Path) -> Symbols:
+        """The global symbols of an object file. Raises ``ValueError``."""
+
+    def libraries(self, *, context: BuildContext) -> HostLibraries:
+        """What there is to link against."""
+
+    def licenses(self) -> Mapping[str, Path]:
+        """File name → licence text of what it links in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """What is linked, and into what."""
+
+    objects: Sequence[Path]
+    output: Path
+    map_file: Path
+    log_file: Path
+    exports: Sequence[str] = ()
+    """Symbols of a shared library; none: a program."""
+    required: Sequence[str] = ()
+    """Symbols that the linker has to find, and all that they lead to."""
+    soname: str = ""
+    """Of a shared library; empty: the output's name."""
+    symbol_version: str = ""
+    """What the exported symbols are versioned by; empty: nothing."""
+    libraries: HostLibraries
+
+
+class NativeToolchain(Toolchain, Protocol):
+    """A toolchain that links shared libraries and programs for Linux."""
+
+    @property
+    def glibc(self) -> str:
+        """The oldest C library that what it makes runs on."""
+
+    @property
+    def cxx_flags(self) -> Sequence[str]:
+        """What C++ that is linked with the archive's has to be compiled with."""
+
+    def driver(self, language: str) -> list[str]:
+        """The command that compiles and links a program in one step."""
+
+    def link(self, link: Link, *, context: BuildContext) -> None:
+        """Link ``output``, stripped, and write the linker's map. Raises ``ToolError``."""
+
+    def pieces(self, map_file: Path) -> Iterator[Piece]:
+        """What the linker's map says; nothing where it cannot be read."""

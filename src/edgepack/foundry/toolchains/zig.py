@@ -1,0 +1,149 @@
+"""zig from PyPI: clang, lld and the sources of libc++, for any glibc on any machine."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgepack.context import BuildContext
+from edgepack.errors import MissingToolError
+from edgepack.foundry.patch import KERNEL_TABLE, PROTOBUF_MESSAGES, Patch
+from edgepack.foundry.toolchains.cmake import compiler_script, cross_compiling
+from edgepack.foundry.toolchains.glibc import host_libraries, program_start, zig_environment
+from edgepack.foundry.toolchains.libcxx import SMALL_RUNTIME, ZIG, cxx_runtime_units
+from edgepack.foundry.toolchains.linkmap import Piece, pieces
+from edgepack.foundry.toolchains.lld import link_with_lld
+from edgepack.foundry.toolchains.symbols import Symbols, symbols
+from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
+from edgepack.foundry.units import Unit
+from edgepack.tools import install_hint
+
+_LIBCXX = (
+    "_LIBCPP_ABI_NAMESPACE=__1",
+    "_LIBCPP_ABI_VERSION=1",
+    "_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS",
+    "_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
+    "_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS",
+    "_LIBCPP_PSTL_BACKEND_SERIAL",
+    "_LIBCXXABI_DISABLE_VISIBILITY_ANNOTATIONS",
+)
+_LLVM = "LLVM"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zig:
+    """zig for one architecture of Linux."""
+
+    program: Path
+    version: str
+    arch: str
+    glibc: str
+    family: str = field(default="zig", init=False)
+    trims: frozenset[str] = field(default=frozenset({PROTOBUF_MESSAGES, KERNEL_TABLE}), init=False)
+    patches: tuple[Patch, ...] = field(default=SMALL_RUNTIME, init=False)
+    exports: None = field(default=None, init=False)
+    cxx_flags: tuple[str, ...] = field(default=("-fexperimental-relative-c++-abi-vtables",), init=False)
+
+    @property
+    def platform(self) -> str:
+        return f"{self.arch}-linux-gnu.{self.glibc}"
+
+    @property
+    def identity(self) -> str:
+        return f"{self.family} {self.version}, {self.platform}"
+
+    @property
+    def library_folder(self) -> Path:
+        """zig's own headers and sources of libc, libc++ and libc++abi."""
+        return self.program.parent / "lib"
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        return {ZIG: self.library_folder}
+
+    def command(self, language: str) -> list[str]:
+        """zig's clang itself.
+
+        ``zig c++`` keeps frame pointers in optimized code, forbids AVX-512 where upstream's flags name it in clang's
+        older words, and stores every object a second time in its own cache.
+        """
+        mode = ["--driver-mode=g++"] if language == "CXX" else []
+        return [str(self.program), "clang", *mode, "-target", f"{self.arch}-linux-gnu", *self._headers()]
+
+    def _headers(self) -> list[str]:
+        """What ``zig c++`` tells its clang about headers."""
+        cpu = "x86" if self.arch == "x86_64" else self.arch
+        folders = (
+            "libcxx/include",
+            "libcxxabi/include",
+            "include",
+            f"libc/include/{self.arch}-linux-gnu",
+            "libc/include/generic-glibc",
+            f"libc/include/{cpu}-linux-any",
+            "libc/include/any-linux-any",
+        )
+        flags = ["-nostdinc"]
+        for folder in folders:
+            flags += ["-isystem", str(self.library_folder / folder)]
+        minor = self.glibc.split(".")[1]
+        return [*flags, f"-D__GLIBC_MINOR__={minor}", *(f"-D{define}" for define in _LIBCXX)]
+
+    def driver(self, language: str) -> list[str]:
+        return [str(self.program), "c++" if language == "CXX" else "cc", "-target", self.platform]
+
+    def cmake_variables(self, folder: Path) -> dict[str, str]:
+        cc = compiler_script(folder / "cc", self.driver("C"))
+        cxx = compiler_script(folder / "c++", self.driver("CXX"))
+        variables = {
+            "CMAKE_C_COMPILER": cc,
+            "CMAKE_CXX_COMPILER": cxx,
+            "CMAKE_ASM_COMPILER": cc,
+            "CMAKE_AR": compiler_script(folder / "ar", [self.program, "ar"]),
+            "CMAKE_RANLIB": compiler_script(folder / "ranlib", [self.program, "ranlib"]),
+        }
+        if self.arch == "aarch64":
+            # Upstream's check of the compiler does not get past `zig cc`, which has other words for -march; the
+            # compiler that is used knows both.
+            variables |= {"HAS_ARM64_BFLOAT16": "ON", "HAS_ARM64_FLOAT16": "ON"}
+        return variables | cross_compiling(self.arch)
+
+    def environment(self, cache: Path) -> Mapping[str, str]:
+        return zig_environment(cache)
+
+    def units(self, settings: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator[Unit]:
+        exceptions = variables.get("onnxruntime_DISABLE_EXCEPTIONS") != "ON"
+        return cxx_runtime_units(self.library_folder, exceptions=exceptions)
+
+    def symbols(self, object: Path) -> Symbols:
+        return symbols(object)
+
+    def libraries(self, *, context: BuildContext) -> HostLibraries:
+        return host_libraries(self.program, self.platform, identity=self.identity, context=context)
+
+    def link(self, link: Link, *, context: BuildContext) -> None:
+        start = None
+        if not link.exports:
+            start = program_start(self.program, self.platform, identity=self.identity, context=context)
+        link_with_lld(self.program, link, arch=self.arch, glibc=self.glibc, start=start, context=context)
+
+    def pieces(self, map_file: Path) -> Iterator[Piece]:
+        return pieces(map_file)
+
+    def licenses(self) -> Mapping[str, Path]:
+        return {f"libc++-{_LLVM}.txt": self.library_folder / "libcxx/LICENSE.TXT"}
+
+
+def zig_program() -> Path:
+    """The zig of the ziglang package."""
+    found = importlib.util.find_spec("ziglang")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        program = Path(folder) / "zig"
+        if program.is_file():
+            return program
+    raise MissingToolError(
+        "zig, which compiles the runtime, is not installed",
+        hint=f"{install_hint('zig')}, or set EDGEPACK_TOOLCHAIN=gcc",
+    )
