@@ -40,7 +40,7 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Platform
-from edgepack.runner.frozen import ort
+from edgepack.runner.frozen.model import ort
 
 PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 KINDS: tuple[RuntimeKind, ...] = ("minimal", "minimal-extended", "full")

@@ -177,10 +177,10 @@ def provider_of(manifest: dict[str, Any], options: str) -> dict[str, Any]:
 def one(place: Path, folder: str, batch: int, options: str) -> dict[str, Any]:
     """In a process of its own: vectors beside full precision, and how long batches take."""
     sys.path.insert(0, str(ROOT / "src"))
-    from edgepack.runner.frozen.embedder import pad
-    from edgepack.runner.frozen.errors import EmbedError
-    from edgepack.runner.frozen.open import Engine
-    from edgepack.runner.frozen.ort import OrtError
+    from edgepack.runner.frozen.base.errors import EmbedError
+    from edgepack.runner.frozen.model.embedder import pad
+    from edgepack.runner.frozen.model.loaded import LoadedModel
+    from edgepack.runner.frozen.model.ort import OrtError
 
     facts = json.loads((place / "facts.json").read_text())
     manifest = json.loads((place / "bundle" / "manifest.json").read_text())
@@ -198,23 +198,23 @@ def one(place: Path, folder: str, batch: int, options: str) -> dict[str, Any]:
     said: dict[str, Any] = {}
     try:
         begun = time.perf_counter()
-        engine = Engine(bundle, 4)  # type: ignore[arg-type]
-        said |= {"provider": engine.provider, "device": engine.device, "nodes": engine.nodes}
+        loaded = LoadedModel(bundle, 4)  # type: ignore[arg-type]
+        said |= {"provider": loaded.provider, "device": loaded.device, "nodes": loaded.nodes}
         said["load_s"] = round(time.perf_counter() - begun, 3)
         rows = [(ids, [0] * len(ids)) for ids in facts["ids"]]
         begun = time.perf_counter()
         try:
-            found: list[array[float]] = engine.session.run(*pad(rows[:1], 0))
+            found: list[array[float]] = loaded.session.run(*pad(rows[:1], 0))
             said["first_run_s"] = round(time.perf_counter() - begun, 3)
             found = []
             for start in range(0, len(rows), batch):
-                found += engine.session.run(*pad(rows[start : start + batch], 0))
+                found += loaded.session.run(*pad(rows[start : start + batch], 0))
         except OrtError as error:
             said["raw"] = str(error)[:1500]
-            raise engine.failure(error) from error
+            raise loaded.failure(error) from error
         cosines = [cosine(a, b) for a, b in zip(found, facts["vectors"], strict=True)]
         said |= {"min_cosine": min(cosines), "mean_cosine": sum(cosines) / len(cosines)}
-        times = measure(engine, pad(full_rows(rows, batch), 0))
+        times = measure(loaded, pad(full_rows(rows, batch), 0))
         median = times[len(times) // 2]
         said |= {"batch_ms": round(median * 1e3, 3), "least_ms": round(times[0] * 1e3, 3)}
         said["texts_a_second"] = round(batch / median, 1)
@@ -230,11 +230,11 @@ def full_rows(rows: Sequence[tuple[list[int], list[int]]], batch: int) -> list[t
     return [(tokens[32 * at : 32 * at + 32], [0] * 32) for at in range(batch)]
 
 
-def measure(engine: Any, feed: Sequence[Any]) -> list[float]:
+def measure(loaded: Any, feed: Sequence[Any]) -> list[float]:
     times = []
     for _ in range(WARM_UP + ROUNDS):
         begun = time.perf_counter()
-        engine.session.run(*feed)
+        loaded.session.run(*feed)
         times.append(time.perf_counter() - begun)
     return sorted(times[WARM_UP:])
 

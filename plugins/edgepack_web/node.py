@@ -10,7 +10,7 @@ from edgepack.api.kit import find_node, tokenizer_cases
 
 HERE = Path(__file__).with_name("node")
 NODE_PROGRAM = "node.mjs"
-STRANGE_TEXTS = 5000
+FUZZ_TEXTS = 5000
 
 
 def write_node_program(root: Path) -> None:
@@ -19,11 +19,11 @@ def write_node_program(root: Path) -> None:
 
 
 def require_same_tokens(root: Path, source: ModelSource, *, context: BuildContext) -> int:
-    """Compare the page's tokenizer with the real one on the verification texts and on strange ones of all scripts.
+    """Compare the page's tokenizer with the real one on the verification texts and on fuzz texts of all scripts.
 
     Returns how many texts were compared. Raises ``ProofError`` that shows the first text that differs.
     """
-    cases = tokenizer_cases(source, STRANGE_TEXTS)
+    cases = tokenizer_cases(source, FUZZ_TEXTS)
     longest = min(source.max_length, 128)
     question = json.dumps({"longest": longest, "texts": [text for text, _, _ in cases]})
     answer = json.loads(context.run([find_node(), HERE / "tokenize.mjs", root.absolute()], input=question))

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 from tests.support.command import edgepack
 
-from edgepack.runner.frozen.ort import OrtError, Session
+from edgepack.runner.frozen.model.ort import OrtError, Session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
 

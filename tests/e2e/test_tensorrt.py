@@ -26,8 +26,9 @@ from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.runner.frozen import ort, provider
-from edgepack.runner.frozen.open import CPU
+from edgepack.runner.frozen.gpu import provider
+from edgepack.runner.frozen.model import ort
+from edgepack.runner.frozen.model.loaded import CPU
 from edgepack.targets import built_in_targets, read_target
 from edgepack.tools import run_tool
 from edgepack.verify.gate import verification_texts

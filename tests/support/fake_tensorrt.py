@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from edgepack.runner.sample import stock_library
+from edgepack.runner.freeze.sample_bundle import stock_library
 from tests.plugins.cuda.libraries import Unit, library
 from tests.support.fake_cuda import compile_library
 

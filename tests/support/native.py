@@ -9,11 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgepack.runner.native.sources import (
-    LIBRARY,
-    LINKED,
-    TOKENIZER,
-    TOOL,
-    help_header,
+    program_sources,
     source_files,
     tokens_library_sources,
 )
@@ -27,15 +23,13 @@ def compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "c++"]
 
 
-def compile_together(
-    sources: Mapping[str, str], program: Path, *flags: str, named: tuple[str, ...] | None = None
-) -> Path:
-    """Compile all ``*.cc``, or those ``named``, into one program."""
+def compile_together(sources: Mapping[str, str], program: Path, *flags: str) -> Path:
+    """Compile all ``*.cc`` into one program."""
     folder = program.with_name(program.name + "-sources")
-    folder.mkdir(parents=True)
     for name, text in sources.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    units = named or tuple(name for name in sources if name.endswith(".cc"))
+    units = [name for name in sources if name.endswith(".cc")]
     together = folder / "together.cc"
     together.write_text("".join(f'#include "{name}"\n' for name in units))
     command = [
@@ -57,15 +51,15 @@ def compile_together(
 
 def compile_program(program: Path) -> Path:
     """``embed`` with the runtime in a library of its own."""
-    sources = {**source_files(without=(*TOOL, *LINKED, *LIBRARY)), "help.h": help_header()}
-    return compile_together(sources, program, "-O0")
+    return compile_together(program_sources(linked=False), program, "-O0")
 
 
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
     """The tokenizer by itself: ``PROGRAM TABLE MAX_LENGTH``, binary texts in, ids out."""
-    return compile_together(
-        source_files(), program, *(flags or ("-O1",)), named=(*TOKENIZER, "tokens_main.cc")
-    )
+    main = Path(__file__).with_name("tokens_main.cc")
+    base = {name: text for name, text in source_files("base").items() if name.endswith(".h")}
+    sources = {**base, **source_files("tokenizer"), main.name: main.read_text(encoding="utf-8")}
+    return compile_together(sources, program, *(flags or ("-O1",)))
 
 
 def compile_tokens_library(library: Path) -> Path:

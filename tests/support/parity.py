@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from edgepack.runner.native.compile_tokenizer import compile_tokenizer
-from edgepack.verify.tokens import strange_texts_for
+from edgepack.runner.tokenizer.compile import compile_tokenizer
+from edgepack.verify.fuzz_texts import fuzz_texts_for
 
 CHUNK = 20_000
 
@@ -63,8 +63,8 @@ class Pair:
             at += 1 + 2 * count
 
     def texts(self, count: int, *, seed: int) -> Iterator[str]:
-        """Strange texts, with words of this vocabulary and its special tokens in them."""
-        return iter(strange_texts_for(self.reference, count, seed=seed))
+        """Fuzz texts, with words of this vocabulary and its special tokens in them."""
+        return fuzz_texts_for(self.reference, count, seed=seed)
 
 
 def pair_of(document: str, tool: Path, table: Path, *, max_length: int = 128) -> Pair:

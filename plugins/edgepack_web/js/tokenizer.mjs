@@ -1,5 +1,5 @@
 // Texts to token ids, id for id as Hugging Face's tokenizers makes them. BERT's WordPiece is done here with tables that were
-// read off the real tokenizer when the bundle was made (src/edgepack/runner/wordpiece_table.py writes them); everything
+// read off the real tokenizer when the bundle was made (src/edgepack/runner/tokenizer/wordpiece_table.py writes them); everything
 // else goes through @huggingface/tokenizers. Either was compared with the real one before the bundle was written.
 
 const KEEP = 0, DROP = 1, DROP_BARRIER = 2, ISOLATE = 3, SPACE = 4, HANGUL = 5, FIRST_FORM = 8;
@@ -13,7 +13,7 @@ const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u
 const WHITE_END = new RegExp(`${WHITE}+$`);
 const WHITE_START = new RegExp(`^${WHITE}+`);
 
-/** Sections of a table file by name (src/edgepack/runner/native/container.py). */
+/** Sections of a table file by name (src/edgepack/runner/tokenizer/sections.py). */
 function sectionsOf(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const ascii = (at, count) => String.fromCharCode(...bytes.subarray(at, at + count));
@@ -203,7 +203,7 @@ export class WordPiece {
 
 /**
  * Any other tokenizer.json, through @huggingface/tokenizers. That one encodes all of a text, so long ones are cut before:
- * where the first tokens cannot depend on what follows, as src/edgepack/runner/frozen/cut.py says, or at last at a
+ * where the first tokens cannot depend on what follows, as src/edgepack/runner/frozen/tokenizer/truncation.py says, or at last at a
  * length that no text's first tokens reach.
  */
 export class Generic {
@@ -243,7 +243,7 @@ export class Generic {
   }
 }
 
-/** Special tokens before and after a text, each [id, type], and the text's type (src/edgepack/runner/native/template.py). */
+/** Special tokens before and after a text, each [id, type], and the text's type (src/edgepack/runner/tokenizer/template.py). */
 function frameOf([before, after, type, ...numbers]) {
   const specials = Array.from({ length: before + after }, (_, index) => [numbers[2 * index], numbers[2 * index + 1]]);
   return { before: specials.slice(0, before), after: specials.slice(before), type };

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ToolError
-from edgepack.runner.licenses import package_license, stored
+from edgepack.runner.freeze.licenses import package_license, stored
 
 _SCRIPT = """\
 import ctypes, sys

@@ -6,6 +6,11 @@ import random
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 SPACES = " \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u180e\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 JOINERS = "\u200c\u200d\ufe0e\ufe0f\u20e3\u034f\u0345\u0301\u0308\u0327\u0338\u3099\u309a\U0001f3fb\U0001f3ff\U000e0061"
@@ -22,12 +27,21 @@ BLOCKS = (
 )  # fmt: skip
 
 
+def fuzz_texts_for(tokenizer: Tokenizer, count: int, *, seed: int) -> Iterator[str]:
+    """``count`` texts with words of a tokenizer's vocabulary, real ones and its special tokens in them."""
+    pieces = (word.replace("##", "").replace("▁", " ") for word in sorted(tokenizer.get_vocab()))
+    words = [word for word in pieces if word]
+    words += (files("edgepack.verify") / "data/texts.txt").read_text(encoding="utf-8").split()
+    specials = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    return fuzz_texts(count, seed=seed, words=words, specials=specials)
+
+
 @cache
 def combining_marks() -> list[str]:
     return [chr(point) for point in range(0x110000) if unicodedata.combining(chr(point))]
 
 
-def strange_texts(count: int, *, seed: int, words: Sequence[str], specials: Sequence[str]) -> Iterator[str]:
+def fuzz_texts(count: int, *, seed: int, words: Sequence[str], specials: Sequence[str]) -> Iterator[str]:
     """``count`` texts, always the same for a seed.
 
     ``words`` are pieces of the vocabulary and of real texts, ``specials`` the tokenizer's added tokens.

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from edgepack.errors import VerificationError
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verify.fuzz_texts import strange_texts
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from edgepack.verify.fuzz_texts import fuzz_texts_for
 
 Tokenize = Callable[[Bundle, Sequence[str]], Sequence[Sequence[int]]]
 """A bundle's own tokenizer at work: the ids of each text."""
 
-STRANGE_TEXTS = 4000
+FUZZ_TEXTS = 4000
 SEED = 20261121
 
 
 def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], tokens: Tokenize) -> int:
-    """How many texts were compared: ``texts``, and strange ones of every script; 0 for a bundle that holds tokenizer.json.
+    """How many texts were compared: ``texts``, and fuzz texts of every script; 0 for a bundle that holds tokenizer.json.
 
     Raises ``VerificationError`` with the first text that the bundle's program gives other ids than the library, and what
     ``BundleRunner.tokens`` raises.
@@ -33,7 +28,7 @@ def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], to
     from tokenizers import Tokenizer
 
     reference = Tokenizer.from_str(minimal_json(source))
-    tried = [*texts, *strange_texts_for(reference, STRANGE_TEXTS, seed=SEED)]
+    tried = [*texts, *fuzz_texts_for(reference, FUZZ_TEXTS, seed=SEED)]
     reference.enable_truncation(bundle.manifest["model"]["max_length"])
     found = tokens(bundle, tried)
     for text, encoding, ids in zip(tried, reference.encode_batch_fast(tried), found, strict=True):
@@ -44,15 +39,6 @@ def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], to
                 hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
             )
     return len(tried)
-
-
-def strange_texts_for(tokenizer: Tokenizer, count: int, *, seed: int) -> Iterable[str]:
-    """Strange texts with words of this vocabulary, real ones and special tokens in them."""
-    pieces = (word.replace("##", "").replace("▁", " ") for word in sorted(tokenizer.get_vocab()))
-    words = [word for word in pieces if word]
-    words += (files("edgepack.verify") / "data/texts.txt").read_text(encoding="utf-8").split()
-    specials = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-    return strange_texts(count, seed=seed, words=words, specials=specials)
 
 
 def shown(ids: Sequence[int], others: Sequence[int]) -> str:

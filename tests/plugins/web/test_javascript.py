@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
 from edgepack.npm import find_node
-from edgepack.runner.wordpiece_table import wordpiece_table
-from edgepack.verify.fuzz_texts import strange_texts
+from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
+from edgepack.verify.fuzz_texts import fuzz_texts
 from edgepack_web.modules import joined, without_comments
 
 JS = Path(edgepack_web.__file__).with_name("js")
@@ -73,7 +73,7 @@ def test_wordpiece_gives_the_ids_of_the_real_tokenizer(tmp_path: Path, lowercase
     tokenizer.add_tokens(["catdog"])
     table = tmp_path / "table.bin"
     table.write_bytes(wordpiece_table(tokenizer.to_str()))
-    texts = list(strange_texts(3000, seed=5, words=WORDS, specials=["[MASK]", "[SEP]", "catdog"]))
+    texts = list(fuzz_texts(3000, seed=5, words=WORDS, specials=["[MASK]", "[SEP]", "catdog"]))
     tokenizer.enable_truncation(24)
     script = tmp_path / "run.mjs"
     script.write_text(

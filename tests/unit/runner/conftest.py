@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.native import compile_program
 
-from edgepack.runner.native.compile_tokenizer import compile_tokenizer
-from edgepack.runner.sample import write_golden, write_manifest, write_sample
+from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest, write_sample
+from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgepack.runner.frozen.numbers import json_fields, packed
-from edgepack.runner.frozen.read import Record
-from edgepack.runner.frozen.write import writer_for
+from edgepack.runner.frozen.program.numbers import json_fields, packed
+from edgepack.runner.frozen.program.read import Record
+from edgepack.runner.frozen.program.write import writer_for
 
 from .conftest import Run, command_of, complaint, vectors_of
 
@@ -235,7 +235,7 @@ def test_what_was_ignored_at_the_start_stays_ignored(sample: Path) -> None:
 
 def test_a_library_that_aborts_is_an_error_with_a_code_of_its_own() -> None:
     script = (
-        "import ctypes; from edgepack.runner.frozen.signals import answer_aborts; answer_aborts();"
+        "import ctypes; from edgepack.runner.frozen.base.signals import answer_aborts; answer_aborts();"
         "ctypes.CDLL(None).abort()"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)

@@ -12,7 +12,7 @@ from edgepack.errors import VerificationError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
-from edgepack.runner.sample import DIMENSION, MAX_LENGTH, sample_tokenizer
+from edgepack.runner.freeze.sample_bundle import DIMENSION, MAX_LENGTH, sample_tokenizer
 from edgepack.verify.run import BundleRunner
 from edgepack.verify.tokens import compare_tokens, shown
 

@@ -44,7 +44,7 @@ class ProgramSources:
     """C++ sources of a program; they may include ONNX Runtime's own headers."""
 
     files: Mapping[str, str]
-    """Name → text, headers too; ``*.cc`` is compiled."""
+    """Place, e.g. ``base/json.cc``, → text; headers too. ``*.cc`` is compiled; includes are looked for from the root."""
     output: str
     """Name of the finished file."""
     exports: tuple[str, ...] = ()
@@ -119,7 +119,9 @@ def _compile(
         if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text:
             with written_beside(folder / name) as beside:
                 beside.write_text(text, encoding="utf-8")
-    jobs = [_job(build, folder, name) for name in sorted(sources.files) if name.endswith(".cc")]
+    # By file name, whatever folder it is in: the order in which objects are linked shows in the program's bytes.
+    units = sorted((name for name in sources.files if name.endswith(".cc")), key=lambda name: Path(name).name)
+    jobs = [_job(build, folder, name) for name in units]
     with context.store.lock(archive.folder):
         found = compile_objects(
             jobs,

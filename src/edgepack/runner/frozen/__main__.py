@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .base.signals import die_quietly
 from .cli import frozen_directory, main
-from .signals import die_quietly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

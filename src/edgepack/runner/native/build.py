@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from importlib.resources import files
 from pathlib import Path
@@ -16,21 +15,19 @@ from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
-from edgepack.runner.native.compile_tokenizer import compile_tokenizer
 from edgepack.runner.native.sources import (
     EXPORTS,
     TOKENIZER_EXPORTS,
     library_sources,
     program_sources,
-    source_files,
     tokens_library_sources,
 )
+from edgepack.runner.tokenizer.cached import compiled_tokenizer
 
 NATIVE = "native"
 PROGRAM = "embed"
 LIBRARY = "libembed.so"
 TOKENS_LIBRARY = "libtokens.so"
-TOKENIZER = "tokenizer.bin"
 SCHEMA = "1"
 
 
@@ -109,7 +106,7 @@ def lay_interfaces(folder: Path) -> None:
     """The C header and the Python module, into a bundle's folder."""
     package = files("edgepack.runner.native")
     interfaces = {
-        "include/embed.h": package / "csrc/embed.h",
+        "include/embed.h": package / "csrc/libembed/embed.h",
         "python/edgepack_bundle.py": package / "bundle_python/edgepack_bundle.py",
     }
     for place, source in interfaces.items():
@@ -124,29 +121,3 @@ def link_tokens_library(
     sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
     made = build_program(sources, model.needs, platform=platform, glibc=glibc, context=context)
     return made / TOKENS_LIBRARY
-
-
-def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:
-    """The table file of a tokenizer.json, from the store."""
-    import tokenizers
-
-    digest = hashlib.sha256(text.encode())
-    folder = context.store.cached(
-        "tokenizer",
-        {"document": digest.hexdigest(), "tokenizers": tokenizers.__version__, "by": _own_digest()},
-        lambda made: _compile(text, made),
-    )
-    return folder / TOKENIZER
-
-
-def _compile(text: str, folder: Path) -> None:
-    (folder / TOKENIZER).write_bytes(compile_tokenizer(text))
-
-
-def _own_digest() -> str:
-    """Of what compiles tokenizers."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    digest.update(source_files()["table.h"].encode())
-    return digest.hexdigest()

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from tests.support.native import compile_together, compiler
 
+from edgepack.runner.freeze.sample_bundle import write_manifest, write_sample
 from edgepack.runner.native.build import lay_interfaces
-from edgepack.runner.native.compile_tokenizer import compile_tokenizer
 from edgepack.runner.native.sources import EXPORTS, library_sources
-from edgepack.runner.sample import write_manifest, write_sample
+from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 EXAMPLE = Path(__file__).with_name("example.c")
 TEXTS = ["a cat", "the kitten sat on the mat", "", "a \ufffd cat"]

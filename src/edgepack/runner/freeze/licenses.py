@@ -1,0 +1,78 @@
+"""Licence texts of what is frozen in: as found on this machine, else as stored here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sysconfig
+from importlib.resources import files
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import MissingToolError, ToolError
+from edgepack.files.elf import elf_files
+from edgepack.runner.freeze.cxx_runtime import STAND_IN
+
+
+def write_licenses(program: Path, destination: Path, *, context: BuildContext) -> None:
+    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers, h11 and each shared library below ``program``."""
+    destination.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "python": python_license() or stored("python"),
+        "pyinstaller": distribution_license("pyinstaller"),
+        "h11": distribution_license("h11"),
+    }
+    if any(path.name.startswith("tokenizers") for path in elf_files(program)):
+        texts["tokenizers"] = distribution_license("tokenizers") or stored("tokenizers")
+    for name in shared_libraries(program):
+        component = name.split(".so")[0]
+        texts[component] = package_license(name, context=context) or stored(component)
+    for component, text in texts.items():
+        if text is None:
+            context.note(f"no licence text found for {component}")
+        else:
+            (destination / f"{component}.txt").write_text(text, encoding="utf-8")
+
+
+def shared_libraries(program: Path) -> list[str]:
+    """Names of the system's libraries that were taken along, e.g. ``libz.so.1``."""
+    names = {path.name for path in elf_files(program)} - {STAND_IN}
+    return sorted(
+        name
+        for name in names
+        if name.startswith("lib") and ".so" in name and not name.startswith("libpython")
+    )
+
+
+def python_license() -> str | None:
+    """The text beside the standard library; distributions put it elsewhere."""
+    path = Path(sysconfig.get_path("stdlib")) / "LICENSE.txt"
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def distribution_license(name: str) -> str | None:
+    """The licence files of an installed distribution, one after the other."""
+    listed = importlib.metadata.files(name) or []
+    texts = [
+        str(file.locate())
+        for file in listed
+        if ".dist-info" in str(file.parent)
+        and file.name.upper().startswith(("LICENSE", "LICENCE", "COPYING"))
+    ]
+    return "\n\n".join(Path(path).read_text(encoding="utf-8") for path in sorted(texts)) or None
+
+
+def package_license(library: str, *, context: BuildContext) -> str | None:
+    """The copyright file of the Debian package that a system library comes from."""
+    try:
+        owners = context.run(["dpkg-query", "--search", f"*/{library}"])
+    except (MissingToolError, ToolError):
+        return None
+    package = owners.partition(":")[0]
+    path = Path("/usr/share/doc") / package / "copyright"
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def stored(component: str) -> str | None:
+    """A text that edgepack brings along."""
+    path = files("edgepack.runner.freeze.data") / f"{component}.txt"
+    return path.read_text(encoding="utf-8") if path.is_file() else None

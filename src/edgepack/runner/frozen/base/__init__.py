@@ -1,0 +1,1 @@
+"""What every part of the program stands on: the manifest, errors, signals, threads, the standard streams."""

@@ -1,0 +1,26 @@
+"""The standard streams: words on standard error, and whether a person sits at one."""
+
+from __future__ import annotations
+
+import os
+
+
+def complain(message: str, hint: str = "") -> None:
+    """Two lines on standard error."""
+    say(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+
+
+def say(text: str) -> None:
+    """On standard error, whatever state it is in."""
+    try:  # noqa: SIM105 - contextlib would be imported for this alone
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
+
+
+def is_terminal(descriptor: int) -> bool:
+    """Whether a person sits there; a closed descriptor counts, for nothing will come from it either."""
+    try:
+        return os.isatty(descriptor) or not os.fstat(descriptor)
+    except OSError:
+        return True

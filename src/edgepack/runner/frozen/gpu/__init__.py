@@ -1,0 +1,1 @@
+"""Bundles for GPUs: whether the device will do, and the execution provider."""

@@ -1,0 +1,1 @@
+"""Token ids to vectors: ONNX Runtime, the model loaded in it, batches."""

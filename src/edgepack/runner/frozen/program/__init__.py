@@ -1,0 +1,1 @@
+"""The command line: its options, what it reads and writes, and what it says of the bundle and the device."""

@@ -1,0 +1,210 @@
+"""What may stand on the program's command line, and which of it goes together."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, HelpFormatter
+
+from ..base.errors import UsageError
+from .numbers import TYPES
+from .write import FORMATS, Output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace, _ArgumentGroup
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+WIDTH = 100
+
+DESCRIPTION = """\
+Turns texts into embedding vectors with the model of the bundle that this program lies in.
+"embed serve" answers over HTTP instead; "embed serve --help" says how."""
+EPILOG = """\
+examples:
+  embed "a sentence" "another one"                  JSON: text and embedding of each
+  embed --jsonl --text-field body < docs.jsonl      each object gains "embedding"
+  embed --jsonl --id-field id < docs.jsonl          only "id" and "embedding" of each
+  embed --out npy --output v.npy < lines.txt        a NumPy file, float32 [lines, dimension]
+  embed --similarity "a cat" "a kitten"             the cosine of the two
+  embed -- serve                                    the text "serve"
+
+exit codes:
+  0 done    2 wrong arguments, or no text    3 bad input (the line is named)    4 bundle damaged
+  5 library or model does not load or run    6 self-test failed    7 output cannot be written
+  8 the server cannot listen
+  9 the GPU, its driver or its libraries are not what the bundle is for (bundles for GPUs)
+"""
+INSTEAD = ("similarity", "info", "self_test", "warmup", "bench", "version")
+SHAPING = ("prefix", "max_length", "dim")
+READING = ("input", "jsonl", "text_field", "id_field", "skip_bad")
+
+
+class Parser(ArgumentParser):
+    """Prints help through the same door as everything else, and raises ``UsageError``."""
+
+    def print_help(self, file: object = None) -> None:
+        with Output(None) as output:
+            output.stream.write(self.format_help().encode())
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"{self.prog} --help lists what there is")
+
+
+class Help(HelpFormatter):
+    """Keeps line breaks, and a width of its own: asking the terminal costs start-up time."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=WIDTH, max_help_position=24)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "".join(indent + line for line in text.splitlines(keepends=True))
+
+
+def parse(arguments: Sequence[str], program: str) -> Namespace:
+    """The options of ``embed``. Raises ``UsageError`` for what makes no sense."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser(program).parse_intermixed_args(arguments[:end])
+    options.texts = [*options.texts, *arguments[end + 1 :]]
+    check(options)
+    return options
+
+
+def parser(program: str) -> ArgumentParser:
+    made = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
+    made.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="a text; without any, standard input is read, a text a line"
+    )
+    add_reading(made.add_argument_group("reading"))
+    add_writing(made.add_argument_group("writing"))
+    add_working(made.add_argument_group("working"))
+    other = made.add_argument_group("instead of embedding").add_mutually_exclusive_group()
+    other.add_argument("--similarity", nargs=2, metavar=("A", "B"), help="print the cosine of two texts")
+    other.add_argument("--info", action="store_true", help="say what this bundle is")
+    other.add_argument(
+        "--self-test", action="store_true", help="check every file, and the vectors of texts with known ones"
+    )
+    other.add_argument(
+        "--warmup",
+        action="store_true",
+        help="make the GPU ready: compile and keep what it needs, and check the vectors as --self-test does",
+    )
+    other.add_argument("--bench", action="store_true", help="measure how fast this device is")
+    other.add_argument("--version", action="store_true", help="print the versions")
+    made.add_argument("--json", action="store_true", help="print --info, --self-test and --bench as JSON")
+    made.add_argument("--debug", action="store_true", help=SUPPRESS)
+    made.add_argument("--tokens", action="store_true", help=SUPPRESS)
+    return made
+
+
+def add_reading(group: _ArgumentGroup) -> None:
+    group.add_argument("--input", metavar="FILE", help="read this file instead of standard input")
+    group.add_argument("--jsonl", action="store_true", help="a line is a JSON object that holds the text")
+    group.add_argument(
+        "--text-field", metavar="NAME", help='which of its fields holds the text (default: "text")'
+    )
+    group.add_argument(
+        "--id-field",
+        metavar="NAME",
+        help="write this field and the embedding alone, not the whole object again",
+    )
+    group.add_argument(
+        "--strict", action="store_true", help="refuse what is not UTF-8 instead of replacing it by U+FFFD"
+    )
+    group.add_argument(
+        "--skip-bad",
+        action="store_true",
+        help="name a bad line on standard error and go on, instead of stopping there (exit code 0 all the same)",
+    )
+
+
+def add_writing(group: _ArgumentGroup) -> None:
+    group.add_argument(
+        "--out",
+        dest="output_format",
+        choices=FORMATS,
+        help="json: an array of objects (default for TEXT); jsonl: an object a line (default otherwise); "
+        "npy: NumPy's format, [texts, dimension]; raw: numbers only; table: for eyes (default on a terminal)",
+    )
+    group.add_argument("--output", metavar="FILE", help="write this file instead of standard output")
+    group.add_argument(
+        "--dtype",
+        choices=TYPES,
+        default="f32",
+        help="f32 (default) or f16: IEEE 754, little-endian; int8: each vector times 127 / its largest "
+        "magnitude; binary: a bit a number, 1 where it is above 0, the first one highest in its byte",
+    )
+    group.add_argument(
+        "--dim",
+        type=positive,
+        metavar="N",
+        help="only the first N numbers, brought back to length 1 (for models that were trained for it)",
+    )
+
+
+def add_working(group: _ArgumentGroup) -> None:
+    group.add_argument(
+        "--prefix",
+        choices=("query", "passage"),
+        help="put before each text what the model was trained to find before a query or a passage",
+    )
+    group.add_argument(
+        "--max-length",
+        type=positive,
+        metavar="N",
+        help="tokens that count of a text, special ones included (default: as many as the model takes)",
+    )
+    group.add_argument(
+        "--batch-size",
+        type=positive,
+        metavar="N",
+        help="texts at once (default: 8, fewer where they are long, 1 where a text's vector depends on its batch)",
+    )
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="processor threads; a batch runs on one of them (default: as many as there are, up to 4)",
+    )
+    group.add_argument(
+        "--allow-cpu",
+        action="store_true",
+        help="where the GPU that a bundle is for cannot be used, use the processor",
+    )
+
+
+def positive(word: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not word.isascii() or not word.isdigit() or not 0 < int(word) < 1 << 16:
+        raise ArgumentTypeError(f"{word!r} is not a number from 1 to 65535")
+    return int(word)
+
+
+def check(options: Namespace) -> None:
+    """Combinations that make no sense."""
+    instead = next((name for name in INSTEAD if getattr(options, name)), None)
+    reading = next((name for name in READING if getattr(options, name)), None)
+    writing = options.output_format or options.dtype != "f32"
+    if instead and (options.texts or reading):
+        raise UsageError(f"{flag(instead)} takes no texts to embed")
+    if instead and writing:
+        raise UsageError(f"{flag(instead)} writes no vectors: --out and --dtype do not go with it")
+    shaping = next((name for name in SHAPING if getattr(options, name)), None)
+    if instead not in (None, "similarity") and shaping:
+        raise UsageError(f"{flag(shaping)} does not go with {flag(str(instead))}")
+    if options.json and instead not in ("info", "self_test", "warmup", "bench"):
+        raise UsageError("--json goes with --info, --self-test or --bench", "vectors as JSON: --out json")
+    if options.texts and reading:
+        raise UsageError(f"texts on the command line and {flag(reading)} do not go together")
+    if (options.text_field or options.id_field) and not options.jsonl:
+        raise UsageError(f"{flag('text_field' if options.text_field else 'id_field')} goes with --jsonl")
+    if options.skip_bad and not (options.jsonl or options.strict):
+        raise UsageError("--skip-bad goes with --jsonl or --strict", "no other line can be bad")
+    if options.output_format == "table" and options.dtype != "f32":
+        raise UsageError("a table shows f32: --dtype does not go with it")
+    if options.id_field == "embedding":
+        raise UsageError('--id-field cannot be "embedding": the vector has that name')
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,1 @@
+"""``embed serve``: vectors over HTTP."""

@@ -1,0 +1,142 @@
+"""The command line of ``embed serve``."""
+
+from __future__ import annotations
+
+from ..base.errors import InputError, UsageError
+from ..program.options import Help, Parser, positive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+DESCRIPTION = """\
+Answers over HTTP as OpenAI's embeddings do, on the loopback or a unix socket, until SIGTERM or Ctrl-C.
+
+  POST /v1/embeddings   {"input": text, texts, token ids or lists of them, "encoding_format":
+                        "float" or "base64", "dimensions": N, "prefix": "query" or "passage"}
+  GET  /v1/models, /health, /info, /metrics (Prometheus)"""
+EPILOG = """\
+examples:
+  embed serve --port 8080
+  embed serve --unix /run/embed.sock
+  curl http://127.0.0.1:8080/v1/embeddings -d '{"input": "a sentence"}'
+"""
+
+
+def parse(arguments: Sequence[str], program: str) -> Namespace:
+    """The options of ``embed serve``. Raises ``UsageError``, or ``InputError`` for a token file that is none."""
+    options = parser(program).parse_args(arguments)
+    options.token = read_token(options.token_file) if options.token_file else b""
+    if not options.unix and options.host not in ("127.0.0.1", "::1", "localhost") and not options.token:
+        raise UsageError(
+            f"{options.host} is not the loopback: anyone who reaches it could use this server",
+            "give them a token (--token-file), or keep to --host 127.0.0.1",
+        )
+    return options
+
+
+def parser(program: str) -> ArgumentParser:
+    made = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
+    where = made.add_argument_group("listening")
+    where.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="default: 127.0.0.1")
+    where.add_argument("--port", type=port, metavar="N", default=8080, help="default: 8080; 0: any free one")
+    where.add_argument("--unix", metavar="PATH", help="a unix socket instead, for its owner alone")
+    where.add_argument(
+        "--token-file", metavar="FILE", help="ask for this bearer token everywhere but at /health"
+    )
+    where.add_argument("--check", action="store_true", help="answer one request of its own, then stop")
+    working = made.add_argument_group("working")
+    working.add_argument(
+        "--prefix", choices=("query", "passage"), help="for requests that do not say one (default: none)"
+    )
+    working.add_argument("--max-length", type=positive, metavar="N", help="tokens that count of a text")
+    working.add_argument("--batch-size", type=positive, metavar="N", help="as for embed")
+    working.add_argument("--threads", type=positive, metavar="N", help="as for embed")
+    working.add_argument("--allow-cpu", action="store_true", help="as for embed")
+    working.add_argument(
+        "--window",
+        type=positive,
+        metavar="N",
+        default=16,
+        help="texts, of several requests, that are taken from the queue together (default: 16)",
+    )
+    working.add_argument(
+        "--wait",
+        type=milliseconds,
+        metavar="MS",
+        default=2.0,
+        help="how long a text waits for others that are just coming in (default: 2)",
+    )
+    limits = made.add_argument_group("limits")
+    limits.add_argument(
+        "--queue",
+        type=positive,
+        metavar="N",
+        default=2048,
+        help="texts that may wait; then 429 (default: 2048)",
+    )
+    limits.add_argument(
+        "--max-body", type=size, metavar="BYTES", default=4_000_000, help="of a request (default: 4000000)"
+    )
+    limits.add_argument(
+        "--max-tokens", type=size, metavar="N", default=300_000, help="of a request (default: 300000)"
+    )
+    limits.add_argument(
+        "--max-connections",
+        type=positive,
+        metavar="N",
+        default=2048,
+        help="at once; then 503 (default: 2048)",
+    )
+    limits.add_argument(
+        "--timeout",
+        type=positive,
+        metavar="S",
+        default=30,
+        help="seconds for a request to come, and for its answer to be taken (default: 30)",
+    )
+    limits.add_argument(
+        "--grace",
+        type=positive,
+        metavar="S",
+        default=10,
+        help="seconds to answer what has been asked when told to stop (default: 10)",
+    )
+    return made
+
+
+def port(word: str) -> int:
+    return 0 if word == "0" else positive(word)
+
+
+def size(word: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not word.isascii() or not word.isdigit() or not 0 < int(word) <= 1 << 30:
+        raise ArgumentTypeError(f"{word!r} is not a number from 1 to {1 << 30}")
+    return int(word)
+
+
+def milliseconds(word: str) -> float:
+    from argparse import ArgumentTypeError
+
+    try:
+        value = float(word)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 1000:
+        raise ArgumentTypeError(f"{word!r} is not a number of milliseconds from 0 to 1000")
+    return value
+
+
+def read_token(path: str) -> bytes:
+    """The token in a file, without the line's end."""
+    try:
+        with open(path, "rb") as stream:
+            token = stream.read(4096).strip()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if not token or any(not 0x21 <= byte <= 0x7E for byte in token):
+        raise InputError(f"{path} holds no token: printable ASCII characters without spaces, one at least")
+    return token

@@ -1,0 +1,210 @@
+"""What the server does with a request, whoever's connection it came by."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from _operator import _compare_digest  # hmac would bring in OpenSSL for the same function
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import monotonic
+
+from ..base.errors import EmbedError, UsageError
+from ..base.streams import say
+from ..model.embedder import prefix_of
+from ..model.matryoshka import MatryoshkaTruncation
+from ..program.about import info
+from ..program.bench import memory
+from .batching import Batcher, Busy
+from .connection import Connection, Limits, Request, Response
+from .metrics import CONTENT_TYPE, Metrics
+from .openai_api import Question, Refused, answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from array import array
+    from collections.abc import Callable
+
+    from ..base.bundle import Bundle
+    from ..model.embedder import Embedder
+    from .batching import Row
+
+PATHS = {
+    "/v1/embeddings": ("POST",),
+    "/v1/models": ("GET", "HEAD"),
+    "/health": ("GET", "HEAD"),
+    "/info": ("GET", "HEAD"),
+    "/metrics": ("GET", "HEAD"),
+}
+
+
+class Service:
+    """One model, for all connections."""
+
+    def __init__(self, bundle: Bundle, embedder: Embedder, options: Namespace) -> None:
+        self._bundle = bundle
+        self._embedder = embedder
+        self._options = options
+        self._limits = Limits(body=options.max_body, request=options.timeout, sending=options.timeout)
+        self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokens")
+        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._stopping = False
+        self._metrics = Metrics()
+        if options.prefix:
+            prefix_of(bundle, options.prefix)
+        self.batcher = Batcher(
+            partial(embedder.embed_tokens, workers=1),
+            lanes=embedder.workers,
+            window=options.window,
+            wait=options.wait / 1e3,
+            limit=options.queue,
+            observe=self._metrics.observe_batch,
+        )
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        full = len(self._connections) >= self._options.max_connections
+        connection = Connection(
+            reader,
+            writer,
+            limits=self._limits,
+            check=self._refuse_full if full else self._check,
+            respond=self._respond,
+            refused=self._count_refused,
+            closing=lambda: full or self._stopping,
+        )
+        self._connections[task] = connection
+        try:
+            await connection.serve()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            del self._connections[task]
+
+    async def finish(self, grace: float) -> None:
+        """Close the idle connections at once, the others when their request is answered, or after ``grace`` seconds."""
+        self._stopping = True
+        for task, connection in list(self._connections.items()):
+            if connection.idle:
+                task.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=grace)
+        for task in list(self._connections):
+            task.cancel()
+
+    def _count_refused(self, path: str, status: int) -> None:
+        self._metrics.count(path if path in PATHS else "other", status)
+
+    def _refuse_full(self, request: Request) -> None:
+        raise Refused(503, "too many connections", headers={"Retry-After": "1"})
+
+    def _check(self, request: Request) -> None:
+        """What can be said before the body is read."""
+        methods = PATHS.get(request.path)
+        if methods is None:
+            raise Refused(404, f"there is nothing at {request.path}; see /v1/embeddings")
+        if request.method not in methods:
+            raise Refused(405, f"{request.path} takes {methods[0]}", headers={"Allow": ", ".join(methods)})
+        if self._options.token and request.path != "/health" and not self._is_allowed(request):
+            raise Refused(401, "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
+
+    def _is_allowed(self, request: Request) -> bool:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        given = token.strip().encode("latin-1", "replace")
+        return kind.lower() == "bearer" and _compare_digest(given, self._options.token)
+
+    async def _respond(self, request: Request, connection: Connection) -> Response:
+        if request.path == "/v1/embeddings":
+            return await self._answer(request, connection)
+        if request.path == "/health":
+            status = "stopping" if self._stopping else "ok"
+            response = json_response({"status": status}, 503 if self._stopping else 200)
+        elif request.path == "/info":
+            response = json_response(self._info())
+        elif request.path == "/metrics":
+            response = Response(200, self._metrics.text(self._gauges()).encode(), kind=CONTENT_TYPE)
+        else:
+            model = {"id": self._bundle.value("model", "name"), "object": "model", "owned_by": "bundle"}
+            response = json_response({"object": "list", "data": [{**model, "created": 0}]})
+        self._metrics.count(request.path, response.status)
+        return response
+
+    async def _answer(self, request: Request, connection: Connection) -> Response:
+        """Vectors for what a request asks. Raises ``Refused``."""
+        start = monotonic()
+        question = Question(request.body)
+        truncate = self._matryoshka(question.dimensions)
+        self.batcher.expected += 1
+        try:
+            rows = await self._rows(question)
+        finally:
+            self.batcher.expected -= 1
+            self.batcher.nudge()
+        tokens = sum(len(ids) for ids, _ in rows)
+        if tokens > self._options.max_tokens:
+            raise Refused(400, f"{tokens} tokens, {self._options.max_tokens} at most", param="input")
+        vectors = await self._embed(rows, connection.gone)
+        if truncate:
+            vectors = [truncate(vector) for vector in vectors]
+        self._metrics.texts += len(rows)
+        self._metrics.tokens += tokens
+        self._metrics.seconds.observe(monotonic() - start)
+        self._metrics.count(request.path, 200)
+        model = self._bundle.value("model", "name")
+        return Response(200, answer(vectors, base64=question.base64, model=model, tokens=tokens))
+
+    async def _embed(self, rows: list[Row], gone: Callable[[], bool]) -> list[array[float]]:
+        try:
+            return await self.batcher.embed(rows, gone)
+        except Busy as busy:
+            raise Refused(429, str(busy), headers={"Retry-After": str(busy.retry_after)}) from busy
+        except EmbedError as error:
+            raise Refused(500, error.message) from error
+        except Exception as error:
+            say(f"error: {type(error).__name__}: {error}\n")
+            raise Refused(500, "the server is at fault; its standard error says more") from error
+
+    async def _rows(self, question: Question) -> list[Row]:
+        """Token ids of the texts, or the ids that were given, with the special tokens around them."""
+        tokenizer = self._embedder.tokenizer
+        try:
+            if question.tokens:
+                return [tokenizer.with_special_tokens(ids) for ids in question.tokens]
+            kind = question.prefix or self._options.prefix
+            prefix = prefix_of(self._bundle, kind) if kind else ""
+        except UsageError as error:
+            raise Refused(400, error.message, param="prefix" if question.texts else "input") from error
+        texts = [prefix + text for text in question.texts]
+        return await asyncio.get_running_loop().run_in_executor(self._tokenizing, tokenizer.encode, texts)
+
+    def _matryoshka(self, dimensions: int | None) -> MatryoshkaTruncation | None:
+        if dimensions is None or dimensions == self._bundle.dimension:
+            return None
+        try:
+            return MatryoshkaTruncation(self._bundle, dimensions)
+        except UsageError as error:
+            raise Refused(400, f"{error.message}; {error.hint}", param="dimensions") from error
+
+    def _info(self) -> dict[str, object]:
+        names = ("queue", "window", "wait", "max_body", "max_tokens", "max_connections", "timeout")
+        return {
+            **info(self._bundle),
+            **self._embedder.model.about(),
+            "server": {name: getattr(self._options, name) for name in names},
+        }
+
+    def _gauges(self) -> dict[str, tuple[str, float]]:
+        gauges: dict[str, tuple[str, float]] = {
+            "embed_queue_texts": ("Texts that wait for the model.", self.batcher.waiting),
+            "embed_connections": ("Open connections.", len(self._connections)),
+        }
+        if resident := memory().get("resident_mb"):
+            gauges["process_resident_memory_bytes"] = ("Resident memory.", resident * 1e6)
+        return gauges
+
+
+def json_response(value: dict[str, object], status: int = 200) -> Response:
+    return Response(status, json.dumps(value, ensure_ascii=False).encode() + b"\n")

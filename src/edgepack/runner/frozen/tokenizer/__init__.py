@@ -1,0 +1,1 @@
+"""Texts to token ids: Hugging Face's tokenizers, or the bundle's compiled one."""

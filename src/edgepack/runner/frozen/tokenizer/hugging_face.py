@@ -1,0 +1,87 @@
+"""Texts to token ids with Hugging Face's tokenizers."""
+
+from __future__ import annotations
+
+import os
+
+from ..base.errors import BundleError, UsageError
+from .special_tokens import add_special_tokens
+from .truncation import FIRST, read_truncator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenizers import Tokenizer
+
+    from .truncation import TextTruncator
+
+PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
+
+
+class HuggingFaceTokenizer:
+    """A tokenizer.json at work: special tokens added, truncated to ``max_length``, never padded."""
+
+    def __init__(self, path: str, *, max_length: int, threads: int) -> None:
+        # The library reads these when it first works on more than one text.
+        os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_file(path)
+        except Exception as error:
+            raise BundleError(f"{path} is damaged: {error}", "copy the whole bundle folder again") from error
+        self.pad_id = pad_id_of(self._tokenizer)
+        special = int(self._tokenizer.num_special_tokens_to_add(False))
+        if max_length <= special:
+            raise UsageError(f"--max-length {max_length} leaves no room beside the {special} special tokens")
+        self.max_length = max_length
+        self._path = path
+        self._truncator: TextTruncator | None = None
+        self._special: tuple[list[int], list[int]] | None = None
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_length=max_length)
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Token ids and token type ids of each text; at least one token each."""
+        encodings = self._tokenizer.encode_batch_fast([self._truncated(text) for text in texts])
+        # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
+        return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
+
+    def _truncated(self, text: str) -> str:
+        if len(text) <= FIRST:
+            return text
+        if self._truncator is None:
+            self._truncator = read_truncator(self._path, max_length=self.max_length)
+        return self._truncator.truncate(text, self._count)
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text).ids)
+
+    def with_special_tokens(self, ids: list[int]) -> tuple[list[int], list[int]]:
+        """The same for token ids without, or with, the special tokens. Raises ``UsageError`` for what are none."""
+        size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        return add_special_tokens(ids, self.special_tokens(), size=size, max_length=self.max_length)
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """Ids that go before and after those of a text."""
+        if self._special is None:
+            for text in ("a", "the", "0", "."):
+                inner = self._tokenizer.encode(text, add_special_tokens=False).ids
+                whole = self._tokenizer.encode(text).ids
+                for start in range(len(whole) - len(inner) + 1):
+                    if inner and whole[start : start + len(inner)] == inner:
+                        self._special = whole[:start], whole[start + len(inner) :]
+                        return self._special
+            self._special = [], []
+        return self._special
+
+
+def pad_id_of(tokenizer: Tokenizer) -> int:
+    """The id to fill batches with. It is masked, so any id of the vocabulary would do."""
+    padding = tokenizer.padding
+    if padding is not None:
+        return int(padding["pad_id"])
+    ids = (tokenizer.token_to_id(name) for name in PAD_NAMES)
+    return next((found for found in ids if found is not None), 0)

@@ -1,0 +1,124 @@
+#include "embedder/bundle.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sha256.h"
+
+namespace embed {
+
+namespace {
+
+template <class Take> int read_all(const std::string &path, Take take) {
+    int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno;
+    std::vector<char> chunk(1 << 16);
+    ssize_t size;
+    while ((size = read(file, chunk.data(), chunk.size())) > 0 || (size < 0 && errno == EINTR))
+        if (size > 0) take(chunk.data(), size_t(size));
+    int failure = size < 0 ? errno : 0;
+    close(file);
+    return failure;
+}
+
+Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json does not say " + what, COPY_AGAIN); }
+
+}  // namespace
+
+Error read_file(const std::string &path, std::string &content) {
+    content.clear();
+    int failure = read_all(path, [&](const char *data, size_t size) { content.append(data, size); });
+    return failure ? fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN) : Error{};
+}
+
+Error Bundle::open(const std::string &folder) {
+    directory = folder;
+    if (Error error = read_manifest()) return error;
+    if (Error error = file("model", "file", model)) return error;
+    if (Error error = file("model", "tokenizer", tokenizer)) return error;
+    if (Error error = file("runtime", "library", library)) return error;
+    for (auto [name, place] : {std::pair{"dimension", &dimension}, std::pair{"max_length", &max_length}}) {
+        const Json *found = manifest.at("model", name);
+        if (!found) return says_not(std::string("model.") + name);
+        double number = found->number();
+        if (!(number >= 1 && number <= 1 << 24 && number == std::floor(number)))
+            return fail(BUNDLE, std::string("manifest.json is damaged: model.") + name + " is no number of tokens or values", COPY_AGAIN);
+        *place = size_t(number);
+    }
+    const Json *dependent = manifest.at("model", "batch_dependent");
+    if (!dependent) return says_not("model.batch_dependent");
+    batch_dependent = dependent->truth();
+    return {};
+}
+
+Error Bundle::read_manifest() {
+    std::string path = directory + "/manifest.json", content, message;
+    if (Error error = read_file(path, content)) {
+        error.hint = "the program must stay in the folder of its bundle";
+        return error;
+    }
+    size_t position = 0;
+    if (!parse_json(content, manifest, message, position))
+        return fail(BUNDLE, path + " is damaged: " + message + " at character " + std::to_string(position + 1), COPY_AGAIN);
+    const Json *schema = manifest.get("schema");
+    if (!schema || schema->text != "1")
+        return fail(BUNDLE, path + " has schema " + (schema ? schema->text : "None") + "; this program reads schema 1",
+                    "use the program that came with the bundle");
+    return {};
+}
+
+std::string Bundle::text(std::string_view section, std::string_view name) const {
+    const Json *found = section.empty() ? manifest.get(name) : manifest.at(section, name);
+    return found && found->is(Json::STRING) ? found->text : "";
+}
+
+Error Bundle::file(const char *section, const char *name, std::string &path) const {
+    const Json *named = manifest.at(section, name), *files = manifest.get("files");
+    std::string key = std::string(section) + "." + name;
+    if (!named) return says_not(key);
+    if (!files) return says_not("files");
+    for (const Json &entry : files->items)
+        if (const Json *found = entry.get("path"); found && found->text == named->text) return check_size(entry, path);
+    return fail(BUNDLE, "manifest.json names " + named->text + " as " + key + " but does not list it", COPY_AGAIN);
+}
+
+Error Bundle::check_size(const Json &entry, std::string &path) const {
+    const Json *name = entry.get("path"), *size = entry.get("size");
+    if (!name || !name->is(Json::STRING) || !size || !size->is(Json::NUMBER))
+        return fail(BUNDLE, "manifest.json is damaged: an entry under files is not complete", COPY_AGAIN);
+    path = directory + "/" + name->text;
+    struct stat status;
+    if (stat(path.c_str(), &status))
+        return fail(BUNDLE, name->text + " is missing from the bundle: " + strerror(errno), COPY_AGAIN);
+    if (std::to_string(status.st_size) != size->text)
+        return fail(BUNDLE, name->text + " is damaged: " + std::to_string(status.st_size) + " bytes instead of " + size->text,
+                    COPY_AGAIN);
+    return {};
+}
+
+Error Bundle::check_contents(size_t &files) const {
+    files = 0;
+    const Json *listed = manifest.get("files");
+    if (!listed) return says_not("files");
+    for (const Json &entry : listed->items) {
+        const Json *mode = entry.get("mode"), *sha256 = entry.get("sha256");
+        files++;
+        if (mode && mode->text == "link") continue;
+        std::string path;
+        if (Error error = check_size(entry, path)) return error;
+        Sha256 digest;
+        int failure = read_all(path, [&](const char *data, size_t size) {
+            digest.update(reinterpret_cast<const uint8_t *>(data), size);
+        });
+        if (failure) return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);
+        if (!sha256 || digest.finish() != sha256->text)
+            return fail(BUNDLE, entry.get("path")->text + " is damaged: its content is not what was packed", COPY_AGAIN);
+    }
+    return {};
+}
+
+}  // namespace embed

@@ -1,0 +1,36 @@
+// The bundle that the program belongs to, as its manifest says it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace embed {
+
+struct Bundle {
+    std::string directory;
+    Json manifest;
+    std::string model, tokenizer, library;  // absolute paths
+    size_t dimension = 0, max_length = 0;
+    bool batch_dependent = false;
+
+    // A code of 4 for what is missing, of another size, or of a newer schema.
+    Error open(const std::string &directory);
+    // Reads every listed file and compares its SHA-256.
+    Error check_contents(size_t &files) const;
+    // A text of the manifest; empty where there is none.
+    std::string text(std::string_view section, std::string_view name) const;
+    // What goes before a `query` or a `passage`: null where the model knows no such thing.
+    const Json *prompt(std::string_view kind) const { return manifest.at("model", "prefixes", kind); }
+
+private:
+    Error read_manifest();
+    Error file(const char *section, const char *name, std::string &path) const;
+    Error check_size(const Json &entry, std::string &path) const;
+};
+
+// The whole of a file; a code of 4.
+Error read_file(const std::string &path, std::string &content);
+
+}  // namespace embed

@@ -1,0 +1,191 @@
+#include "embedder/embedder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <numeric>
+#include <sched.h>
+
+#include "embedder/processor.h"
+#include "base/threads.h"
+
+namespace embed {
+
+namespace {
+// A batch is as many texts as that, and fewer where they are long: more tokens together are no faster, and take more memory.
+constexpr size_t BATCH_SIZE = 8, BATCH_TOKENS = 64;
+constexpr int MAX_THREADS = 4;
+
+std::string model_name(const Bundle &bundle) { return bundle.text("model", "name"); }
+}  // namespace
+
+int available_cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
+    if (Error error = require_processor(bundle)) return error;
+    threads_ = wishes.threads ? wishes.threads : std::min(MAX_THREADS, available_cpus());
+    if (!wishes.prefix.empty()) {
+        const Json *prompt = bundle.prompt(wishes.prefix);
+        if (!prompt)
+            return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " is not known to want anything before a " +
+                                   wishes.prefix, "without --prefix, texts go to the model as they are");
+        prefix_ = prompt->text;
+    }
+    whole_ = dimension_ = bundle.dimension;
+    if (wishes.dimension)
+        if (Error error = open_shortening(bundle, wishes.dimension)) return error;
+    // Where a text's vector depends on its neighbours in the batch, a text goes alone.
+    batch_size_ = wishes.batch_size ? wishes.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
+    batch_tokens_ = wishes.batch_size ? SIZE_MAX : BATCH_TOKENS;
+    if (wishes.max_length > bundle.max_length)
+        return fail(USAGE, "--max-length " + std::to_string(wishes.max_length) + ": the model takes " +
+                               std::to_string(bundle.max_length) + " tokens at most");
+    if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
+    if (Error error = open_length(bundle, wishes.max_length)) return error;
+    // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
+    workers_ = wishes.alone ? 1 : threads_;
+    return session_.open(bundle.library, bundle.model, wishes.alone ? threads_ : 1);
+}
+
+Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
+    max_length_ = max_length ? max_length : bundle.max_length;
+    size_t special = tokenizer_.special_tokens();
+    if (max_length_ > special) return {};
+    return fail(USAGE, "--max-length " + std::to_string(max_length_) + " leaves no room beside the " + std::to_string(special) +
+                           " special tokens");
+}
+
+Error Embedder::open_shortening(const Bundle &bundle, size_t dimension) {
+    const Json *trained = bundle.manifest.at("model", "matryoshka");
+    std::string asked = std::to_string(dimension) + " dimensions: ";
+    if (!trained || !trained->is(Json::OBJECT))
+        return fail(USAGE, asked + model_name(bundle) + " was not trained to be shortened",
+                    "the first numbers of its " + std::to_string(whole_) + " mean no more than the others");
+    std::vector<size_t> allowed{whole_};
+    if (const Json *listed = trained->get("dimensions"))
+        for (const Json &item : listed->items) allowed.push_back(size_t(item.number()));
+    std::sort(allowed.begin(), allowed.end());
+    allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
+    bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
+    if (listed && !std::binary_search(allowed.begin(), allowed.end(), dimension)) {
+        std::string hint = "it was for ";
+        for (size_t number : allowed) (hint += hint.size() > 11 ? ", " : "") += std::to_string(number);
+        return fail(USAGE, asked + model_name(bundle) + " was not trained for that", hint);
+    }
+    if (dimension > whole_) return fail(USAGE, asked + "the model's vectors have " + std::to_string(whole_) + " numbers");
+    dimension_ = dimension;
+    shortened_ = true;
+    // nomic-embed-text-v1.5 was trained with a layer normalisation before the cut; its scale goes in the division.
+    const Json *norm = trained->get("layer_norm");
+    centered_ = norm && norm->truth();
+    return {};
+}
+
+void Embedder::encode(std::string_view text, Encoding &encoding) const {
+    tokenizer_.encode(text, max_length_, encoding);
+}
+
+Error Embedder::embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
+    std::vector<Encoding> encoded(texts.size());
+    for (size_t index = 0; index < texts.size(); index++) {
+        if (prefix_.empty()) encode(texts[index], encoded[index]);
+        else encode(prefix_ + std::string(texts[index]), encoded[index]);
+    }
+    return embed_tokens(encoded, vectors);
+}
+
+std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) const {
+    std::vector<size_t> order(encoded.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    // Texts of like length together: what is padded is computed for nothing. The longest first, so that threads end together.
+    if (batch_size_ > 1)
+        std::stable_sort(order.begin(), order.end(),
+                         [&](size_t a, size_t b) { return encoded[a].ids.size() > encoded[b].ids.size(); });
+    return order;
+}
+
+// Where each batch begins in that order, and the end of the last.
+std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const {
+    std::vector<size_t> starts{0};
+    for (size_t at = 0; at < order.size(); starts.push_back(at)) {
+        size_t room = batch_tokens_ / std::max<size_t>(1, encoded[order[at]].ids.size());
+        at = std::min(order.size(), at + std::min(batch_size_, std::max<size_t>(1, room)));
+    }
+    return starts;
+}
+
+Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
+    size_t before = vectors.size();
+    vectors.resize(before + encoded.size() * dimension_);
+    const std::vector<size_t> order = by_length(encoded), starts = batch_starts(encoded, order);
+    std::atomic<size_t> next{0};
+    std::mutex mutex;
+    Error failed;
+    auto work = [&] {
+        for (size_t batch; (batch = next++) + 1 < starts.size();) {
+            size_t start = starts[batch];
+            if (Error error = run(encoded, &order[start], starts[batch + 1] - start, vectors.data() + before)) {
+                std::lock_guard<std::mutex> held(mutex);
+                if (!failed) failed = error;
+                next = starts.size();
+            }
+        }
+    };
+    on_threads(std::min(size_t(workers_), starts.size() - 1), work);
+    return failed;
+}
+
+Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const {
+    Batch batch;
+    batch.rows = count;
+    for (size_t row = 0; row < count; row++) batch.length = std::max(batch.length, encoded[chosen[row]].ids.size());
+    for (size_t row = 0; row < count; row++) {
+        const Encoding &text = encoded[chosen[row]];
+        auto fill = [&](std::vector<int64_t> &column, int64_t filler) { column.resize((row + 1) * batch.length, filler); };
+        batch.ids.insert(batch.ids.end(), text.ids.begin(), text.ids.end());
+        batch.types.insert(batch.types.end(), text.types.begin(), text.types.end());
+        batch.mask.insert(batch.mask.end(), text.ids.size(), 1);
+        fill(batch.ids, tokenizer_.pad_id());
+        fill(batch.types, 0);
+        fill(batch.mask, 0);
+    }
+    std::vector<float> made;
+    if (Error error = session_.run(batch, whole_, made)) return error;
+    for (size_t row = 0; row < count; row++) {
+        const float *vector = &made[row * whole_];
+        if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
+            return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
+        place(vector, vectors + chosen[row] * dimension_);
+    }
+    return {};
+}
+
+void Embedder::place(const float *vector, float *target) const {
+    if (!shortened_) {
+        std::copy(vector, vector + whole_, target);
+        return;
+    }
+    double mean = centered_ ? std::accumulate(vector, vector + whole_, 0.0) / double(whole_) : 0, square = 0;
+    for (size_t index = 0; index < dimension_; index++) square += (vector[index] - mean) * (vector[index] - mean);
+    double length = std::sqrt(square);
+    for (size_t index = 0; index < dimension_; index++)
+        target[index] = float(length > 0 ? (vector[index] - mean) / length : vector[index] - mean);
+}
+
+double cosine(const float *first, const float *second, size_t dimension) {
+    long double product = 0, one = 0, other = 0;
+    for (size_t index = 0; index < dimension; index++) {
+        product += static_cast<long double>(first[index]) * second[index];
+        one += static_cast<long double>(first[index]) * first[index];
+        other += static_cast<long double>(second[index]) * second[index];
+    }
+    double norms = std::sqrt(double(one) * double(other));
+    return norms > 0 ? double(product) / norms : 0;
+}
+
+}  // namespace embed

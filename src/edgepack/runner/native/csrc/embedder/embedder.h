@@ -1,0 +1,56 @@
+// Texts to vectors: tokenizer, batches, model.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "embedder/bundle.h"
+#include "ort/session.h"
+#include "tokenizer/tokenizer.h"
+
+namespace embed {
+
+// What may be asked for; 0 and empty are the bundle's own ways.
+struct Wishes {
+    size_t batch_size = 0, max_length = 0, dimension = 0;
+    int threads = 0;
+    // Texts come one by one: the threads share each of them, and not the batches.
+    bool alone = false;
+    std::string prefix;
+};
+
+class Embedder {
+public:
+    // A code of 2 for a wish that this model cannot fulfil, 4 and 5 for what is damaged.
+    Error open(const Bundle &bundle, const Wishes &wishes);
+    // Appends a vector, float32 [dimension()], for each text, in their order. Texts are valid UTF-8.
+    Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
+    Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
+    void encode(std::string_view text, Encoding &encoding) const;
+
+    size_t dimension() const { return dimension_; }
+    size_t batch_size() const { return batch_size_; }
+    int threads() const { return threads_; }
+
+private:
+    Error open_length(const Bundle &bundle, size_t max_length);
+    Error open_shortening(const Bundle &bundle, size_t dimension);
+    std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
+    std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
+    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const;
+    void place(const float *vector, float *target) const;
+
+    Tokenizer tokenizer_;
+    Session session_;
+    std::string prefix_;
+    size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
+    int threads_ = 0, workers_ = 1;
+    bool shortened_ = false, centered_ = false;
+};
+
+// Cosine of the angle between two vectors; 0 when one of them is all zeros.
+double cosine(const float *first, const float *second, size_t dimension);
+int available_cpus();
+
+}  // namespace embed

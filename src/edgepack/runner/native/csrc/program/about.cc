@@ -1,0 +1,210 @@
+#include "program/about.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace embed {
+
+namespace {
+
+std::string dumped(const Json &value) {
+    std::string text;
+    write_json(value, text, 2, false);
+    return text + "\n";
+}
+
+// The manifest, with the sizes of the parts in bytes instead of the list of files.
+Json info(const Bundle &bundle, std::map<std::string, double> &sizes) {
+    Json said;
+    said.kind = Json::OBJECT;
+    for (auto &member : bundle.manifest.members) {
+        if (member.first != "files") {
+            said.members.push_back(member);
+            continue;
+        }
+        for (const Json &entry : member.second.items)
+            if (entry.get("part") && entry.get("size")) sizes[entry.get("part")->text] += entry.get("size")->number();
+    }
+    Json listed;
+    listed.kind = Json::OBJECT;
+    for (auto &[part, size] : sizes) listed.members.emplace_back(part, json_number(size, "%.0f"));
+    said.members.emplace_back("sizes", listed);
+    return said;
+}
+
+std::string joined(const Json *object, const char *between, const char *quote) {
+    std::string text;
+    std::map<std::string, std::string> sorted;
+    if (object)
+        for (auto &member : object->members) sorted[member.first] = member.second.text;
+    for (auto &[name, value] : sorted) text += (text.empty() ? "" : ", ") + name + between + quote + value + quote;
+    return text;
+}
+
+std::string dimensions_of(const Bundle &bundle) {
+    const Json *trained = bundle.manifest.at("model", "matryoshka");
+    if (!trained || !trained->is(Json::OBJECT)) return "not trained to be shortened";
+    std::string listed;
+    if (const Json *items = trained->get("dimensions"))
+        for (const Json &item : items->items) listed += (listed.empty() ? "" : ", ") + item.text;
+    return listed.empty() ? "any up to " + std::to_string(bundle.dimension) : listed;
+}
+
+// What every manifest says, and --info shows.
+Error check_said(const Bundle &bundle) {
+    static const char *const needed[][2] = {
+        {"model", "name"}, {"model", "precision"}, {"model", "pooling"}, {"model", "normalize"}, {"model", "recipe"},
+        {"runtime", "version"}, {"runtime", "kind"}, {"runtime", "operators"}, {"runner", "versions"}, {"target", "name"},
+        {"target", "platform"}};
+    for (auto [section, name] : needed)
+        if (!bundle.manifest.at(section, name))
+            return fail(BUNDLE, std::string("manifest.json lacks something: '") + name + "'", COPY_AGAIN);
+    return {};
+}
+
+std::string or_else(std::string text, const char *other) { return text.empty() ? other : text; }
+
+std::string info_text(const Bundle &bundle, const std::map<std::string, double> &sizes) {
+    std::string parts, out;
+    double whole = 0;
+    for (auto &[part, size] : sizes) {
+        parts += (parts.empty() ? "" : ", ") + part + " " + megabytes(size);
+        whole += size;
+    }
+    const Json *normalize = bundle.manifest.at("model", "normalize"), *operators = bundle.manifest.at("runtime", "operators");
+    const Json *platform = bundle.manifest.at("target", "platform");
+    auto of_platform = [&](const char *name) {
+        const Json *found = platform ? platform->get(name) : nullptr;
+        return found && found->is(Json::STRING) ? found->text : std::string();
+    };
+    const std::pair<const char *, std::string> lines[] = {
+        {"bundle", bundle.text("", "name")},
+        {"model", bundle.text("model", "name") + ", " + or_else(bundle.text("model", "license"), "licence not stated")},
+        {"", bundle.text("model", "precision") + ", " + std::to_string(bundle.dimension) + " dimensions, " +
+                 std::to_string(bundle.max_length) + " tokens at most, " + bundle.text("model", "pooling") + " pooling" +
+                 (normalize && normalize->truth() ? ", normalised" : "")},
+        {"prefixes", or_else(joined(bundle.manifest.at("model", "prefixes"), " ", "'"), "none known")},
+        {"--dim", dimensions_of(bundle)},
+        {"recipe", bundle.text("model", "recipe")},
+        {"runtime", "ONNX Runtime " + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + "), " +
+                        std::to_string(operators ? operators->items.size() : 0) + " operator kernels"},
+        {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
+        {"for", of_platform("os") + " " + of_platform("arch") +
+                    (of_platform("glibc").empty() ? "" : ", glibc " + of_platform("glibc") + " or newer")},
+        {"sizes", parts + "; together " + megabytes(whole)},
+        {"made by", "edgepack " + bundle.text("", "edgepack") + ", target " + bundle.text("target", "name")},
+    };
+    for (auto &[name, text] : lines) {
+        std::string label = name;
+        label.resize(std::max(label.size(), size_t(8)), ' ');
+        out += label + " " + text + "\n";
+    }
+    return out;
+}
+
+struct Golden {
+    std::vector<std::string> texts;
+    std::vector<std::vector<float>> vectors;
+    double tolerance = 0;
+};
+
+Error read_golden(const Bundle &bundle, Golden &golden) {
+    std::string path = bundle.directory + "/" + bundle.text("", "golden"), content, message;
+    if (Error error = read_file(path, content)) return error;
+    Json read;
+    size_t position = 0;
+    auto damaged = [&](const std::string &what) { return fail(BUNDLE, path + " is damaged: " + what, COPY_AGAIN); };
+    if (!parse_json(content, read, message, position)) return damaged(message);
+    const Json *texts = read.get("texts"), *vectors = read.get("vectors"), *tolerance = read.get("tolerance");
+    if (!texts || !vectors || !tolerance) return damaged("it lacks texts, vectors or tolerance");
+    if (texts->items.empty() || texts->items.size() != vectors->items.size())
+        return damaged("it must have as many vectors as texts, one at least");
+    golden.tolerance = tolerance->number();
+    for (const Json &text : texts->items) golden.texts.push_back(text.text);
+    for (const Json &vector : vectors->items) {
+        golden.vectors.emplace_back();
+        for (const Json &number : vector.items) golden.vectors.back().push_back(float(number.number()));
+        if (golden.vectors.back().size() != bundle.dimension) return damaged("a vector is not of the model's dimension");
+    }
+    return {};
+}
+
+// Compares every file with its SHA-256 and the golden texts' vectors with those that the build made.
+Error self_test(const Options &options, const Bundle &bundle, Json &result) {
+    size_t files = 0;
+    if (Error error = bundle.check_contents(files)) return error;
+    Golden golden;
+    if (Error error = read_golden(bundle, golden)) return error;
+    Embedder embedder;
+    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    double lowest = 2;
+    char said[64];
+    for (size_t index = 0; index < golden.texts.size(); index++) {
+        std::vector<float> vector;
+        if (Error error = embedder.embed({golden.texts[index]}, vector)) return error;
+        double near = cosine(vector.data(), golden.vectors[index].data(), bundle.dimension);
+        lowest = std::min(lowest, near);
+        snprintf(said, sizeof said, "%.6f", near);
+        if (!(near >= golden.tolerance))
+            return fail(SELF_TEST, "self-test failed: the vector of text " + std::to_string(index + 1) + " has cosine " + said +
+                                       " to the one that the build made, less than " + json_number(golden.tolerance, "%.9g").text,
+                        "this device computes differently: please report it with the output of --info");
+    }
+    result.kind = Json::OBJECT;
+    result.members = {{"files", json_number(double(files), "%.0f")},
+                      {"texts", json_number(double(golden.texts.size()), "%.0f")},
+                      {"min_cosine", json_number(lowest, "%.17g")},
+                      {"tolerance", json_number(golden.tolerance, "%.9g")}};
+    return {};
+}
+
+const char NOTHING_TO_WARM[] =
+    "nothing to warm up: this bundle is for the processor; nothing is compiled and nothing is kept\n";
+
+std::string self_test_text(const Json &result) {
+    char lowest[64];
+    snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
+    return "self-test passed: " + result.get("files")->text + " files intact, " + result.get("texts")->text +
+           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")\n";
+}
+
+}  // namespace
+
+Json json_number(double number, const char *form) {
+    char digits[64];
+    snprintf(digits, sizeof digits, form, number);
+    Json made;
+    made.kind = Json::NUMBER;
+    made.text = digits;
+    return made;
+}
+
+std::string megabytes(double size) {
+    char text[64];
+    if (size >= 100000) snprintf(text, sizeof text, "%.1f MB", size / 1e6);
+    else snprintf(text, sizeof text, "%.1f kB", size / 1e3);
+    return text;
+}
+
+Error about(const Options &options, const Bundle &bundle, std::string &text) {
+    Json result;
+    if (options.version) {
+        text = "embed " + bundle.text("", "edgepack") + " (" + bundle.text("", "name") + ")\n";
+    } else if (options.info) {
+        std::map<std::string, double> sizes;
+        Json said = info(bundle, sizes);
+        if (Error error = options.json ? Error{} : check_said(bundle)) return error;
+        text = options.json ? dumped(said) : info_text(bundle, sizes);
+    } else if (options.bench) {
+        if (Error error = bench(options, bundle, result)) return error;
+        text = options.json ? dumped(result) : bench_text(result);
+    } else {
+        if (Error error = self_test(options, bundle, result)) return error;
+        text = options.json ? dumped(result) : self_test_text(result);
+        if (options.warmup && !options.json) text = NOTHING_TO_WARM + text;
+    }
+    return {};
+}
+
+}  // namespace embed

@@ -1,0 +1,21 @@
+// What the bundle says of itself: --version, --info, --self-test and --bench.
+#pragma once
+#include <string>
+
+#include "embedder/bundle.h"
+#include "base/error.h"
+#include "program/options.h"
+
+namespace embed {
+
+// The text to print.
+Error about(const Options &options, const Bundle &bundle, std::string &text);
+Error bench(const Options &options, const Bundle &bundle, Json &measured);
+std::string bench_text(const Json &measured);
+// "1.2 MB" or "345.6 kB".
+std::string megabytes(double size);
+
+Json json_number(double number, const char *form);
+Json json_text(std::string text);
+
+}  // namespace embed

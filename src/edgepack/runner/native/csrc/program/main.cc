@@ -1,0 +1,163 @@
+// The program of the bundle: what its command line asks for, done.
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "program/about.h"
+#include "embedder/embedder.h"
+#include "program/help.h"
+#include "program/options.h"
+#include "program/output.h"
+#include "program/reading.h"
+#include "base/text.h"
+#include "program/writing.h"
+
+namespace embed {
+
+namespace {
+
+constexpr size_t WINDOW_BATCHES = 32;  // batches that are read ahead, so that texts of like length meet in one
+constexpr const char *NO_TEXT_HINT = "give one: embed \"a sentence\", or lines on standard input";
+
+int complain(const Error &error) {
+    say("error: " + error.message + "\n" + (error.hint.empty() ? "" : "hint: " + error.hint + "\n"));
+    return error.code;
+}
+
+void out_of_memory() {
+    static const char text[] = "error: out of memory\nhint: a smaller --batch-size needs less\n";
+    ssize_t done = write(2, text, sizeof text - 1);
+    _exit(done >= 0 ? FAULT : FAULT);
+}
+
+std::string folder_of(const char *program) {
+    char *found = realpath(program, nullptr);
+    std::string path = found ? found : program;
+    free(found);
+    size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The bundle's folder: that of the program itself, through symbolic links, wherever it was started from.
+std::string own_folder(const char *name) {
+    if (access("/proc/self/exe", F_OK) == 0) {
+        std::string folder = folder_of("/proc/self/exe");
+        if (access((folder + "/manifest.json").c_str(), F_OK) == 0) return folder;
+    }
+    // Without /proc, or started through the loader.
+    auto executed = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
+    for (const char *program : {executed, name})
+        if (program && access((folder_of(program) + "/manifest.json").c_str(), F_OK) == 0) return folder_of(program);
+    return folder_of(executed ? executed : name);
+}
+
+Error print(const Options &options, const std::string &text) {
+    Output output;
+    if (Error error = output.open(options.has_output ? &options.output : nullptr)) return error;
+    output.write(text);
+    return output.finish();
+}
+
+Error similarity(const Options &options, const Bundle &bundle) {
+    std::string texts[2];
+    for (size_t index = 0; index < 2; index++)
+        if (Error error = decode(options.similarity[index], "text " + std::to_string(index + 1), options.strict, texts[index]))
+            return error;
+    Embedder &embedder = *new Embedder;
+    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    std::vector<float> vectors;
+    // Each alone: in a batch, one text could move the other's vector.
+    for (auto &text : texts)
+        if (Error error = embedder.embed({text}, vectors)) return error;
+    char line[64];
+    snprintf(line, sizeof line, "%.6f\n", cosine(vectors.data(), vectors.data() + embedder.dimension(), embedder.dimension()));
+    return print(options, line);
+}
+
+// A table where a person looks, else JSON.
+std::string usual_format(const Options &options) {
+    if (!options.has_output && options.dtype == "f32" && is_terminal(1)) return "table";
+    return options.texts.empty() ? "jsonl" : "json";
+}
+
+Error embed_texts(const Options &options, const Bundle &bundle) {
+    if (options.texts.empty() && !options.has_input && is_terminal(0)) return fail(USAGE, "no text", NO_TEXT_HINT);
+    // Never taken apart: the end of the process is quicker.
+    Embedder &embedder = *new Embedder;
+    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    std::string format = options.output_format.empty() ? usual_format(options) : options.output_format;
+    Output output;
+    if (Error error = output.open(options.has_output ? &options.output : nullptr)) return error;
+    std::unique_ptr<Writer> writer;
+    std::vector<float> vectors;
+    std::vector<std::string_view> texts;
+    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
+        if (!writer)
+            if (Error failed = open_writer(format, options, embedder.dimension(), output, writer)) return failed;
+        vectors.clear();
+        texts.clear();
+        for (const Record &record : records) texts.push_back(record.text);
+        if (Error failed = embedder.embed(texts, vectors)) return failed;
+        for (size_t index = 0; index < records.size(); index++)
+            if (Error failed = writer->write(records[index], &vectors[index * embedder.dimension()])) return failed;
+        return output.flush();
+    });
+    if (error) {
+        // What was embedded before a bad line has been handed out; a file is not left half-written.
+        if (Error failed = output.flush()) return failed;
+        return error;
+    }
+    if (!writer) return fail(USAGE, "no text: the input is empty, or nothing in it is good", NO_TEXT_HINT);
+    if (Error failed = writer->finish()) return failed;
+    return output.finish();
+}
+
+// The ids of each text, as a JSON array a line.
+Error print_tokens(const Options &options, const Bundle &bundle) {
+    Tokenizer tokenizer;
+    if (Error error = tokenizer.open(bundle.tokenizer)) return error;
+    Output output;
+    if (Error error = output.open(options.has_output ? &options.output : nullptr)) return error;
+    size_t max_length = options.max_length ? options.max_length : bundle.max_length;
+    Error error = read_records(options, 1, [&](std::vector<Record> &records) -> Error {
+        Encoding encoding;
+        tokenizer.encode(records[0].text, max_length, encoding);
+        std::string line = "[";
+        for (int64_t id : encoding.ids) line += (line.size() > 1 ? "," : "") + std::to_string(id);
+        output.write(line + "]\n");
+        return {};
+    });
+    return error ? error : output.finish();
+}
+
+Error run(int count, char **words) {
+    if (count > 1 && strcmp(words[1], "serve") == 0)
+        return fail(USAGE, "this program, the native one, has no server", "a bundle made with --target linux-x86, or --set runner=pyinstaller, has one; the text: embed -- serve");
+    Options options;
+    if (Error error = parse_options(count, words, options)) return error;
+    if (options.help) return print({}, HELP);
+    Bundle bundle;
+    if (Error error = bundle.open(own_folder(words[0]))) return error;
+    if (options.tokens) return print_tokens(options, bundle);
+    if (options.instead() == "similarity") return similarity(options, bundle);
+    if (options.instead().empty()) return embed_texts(options, bundle);
+    std::string text;
+    if (Error error = about(options, bundle, text)) return error;
+    return print(options, text);
+}
+
+}  // namespace
+
+}  // namespace embed
+
+int main(int count, char **words) {
+    std::set_new_handler(embed::out_of_memory);
+    embed::listen_to_signals();
+    embed::Error error = embed::run(count, words);
+    // Everything is written; taking the model apart would only take time.
+    _exit(error ? embed::complain(error) : 0);
+}

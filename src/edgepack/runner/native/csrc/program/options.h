@@ -1,0 +1,27 @@
+// What may stand on the command line, as the frozen program has it (runner/frozen/program/options.py).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "embedder/embedder.h"
+#include "base/error.h"
+
+namespace embed {
+
+struct Options {
+    std::vector<std::string> texts, similarity;
+    std::string input, text_field, id_field, output_format, output, dtype = "f32", prefix;
+    bool has_input = false, has_output = false, has_id_field = false;
+    size_t dim = 0, max_length = 0, batch_size = 0, threads = 0;
+    bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, warmup = false, bench = false, version = false;
+    bool json = false, tokens = false, help = false;
+
+    Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
+    // What is done in the place of embedding, e.g. "self_test"; empty when nothing is.
+    std::string instead() const;
+};
+
+// A code of 2 for what makes no sense.
+Error parse_options(int count, char **words, Options &options);
+
+}  // namespace embed

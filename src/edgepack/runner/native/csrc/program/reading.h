@@ -1,0 +1,27 @@
+// Texts from arguments or a stream: what has come is handed on at once, in windows, so that memory stays flat.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "program/options.h"
+
+namespace embed {
+
+// A text, and the JSON object that it came in.
+struct Record {
+    std::string text, line;
+    Json source;
+};
+
+using Take = std::function<Error(std::vector<Record> &)>;
+
+// Hands the records to `take`, `size` at most at a time; what comes before a bad line is handed out before the error.
+Error read_records(const Options &options, size_t size, const Take &take);
+bool is_terminal(int descriptor);
+// On standard error, whatever state it is in.
+void say(const std::string &text);
+
+}  // namespace embed

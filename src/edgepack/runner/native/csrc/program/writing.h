@@ -1,0 +1,24 @@
+// Vectors onto a stream: JSON, JSON lines, NumPy's npy, bare numbers, or a table for eyes.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "program/options.h"
+#include "program/output.h"
+#include "program/reading.h"
+
+namespace embed {
+
+class Writer {
+public:
+    virtual ~Writer() = default;
+    virtual Error write(const Record &record, const float *vector) = 0;
+    virtual Error finish() { return {}; }
+};
+
+// The writer of a format. A code of 2 when the output does not allow it.
+Error open_writer(const std::string &format, const Options &options, size_t dimension, Output &output,
+                  std::unique_ptr<Writer> &writer);
+
+}  // namespace embed

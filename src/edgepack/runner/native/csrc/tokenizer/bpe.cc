@@ -1,0 +1,137 @@
+// Byte-level BPE: text is split as GPT-2 splits it, and the pairs of a piece's parts are joined in the order of their ranks.
+#include <algorithm>
+#include <queue>
+
+#include "tokenizer/tokenizer.h"
+#include "base/utf8.h"
+
+namespace embed {
+
+namespace {
+
+enum Sort : uint8_t { IS_OTHER, IS_LETTER, IS_NUMBER, IS_SPACE };
+enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4 };
+
+class Bpe final : public TextModel {
+public:
+    explicit Bpe(const Table &table) {
+        vocabulary_.open(table.section("vocab"));
+        kinds_.open(table.section("pieces"));
+        flags_ = table.section("model").as<uint32_t>(8)[0];
+        bytes_ = table.section("bytes").as<uint32_t>();
+        Bytes merges = table.section("merges");
+        const uint32_t *numbers = merges.as<uint32_t>();
+        size_t rows = numbers[0], count = numbers[1];
+        rows_ = uint32_t(rows);
+        first_ = numbers + 2;
+        right_ = first_ + rows + 1;
+        rank_ = right_ + count;
+        joined_ = rank_ + count;
+    }
+
+    void encode(std::string_view text, bool, Ids &ids) const override {
+        std::string prefixed;
+        if ((flags_ & PREFIX_SPACE) && text[0] != ' ') {
+            prefixed = " " + std::string(text);
+            text = prefixed;
+        }
+        if (!(flags_ & SPLITS)) return piece(text, ids);
+        for (size_t at = 0; at < text.size() && !ids.full();) {
+            size_t length = next_piece(text.substr(at));
+            piece(text.substr(at, length), ids);
+            at += length;
+        }
+    }
+
+private:
+    uint8_t kind_at(std::string_view text, size_t at, size_t &next) const {
+        next = at;
+        return kinds_[next_code_point(text, next)];
+    }
+
+    // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+    size_t next_piece(std::string_view text) const {
+        for (std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
+            if (text.substr(0, ending.size()) == ending) return ending.size();
+        size_t start = 0, end = 0, next = 0;
+        uint8_t kind = kind_at(text, 0, end);
+        if (text[0] == ' ' && text.size() > 1 && kind_at(text, 1, next) != IS_SPACE) {
+            start = 1;
+            kind = kind_at(text, start, end);
+        }
+        size_t last = start;
+        while (end < text.size() && kind_at(text, end, next) == kind) {
+            last = end;
+            end = next;
+        }
+        // The last white space before something else belongs to that, unless it is the only one.
+        return kind == IS_SPACE && end < text.size() && last > 0 ? last : end;
+    }
+
+    struct Symbol {
+        uint32_t id;
+        int32_t before, after;  // -1: none
+        bool gone;
+    };
+    struct Merge {
+        uint32_t rank, position, joined;
+        bool operator<(const Merge &other) const {
+            return rank != other.rank ? rank > other.rank : position > other.position;
+        }
+    };
+
+    // Where the merge of two ids is; `none` when they have none.
+    static constexpr uint32_t none = ~0u;
+    uint32_t find(uint32_t left, uint32_t right) const {
+        if (left >= rows_) return none;
+        const uint32_t *begin = right_ + first_[left], *end = right_ + first_[left + 1];
+        const uint32_t *found = std::lower_bound(begin, end, right);
+        return found != end && *found == right ? uint32_t(found - right_) : none;
+    }
+
+    void piece(std::string_view text, Ids &ids) const {
+        if (flags_ & IGNORES_MERGES)
+            if (uint32_t id = vocabulary_.find(text); id != Trie::none) return ids.add(id);
+        std::vector<Symbol> symbols;
+        for (char letter : text) {
+            int32_t at = int32_t(symbols.size());
+            symbols.push_back({bytes_[uint8_t(letter)], at - 1, at + 1, false});
+        }
+        symbols.back().after = -1;
+        std::priority_queue<Merge> queue;
+        auto offer = [&](int32_t left, int32_t right) {
+            uint32_t at = find(symbols[size_t(left)].id, symbols[size_t(right)].id);
+            if (at != none) queue.push({rank_[at], uint32_t(left), joined_[at]});
+        };
+        for (size_t at = 0; at + 1 < symbols.size(); at++) offer(int32_t(at), int32_t(at + 1));
+        while (!queue.empty()) {
+            Merge top = queue.top();
+            queue.pop();
+            Symbol &left = symbols[top.position];
+            if (left.gone || left.after < 0) continue;
+            Symbol &right = symbols[size_t(left.after)];
+            // A pair that has been joined otherwise since.
+            uint32_t at = find(left.id, right.id);
+            if (at == none || joined_[at] != top.joined) continue;
+            left.id = top.joined;
+            right.gone = true;
+            left.after = right.after;
+            if (left.after >= 0) symbols[size_t(left.after)].before = int32_t(top.position);
+            if (left.before >= 0) offer(left.before, int32_t(top.position));
+            if (left.after >= 0) offer(int32_t(top.position), left.after);
+        }
+        for (const Symbol &symbol : symbols)
+            if (!symbol.gone) ids.add(symbol.id);
+    }
+
+    Trie vocabulary_;
+    CodePointTable<uint8_t> kinds_;
+    uint32_t flags_ = 0, rows_ = 0;
+    const uint32_t *bytes_ = nullptr, *first_ = nullptr, *right_ = nullptr, *rank_ = nullptr, *joined_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<TextModel> open_bpe(const Table &table) { return std::make_unique<Bpe>(table); }
+
+}  // namespace embed

@@ -1,0 +1,114 @@
+#include "tokenizer/table.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace embed {
+
+Mapping::~Mapping() {
+    if (data_) munmap(const_cast<uint8_t *>(data_), size_);
+}
+
+int Mapping::open(const char *path) {
+    int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno;
+    struct stat status;
+    int failure = fstat(file, &status) ? errno : 0;
+    if (!failure && S_ISDIR(status.st_mode)) failure = EISDIR;
+    if (!failure && status.st_size == 0) failure = EINVAL;
+    if (!failure) {
+        void *place = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+        if (place == MAP_FAILED) {
+            failure = errno;
+        } else {
+            data_ = static_cast<const uint8_t *>(place);
+            size_ = size_t(status.st_size);
+        }
+    }
+    close(file);
+    return failure;
+}
+
+void Mapping::release_pages() const {
+    if (data_) madvise(const_cast<uint8_t *>(data_), size_, MADV_DONTNEED);
+}
+
+void Trie::open(Bytes bytes) {
+    if (!bytes) return;
+    auto aligned = [](size_t size) { return (size + 7) & ~size_t(7); };
+    nodes_ = bytes.as<uint32_t>()[0];
+    size_t numbers = bytes.as<uint32_t>()[1];
+    size_t words = nodes_ / 64 + 1, bases = (size_t(nodes_) + 1 + 63) / 64, at = 8;
+    bits_ = bytes.as<uint64_t>(at);
+    base_ = bytes.as<uint32_t>(at += 8 * words);
+    ranks_ = bytes.as<uint32_t>(at += aligned(4 * bases));
+    numbers_ = bytes.as<uint32_t>(at += aligned(4 * words));
+    offsets_ = bytes.as<uint16_t>(at += aligned(4 * numbers));
+    labels_ = bytes.as<uint8_t>(at += aligned(2 * (size_t(nodes_) + 1)));
+}
+
+uint32_t Trie::longest(std::string_view text, size_t &length) const {
+    uint32_t node = root, found = none;
+    for (size_t at = 0; at < text.size();) {
+        node = step(node, uint8_t(text[at++]));
+        if (node == none) break;
+        if (uint32_t number = value(node); number != none) {
+            found = number;
+            length = at;
+        }
+    }
+    return found;
+}
+
+uint32_t Trie::find(std::string_view key) const {
+    uint32_t node = root;
+    for (char letter : key)
+        if ((node = step(node, uint8_t(letter))) == none) return none;
+    return key.empty() ? none : value(node);
+}
+
+namespace {
+
+struct Header {
+    char magic[8];
+    uint64_t size, sum, sections;
+};
+struct Entry {
+    char name[8];
+    uint64_t offset, size;
+};
+
+uint64_t weighted_sum(const uint8_t *data, size_t size) {
+    uint64_t sum = 0;
+    auto words = reinterpret_cast<const uint64_t *>(data);
+    for (size_t index = 0; index < size / 8; index++) sum += words[index] * (2 * index + 1);
+    return sum;
+}
+
+}  // namespace
+
+Error Table::open(const std::string &path) {
+    if (int failure = file_.open(path.c_str()))
+        return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);
+    auto header = reinterpret_cast<const Header *>(file_.data());
+    bool sound = file_.size() >= sizeof(Header) && memcmp(header->magic, "EDGETOK1", 8) == 0 &&
+                 header->size == file_.size() && file_.size() % 8 == 0 &&
+                 header->sections * sizeof(Entry) <= file_.size() - sizeof(Header) &&
+                 header->sum == weighted_sum(file_.data() + sizeof(Header), file_.size() - sizeof(Header));
+    if (!sound) return fail(BUNDLE, path + " is damaged: it is not the tokenizer that was made", COPY_AGAIN);
+    return {};
+}
+
+Bytes Table::section(const char *name) const {
+    auto header = reinterpret_cast<const Header *>(file_.data());
+    auto entries = reinterpret_cast<const Entry *>(file_.data() + sizeof(Header));
+    for (uint64_t index = 0; index < header->sections; index++)
+        if (strncmp(entries[index].name, name, 8) == 0)
+            return {file_.data() + entries[index].offset, size_t(entries[index].size)};
+    return {};
+}
+
+}  // namespace embed

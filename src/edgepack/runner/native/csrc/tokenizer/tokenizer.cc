@@ -1,0 +1,122 @@
+#include "tokenizer/tokenizer.h"
+
+#include <cstring>
+
+#include "base/utf8.h"
+
+namespace embed {
+
+namespace {
+
+// Where the white space at the end of the text begins.
+size_t white_space_before(std::string_view text) {
+    size_t end = text.size();
+    while (end > 0) {
+        size_t start = end - 1;
+        while (start > 0 && (uint8_t(text[start]) & 0xC0) == 0x80) start--;
+        size_t at = start;
+        if (!is_white_space(next_code_point(text, at))) break;
+        end = start;
+    }
+    return end;
+}
+
+// How much white space is at the beginning.
+size_t white_space_after(std::string_view text) {
+    size_t at = 0;
+    while (at < text.size()) {
+        size_t next = at;
+        if (!is_white_space(next_code_point(text, next))) break;
+        at = next;
+    }
+    return at;
+}
+
+enum { LEFT = 1, RIGHT = 2 };
+
+// The text between the added tokens to `plain`, the tokens to `ids`, in their order.
+template <class Plain>
+void split_at_added(std::string_view text, const Trie &trie, const uint32_t *table, Ids &ids, Plain plain) {
+    size_t start = 0;
+    if (!trie.empty()) {
+        for (size_t at = 0; at < text.size() && !ids.full();) {
+            size_t length = 0;
+            uint32_t number = trie.longest(text.substr(at), length);
+            if (number == Trie::none) {
+                at++;
+                continue;
+            }
+            size_t from = at, to = at + length;
+            uint32_t id = table[2 * number], flags = table[2 * number + 1];
+            if (flags & LEFT) from = std::max(white_space_before(text.substr(0, from)), start);
+            if (flags & RIGHT) to += white_space_after(text.substr(to));
+            if (start < from) plain(text.substr(start, from - start), start);
+            ids.add(id);
+            start = to;
+            // The search goes on behind the match itself, as the library's does.
+            at += length;
+        }
+    }
+    if (start < text.size() && !ids.full()) plain(text.substr(start), start);
+}
+
+}  // namespace
+
+Error Tokenizer::open(const std::string &path) {
+    if (Error error = table_.open(path)) return error;
+    Bytes model = table_.section("model"), frame = table_.section("template");
+    normalizer_.open(table_);
+    added_.open(table_.section("added"));
+    added_normalized_.open(table_.section("addednrm"));
+    added_ids_ = table_.section("addedids").as<uint32_t>();
+    if (model.size >= 20 && memcmp(model.data, "wordpiec", 8) == 0) model_ = open_wordpiece(table_);
+    if (model.size >= 20 && memcmp(model.data, "bytebpe", 8) == 0) model_ = open_bpe(table_);
+    if (model.size >= 20 && memcmp(model.data, "unigram", 8) == 0) model_ = open_unigram(table_);
+    if (!model_ || frame.size < 12) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
+    template_ = frame.as<uint32_t>();
+    if (Bytes size = table_.section("size")) size_ = size.as<uint32_t>()[0];
+    before_ = template_[0];
+    after_ = template_[1];
+    type_ = template_[2];
+    pad_id_ = model.as<uint32_t>(8)[2];
+    return {};
+}
+
+void Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encoding) const {
+    Ids ids;
+    ids.limit = max_length > special_tokens() ? max_length - special_tokens() : 0;
+    if (ids.limit) encode_raw(text, ids);
+    encoding.ids.clear();
+    encoding.types.clear();
+    auto special = [&](size_t index) {
+        encoding.ids.push_back(template_[3 + 2 * index]);
+        encoding.types.push_back(template_[4 + 2 * index]);
+    };
+    for (size_t index = 0; index < before_; index++) special(index);
+    encoding.ids.insert(encoding.ids.end(), ids.values.begin(), ids.values.end());
+    encoding.types.resize(encoding.ids.size(), type_);
+    for (size_t index = 0; index < after_; index++) special(before_ + index);
+    // A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
+    if (encoding.ids.empty()) {
+        encoding.ids.push_back(pad_id_);
+        encoding.types.push_back(0);
+    }
+}
+
+void Tokenizer::encode_raw(std::string_view text, Ids &ids) const {
+    std::string normal;
+    split_at_added(text, added_, added_ids_, ids, [&](std::string_view plain, size_t start) {
+        if (!normalizer_) return encode_normalized(plain, start == 0, ids);
+        normal.clear();
+        normalizer_.normalize(plain, normal);
+        encode_normalized(normal, start == 0, ids);
+    });
+}
+
+void Tokenizer::encode_normalized(std::string_view text, bool first, Ids &ids) const {
+    split_at_added(text, added_normalized_, added_ids_, ids, [&](std::string_view plain, size_t start) {
+        model_->encode(plain, first && start == 0, ids);
+    });
+}
+
+}  // namespace embed

@@ -1,0 +1,37 @@
+"""Added tokens: found in the text before anything else is done to it, or after it was normalized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgepack.runner.tokenizer.sections import u32
+from edgepack.runner.tokenizer.trie import build_trie
+from edgepack.runner.tokenizer.unsupported import unsupported
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+LEFT, RIGHT = 1, 2
+"""The token takes the white space before it, after it."""
+
+
+def added_sections(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Sections ``added`` and ``addednrm`` (tries: content → number) and ``addedids`` (id, flags by number)."""
+    raw: dict[bytes, int] = {}
+    normalized: dict[bytes, int] = {}
+    table: list[int] = []
+    tokens = document.get("added_tokens") or []
+    # Of two that read alike, the library finds the special one, which it lists first.
+    for token in sorted(tokens, key=lambda token: not token["special"]):
+        if token["single_word"]:
+            raise unsupported("single_word tokens, such as", token["content"])
+        content = token["content"]
+        if token["normalized"] and tokenizer.normalizer is not None:
+            content = tokenizer.normalizer.normalize_str(content)
+        if not content:
+            continue
+        place = normalized if token["normalized"] else raw
+        if place.setdefault(content.encode(), len(table) // 2) == len(table) // 2:
+            table += [token["id"], LEFT * token["lstrip"] | RIGHT * token["rstrip"]]
+    return {"added": build_trie(raw), "addednrm": build_trie(normalized), "addedids": u32(table)}

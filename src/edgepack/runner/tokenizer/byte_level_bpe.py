@@ -1,0 +1,99 @@
+"""Byte-level BPE (RoBERTa and its like), compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from edgepack.runner.tokenizer.code_point_tables import two_stage
+from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, code_points
+from edgepack.runner.tokenizer.sections import u32
+from edgepack.runner.tokenizer.trie import build_trie
+from edgepack.runner.tokenizer.unsupported import unsupported
+
+PREFIX_SPACE, SPLITS, IGNORES_MERGES = 1, 2, 4
+OTHER, LETTER, NUMBER, SPACE = 0, 1, 2, 3
+
+
+def byte_level_sections(document: Mapping[str, Any], pad_id: int) -> dict[str, bytes]:
+    """Vocabulary, merges and classes of characters. Raises ``UnsupportedModelError``."""
+    model, splitter = document["model"], document.get("pre_tokenizer") or {"type": "nothing"}
+    if splitter["type"] != "ByteLevel":
+        raise unsupported("pre_tokenizer", splitter["type"])
+    for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
+        if model.get(key):
+            raise unsupported("BPE with", key)
+    byte_of = byte_alphabet()
+    vocabulary = {
+        bytes(byte_of[letter] for letter in token): number
+        for token, number in model["vocab"].items()
+        if token and all(letter in byte_of for letter in token)
+    }
+    alphabet = [vocabulary.get(bytes([byte])) for byte in range(256)]
+    if None in alphabet:
+        raise unsupported("BPE without", "all 256 bytes")
+    flags = PREFIX_SPACE * bool(splitter.get("add_prefix_space", True))
+    flags |= SPLITS * bool(splitter.get("use_regex", True)) | IGNORES_MERGES * bool(
+        model.get("ignore_merges")
+    )
+    return {
+        "model": b"bytebpe\0" + u32([flags, 0, pad_id]),
+        "vocab": build_trie(vocabulary),
+        "bytes": u32([number for number in alphabet if number is not None]),
+        "merges": _merges(model),
+        "pieces": two_stage(character_kinds(), width=1),
+    }
+
+
+def byte_alphabet() -> dict[str, int]:
+    """The character that stands for each byte, as GPT-2 chose them (``bytes_to_unicode``)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + index): byte for index, byte in enumerate(rest)}
+
+
+def _merges(model: Mapping[str, Any]) -> bytes:
+    """Rows by the left id: the right ids, sorted, with the rank and the id of the two together."""
+    vocabulary = model["vocab"]
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, merge in enumerate(model["merges"]):
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        # Of a pair that is listed twice, the library keeps the last.
+        pairs[vocabulary[left], vocabulary[right]] = (rank, vocabulary[left + right])
+    rows = max((left for left, _ in pairs), default=-1) + 1
+    first = [0] * (rows + 1)
+    for left, _ in pairs:
+        first[left + 1] += 1
+    for row in range(rows):
+        first[row + 1] += first[row]
+    ordered = sorted(pairs)
+    right = [pair[1] for pair in ordered]
+    ranks, joined = zip(*(pairs[pair] for pair in ordered), strict=True) if ordered else ((), ())
+    return u32([rows, len(ordered), *first, *right, *ranks, *joined])
+
+
+def character_kinds() -> bytearray:
+    """For each code point what GPT-2's pattern takes it for, found by asking the library."""
+    from tokenizers import pre_tokenizers
+
+    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    kinds = bytearray(LIMIT)
+    points = code_points()
+    for start in range(0, len(points), CHUNK):
+        chunk = points[start : start + CHUNK]
+        if (kind := _kind_of_all(chunk, splitter.pre_tokenize_str)) is not None:
+            for point in chunk:
+                kinds[point] = kind
+            continue
+        text = "".join(f"a{chr(point)}\n1{chr(point)}\n!{chr(point)}\n" for point in chunk)
+        begins = {span[0] for _, span in splitter.pre_tokenize_str(text)}
+        for index, point in enumerate(chunk):
+            joins = [9 * index + 3 * kind + 1 not in begins for kind in range(3)]
+            kinds[point] = LETTER if joins[0] else NUMBER if joins[1] else OTHER if joins[2] else SPACE
+    return kinds
+
+
+def _kind_of_all(points: Sequence[int], split: Callable[[str], list[Any]]) -> int | None:
+    """What a run of letters, or of what is no letter, is taken for at once: it joins one that is known. Most runs are such."""
+    run = "".join(map(chr, points))
+    return next((kind for kind, known in ((LETTER, "a"), (OTHER, "!")) if len(split(known + run)) == 1), None)

@@ -1,0 +1,35 @@
+"""Compiled tokenizers, from the store."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import tokenizers
+
+from edgepack.context import BuildContext
+from edgepack.runner.tokenizer.compile import compile_tokenizer
+
+FILE = "tokenizer.bin"
+
+
+def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:
+    """The table file of a tokenizer.json. Raises what ``compile_tokenizer`` raises."""
+    folder = context.store.cached(
+        "tokenizer",
+        {
+            "document": hashlib.sha256(text.encode()).hexdigest(),
+            "tokenizers": tokenizers.__version__,
+            "by": compiler_digest(),
+        },
+        lambda made: (made / FILE).write_bytes(compile_tokenizer(text)),
+    )
+    return folder / FILE
+
+
+def compiler_digest() -> str:
+    """Of what compiles tokenizers: this folder's sources."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,147 @@
+"""tokenizer.json, compiled: what the native program's tokenizer maps and uses in place.
+
+A component that the native tokenizer does not have is refused by name; nothing is approximated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+from edgepack.runner.tokenizer.added_tokens import added_sections
+from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
+from edgepack.runner.tokenizer.code_point_tables import normalizer_sections, two_stage
+from edgepack.runner.tokenizer.code_points import piece_kinds
+from edgepack.runner.tokenizer.sections import pack_sections, u32
+from edgepack.runner.tokenizer.template import template_of
+from edgepack.runner.tokenizer.trie import build_trie
+from edgepack.runner.tokenizer.unigram import precompiled_sections, unigram_sections
+from edgepack.runner.tokenizer.unsupported import unsupported
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from tokenizers.normalizers import Normalizer
+
+BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
+BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
+STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
+"""As normalizer.cc numbers them."""
+
+
+def compile_tokenizer(text: str) -> bytes:
+    """The table file for a tokenizer.json without truncation and padding.
+
+    Raises ``UnsupportedModelError`` naming the component that the native tokenizer does not have.
+    """
+    from tokenizers import Tokenizer
+
+    document = json.loads(text)
+    tokenizer = Tokenizer.from_str(text)
+    kind = _kind(document["model"])
+    if kind == "WordPiece":
+        sections = _wordpiece(document, tokenizer)
+    elif kind == "BPE":
+        sections = byte_level_sections(document, pad_id_of(tokenizer))
+        sections |= normalizer_tables(document.get("normalizer"), tokenizer)
+    elif kind == "Unigram":
+        steps = document.get("pre_tokenizer")
+        splits = steps_of(steps, "pretokenizers") if steps else []
+        sections = unigram_sections(document, splits, pad_id_of(tokenizer))
+        sections |= normalizer_tables(document.get("normalizer"), tokenizer)
+    else:
+        raise unsupported("model", kind)
+    sections |= added_sections(document, tokenizer)
+    template = template_of(document.get("post_processor"), tokenizer)
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    return pack_sections({"template": template, "size": u32([size]), **sections})
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    """The model's type; documents of before 2020 do not say it of a WordPiece model."""
+    return str(model.get("type") or ("WordPiece" if "max_input_chars_per_word" in model else "?"))
+
+
+def _wordpiece(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, bytes]:
+    model = document["model"]
+    unknown = model["vocab"].get(model["unk_token"])
+    if unknown is None:
+        raise unsupported("vocabulary without", model["unk_token"])
+    prefix = model["continuing_subword_prefix"].encode()
+    pieces = piece_tables(document.get("pre_tokenizer"), tokenizer)
+    settings = u32([unknown, model["max_input_chars_per_word"], pad_id_of(tokenizer)])
+    return {
+        "model": b"wordpiec" + settings,
+        "prefix": prefix,
+        "vocab": build_trie({token.encode(): number for token, number in model["vocab"].items() if token}),
+        **normalizer_tables(document.get("normalizer"), tokenizer),
+        **pieces,
+    }
+
+
+def normalizer_tables(normalizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """The normalizer's steps and their tables; none when there is none. Raises ``UnsupportedModelError``."""
+    if normalizer is None:
+        return {}
+    sections: dict[str, bytes] = {}
+    codes: list[int] = []
+    by_code_point: list[Mapping[str, Any]] = []
+    for step in steps_of(normalizer, "normalizers"):
+        if step["type"] in BY_CODE_POINT:
+            if codes[-1:] != [BY_CODE_POINT_STEP]:
+                codes.append(BY_CODE_POINT_STEP)
+            by_code_point.append(step)
+        else:
+            code, tables = _other_step(step)
+            codes.append(code)
+            if any(sections.get(name, table) != table for name, table in tables.items()):
+                raise unsupported("two different normalizers", step["type"])
+            sections |= tables
+    if codes.count(BY_CODE_POINT_STEP) > 1:
+        raise unsupported("normalizers around others:", by_code_point[-1]["type"])
+    if by_code_point:
+        sections |= normalizer_sections(_normalizer_of(by_code_point, tokenizer))
+    return {"steps": u32(codes), **sections}
+
+
+def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
+    """The code of a step that is not by code point, and its tables."""
+    if step["type"] == "Precompiled":
+        if not step["precompiled_charsmap"]:
+            raise unsupported("normalizer Precompiled without", "a map")
+        return PRECOMPILED_STEP, precompiled_sections(step["precompiled_charsmap"])
+    if step["type"] == "Replace" and step["pattern"] == {"Regex": " {2,}"}:
+        return SQUEEZE_STEP, {"squeeze": step["content"].encode()}
+    if step["type"] == "Strip" and (step["strip_left"] or step["strip_right"]):
+        return STRIP_STEPS[step["strip_left"], step["strip_right"]], {}
+    pattern = step.get("pattern")
+    raise unsupported("normalizer", step["type"] + (f" {pattern}" if pattern else ""))
+
+
+def _normalizer_of(steps: list[Mapping[str, Any]], tokenizer: Tokenizer) -> Normalizer:
+    """The library's own normalizer of some of a tokenizer's steps."""
+    from tokenizers import Tokenizer
+
+    document = json.loads(tokenizer.to_str())
+    document["normalizer"] = {"type": "Sequence", "normalizers": steps}
+    made: Normalizer | None = Tokenizer.from_str(json.dumps(document)).normalizer
+    assert made is not None
+    return made
+
+
+def piece_tables(pre_tokenizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """What the pre-tokenizer does to each code point: section ``pieces``. Raises ``UnsupportedModelError``."""
+    if pre_tokenizer is None:
+        raise unsupported("way without a", "pre_tokenizer")
+    for step in steps_of(pre_tokenizer, "pretokenizers"):
+        if step["type"] not in ("BertPreTokenizer", "WhitespaceSplit"):
+            raise unsupported("pre_tokenizer", step["type"])
+    return {"pieces": two_stage(piece_kinds(tokenizer.pre_tokenizer), width=1)}
+
+
+def steps_of(component: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The steps of a ``Sequence``, and of sequences in it, or the component itself."""
+    if component["type"] != "Sequence":
+        return [component]
+    return [step for part in component[key] for step in steps_of(part, key)]

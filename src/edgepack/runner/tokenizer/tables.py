@@ -1,0 +1,80 @@
+"""A model's tokenizer for runners in other languages, and the texts that they are compared on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.records.model import ModelSource
+
+LONGEST_COMPARED = 128
+"""Tokens: so that truncation is tried, too."""
+SEED = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerTables:
+    """What a program needs to tokenize as the model's tokenizer does."""
+
+    document: str
+    """tokenizer.json, without truncation and padding."""
+    wordpiece: bytes | None
+    """The table of a WordPiece tokenizer, as ``wordpiece_table`` says; None for all others."""
+    template: tuple[int, ...]
+    """How many special tokens before, how many after, the text's type, then (id, type) of each."""
+    pad_id: int
+    size: int
+    """One more than the highest id."""
+    boundary: str | None
+    """A pattern of the white space at which a long text may be cut, as ``frozen/tokenizer/truncation.py`` says; None where none is known."""
+
+
+def tokenizer_tables(source: ModelSource) -> TokenizerTables:
+    """A model's tokenizer for a runner that is not Python: tokenizer.json, WordPiece as a table, special tokens.
+
+    Raises ``UnsupportedModelError`` for a post-processor that is no template.
+    """
+    import struct
+
+    from tokenizers import Tokenizer
+
+    from edgepack.models.read.tokenizer import minimal_json
+    from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+    from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
+    from edgepack.runner.tokenizer.template import template_of
+    from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
+
+    text = minimal_json(source)
+    tokenizer = Tokenizer.from_str(text)
+    template = template_of(json.loads(text).get("post_processor"), tokenizer)
+    boundary = boundary_of(json.loads(text))
+    try:
+        table = wordpiece_table(text)
+    except UnsupportedModelError:
+        table = None
+    return TokenizerTables(
+        document=text,
+        wordpiece=table,
+        template=struct.unpack(f"<{len(template) // 4}I", template),
+        pad_id=pad_id_of(tokenizer),
+        size=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
+        boundary=boundary if boundary in (SPACE, PLAIN_SPACE) else None,
+    )
+
+
+def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int], list[int]]]:
+    """Texts with the ids and types that the real tokenizer gives them.
+
+    The verification texts, then ``count`` fuzz texts; truncated to the model's length or to 128 tokens, whichever is
+    less.
+    """
+    from edgepack.models.read.tokenizer import load_tokenizer
+    from edgepack.verify.fuzz_texts import fuzz_texts_for
+    from edgepack.verify.gate import verification_texts
+
+    tokenizer = load_tokenizer(source)
+    tokenizer.enable_truncation(min(source.max_length, LONGEST_COMPARED))
+    texts = [*verification_texts(), *fuzz_texts_for(tokenizer, count, seed=SEED)]
+    encodings = tokenizer.encode_batch_fast(texts)
+    return [(text, encoding.ids, encoding.type_ids) for text, encoding in zip(texts, encodings, strict=True)]

@@ -1,0 +1,113 @@
+"""Unigram models (XLM-RoBERTa, multilingual E5 and their like), compiled."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgepack.runner.tokenizer.code_point_tables import FIRST_FORM, two_stage
+from edgepack.runner.tokenizer.code_points import LIMIT
+from edgepack.runner.tokenizer.graphemes import cluster_kinds
+from edgepack.runner.tokenizer.sections import u32
+from edgepack.runner.tokenizer.trie import build_trie
+from edgepack.runner.tokenizer.unsupported import unsupported
+
+AT_SPACES, META, META_SPLITS, PREPEND, PREPEND_FIRST, DOUBLES = 1, 2, 4, 8, 16, 32
+UNKNOWN_PENALTY = 10.0
+LONGEST_CLUSTER = 5
+"""Bytes; longer clusters are looked at character by character."""
+
+
+def unigram_sections(
+    document: Mapping[str, Any], steps: list[Mapping[str, Any]], pad_id: int
+) -> dict[str, bytes]:
+    """Vocabulary, scores and how the text is split; ``steps`` are the pre-tokenizer's."""
+    model = document["model"]
+    if model.get("byte_fallback"):
+        raise unsupported("Unigram with", "byte_fallback")
+    if model.get("unk_id") is None:
+        raise unsupported("Unigram without", "unk_id")
+    tokens = {token.encode(): number for number, (token, _) in enumerate(model["vocab"]) if token}
+    scores = array("d", (score for _, score in model["vocab"]))
+    single = array("f", scores)
+    flags, mark = _splits(steps)
+    exact = all(a == b for a, b in zip(scores, single, strict=True))
+    if not exact:
+        flags |= DOUBLES
+    longest = max(map(len, tokens), default=1)
+    settings = u32([flags, model["unk_id"], pad_id, longest])
+    return {
+        "model": b"unigram\0" + settings + struct.pack("<d", min(scores) - UNKNOWN_PENALTY),
+        "vocab": build_trie(tokens),
+        "scores": single.tobytes() if exact else scores.tobytes(),
+        "meta": mark.encode(),
+    }
+
+
+def _splits(steps: list[Mapping[str, Any]]) -> tuple[int, str]:
+    kinds = [step["type"] for step in steps]
+    if kinds not in (["WhitespaceSplit", "Metaspace"], ["Metaspace"], ["WhitespaceSplit"], []):
+        raise unsupported("pre_tokenizer", " and ".join(kinds))
+    flags, mark = AT_SPACES * ("WhitespaceSplit" in kinds), ""
+    if "Metaspace" in kinds:
+        step = steps[-1]
+        mark = step["replacement"]
+        scheme = step.get("prepend_scheme") or ("always" if step.get("add_prefix_space", True) else "never")
+        if scheme == "first" and flags:
+            raise unsupported("pre_tokenizer WhitespaceSplit with", "prepend_scheme first")
+        flags |= META | META_SPLITS * bool(step.get("split", True))
+        flags |= {"always": PREPEND, "first": PREPEND_FIRST, "never": 0}[scheme]
+    return flags, mark
+
+
+def precompiled_sections(charsmap: str) -> dict[str, bytes]:
+    """SentencePiece's map of characters: forms by code point, and the clusters that it knows as wholes."""
+    entries = dict(_entries(base64.b64decode(charsmap)))
+    numbers: dict[str, int] = {}
+    forms = array("H", bytes(2 * LIMIT))
+    clusters: dict[bytes, int] = {}
+    for key, text in entries.items():
+        number = FIRST_FORM + numbers.setdefault(text, len(numbers))
+        letters = key.decode()
+        if len(letters) == 1 and text != letters:
+            forms[ord(letters)] = number
+        elif len(key) <= LONGEST_CLUSTER:
+            clusters[key] = number
+    offsets, data = [0], []
+    for text in numbers:
+        data += [ord(letter) for letter in text]
+        offsets.append(len(data))
+    return {
+        "pcforms": two_stage(forms, width=2),
+        "pctext": u32([len(offsets) - 1, len(data), *offsets, *data]),
+        "clusters": build_trie(clusters),
+        "graphem": two_stage(cluster_kinds(), width=1),
+    }
+
+
+def _entries(blob: bytes) -> Iterator[tuple[bytes, str]]:
+    """Keys and texts of a map: a double array (https://github.com/s-yata/darts-clone), then texts that end with NUL."""
+    import numpy as np
+
+    (size,) = struct.unpack_from("<I", blob)
+    units = np.frombuffer(blob, dtype="<u4", count=size // 4, offset=4).astype(np.int64)
+    texts = blob[4 + size :]
+    labels = np.arange(1, 256)
+    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
+    kept = units & ((1 << 31) | 0xFF)
+    stack = [(int(offsets[0]), b"")]
+    while stack:
+        base, key = stack.pop()
+        places = base ^ labels
+        known = places < len(units)
+        for label in labels[known][kept[places[known]] == labels[known]].tolist():
+            place = base ^ label
+            below = place ^ int(offsets[place])
+            longer = key + bytes([label])
+            if units[place] >> 8 & 1:
+                start = int(units[below]) & ((1 << 31) - 1)
+                yield longer, texts[start : texts.index(b"\0", start)].decode()
+            stack.append((below, longer))

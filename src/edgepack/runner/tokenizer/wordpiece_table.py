@@ -1,0 +1,91 @@
+"""BERT's WordPiece as a table for the web: the vocabulary as text in the order of its ids, the rest as the native runner has it.
+
+A trie is what a program wants that uses a file in place; JavaScript makes a map of its own, and the plain list is a
+quarter smaller under brotli: 91 kB instead of 122 for BERT's vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+from edgepack.runner.tokenizer.compile import (
+    BY_CODE_POINT_STEP,
+    normalizer_tables,
+    piece_tables,
+)
+from edgepack.runner.tokenizer.sections import pack_sections, u32
+from edgepack.runner.tokenizer.template import template_of
+from edgepack.runner.tokenizer.unsupported import unsupported
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+LEFT, RIGHT, NORMALIZED = 1, 2, 4
+CONTINUED = "\t"
+"""Stands for the prefix of pieces inside words; no token has it."""
+
+
+def wordpiece_table(text: str) -> bytes:
+    """The table for a tokenizer.json without truncation and padding.
+
+    Raises ``UnsupportedModelError`` for another model than WordPiece, and for components that have no table.
+    """
+    from tokenizers import Tokenizer
+
+    document = json.loads(text)
+    tokenizer = Tokenizer.from_str(text)
+    model = document["model"]
+    if "max_input_chars_per_word" not in model:
+        raise unsupported("model", str(model.get("type")))
+    unknown = model["vocab"].get(model["unk_token"])
+    if unknown is None:
+        raise unsupported("vocabulary without", model["unk_token"])
+    sections = normalizer_tables(document.get("normalizer"), tokenizer)
+    if sections.pop("steps", u32([BY_CODE_POINT_STEP])) != u32([BY_CODE_POINT_STEP]):
+        raise unsupported("normalizer", "other than by code point")
+    prefix = model["continuing_subword_prefix"]
+    settings = u32([unknown, model["max_input_chars_per_word"], pad_id_of(tokenizer)])
+    return pack_sections(
+        {
+            "model": b"wordlist" + settings,
+            "prefix": prefix.encode(),
+            "vocab": vocabulary_text(model["vocab"], prefix),
+            "added": json.dumps(added_tokens(document, tokenizer), ensure_ascii=False).encode(),
+            "template": template_of(document.get("post_processor"), tokenizer),
+            **sections,
+            **piece_tables(document.get("pre_tokenizer"), tokenizer),
+        }
+    )
+
+
+def vocabulary_text(vocabulary: Mapping[str, int], prefix: str) -> bytes:
+    """A token a line, the line's number being its id; an id without a token is an empty line."""
+    if any(letter in token for token in vocabulary for letter in ("\n", CONTINUED)):
+        raise unsupported("vocabulary with", "white space in tokens")
+    by_id = {number: token for token, number in vocabulary.items()}
+    if len(by_id) != len(vocabulary) or max(by_id) > 4 * len(by_id):
+        raise unsupported("vocabulary with", "two tokens of one id, or ids far apart")
+    lines = (by_id.get(number, "") for number in range(max(by_id) + 1))
+    inside = (
+        CONTINUED + line[len(prefix) :] if prefix and line.startswith(prefix) else line for line in lines
+    )
+    return "\n".join(inside).encode()
+
+
+def added_tokens(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[str, int, int]]:
+    """Content, id and flags; of two that read alike, the library finds the special one, which it lists first."""
+    found: dict[tuple[str, bool], tuple[str, int, int]] = {}
+    tokens = document.get("added_tokens") or []
+    for token in sorted(tokens, key=lambda token: not token["special"]):
+        if token["single_word"]:
+            raise unsupported("single_word tokens, such as", token["content"])
+        content = token["content"]
+        if token["normalized"] and tokenizer.normalizer is not None:
+            content = tokenizer.normalizer.normalize_str(content)
+        if content:
+            flags = LEFT * token["lstrip"] | RIGHT * token["rstrip"] | NORMALIZED * token["normalized"]
+            found.setdefault((content, token["normalized"]), (content, token["id"], flags))
+    return list(found.values())

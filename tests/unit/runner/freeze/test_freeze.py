@@ -1,0 +1,245 @@
+"""The frozen program: whole, self-contained, the same twice, and at work wherever it lies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.runner.conftest import complaint, library_of, vectors_of
+
+from edgepack.console import Story
+from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
+from edgepack.files.elf import foreign_libraries, glibc_floor
+from edgepack.files.store import Store, digest_tree
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.target import Platform
+from edgepack.runner.freeze import runner as subject
+from edgepack.runner.freeze.excludes import LEAN, SAFE, WHOLE, Excludes
+from edgepack.runner.freeze.pyinstaller import freeze
+from edgepack.runner.freeze.python_library import python_library
+from edgepack.runner.freeze.runner import freeze_leanest, freeze_runner
+from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
+from edgepack.runner.freeze.smoke_test import smoke_test
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(root=tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def frozen(store: Store) -> RunnerArtifact:
+    with host_context(story=Story(quiet=True), offline=True, store=store) as context:
+        return freeze_runner(context=context)
+
+
+@pytest.fixture(scope="module")
+def bundle(
+    frozen: RunnerArtifact, frozen_sample: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The sample bundle with the frozen program in it, in a folder with an awkward name."""
+    folder = tmp_path_factory.mktemp("bündle with spaces") / "b"
+    shutil.copytree(frozen_sample, folder)
+    shutil.copytree(frozen.directory, folder, dirs_exist_ok=True, symlinks=True)
+    golden = json.loads((frozen_sample / "golden.json").read_text())
+    write_golden(folder, dict(zip(golden["texts"], golden["vectors"], strict=True)))
+    write_manifest(folder, library=library_of(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def run(program: Path | str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run with nothing in the environment at all."""
+    return subprocess.run([program, *arguments], env={}, cwd=cwd, capture_output=True, check=False)
+
+
+def test_it_gives_what_the_unfrozen_program_gives(bundle: Path) -> None:
+    golden = json.loads((bundle / "golden.json").read_text())
+    assert vectors_of(run(bundle / "embed", *golden["texts"]).stdout) == golden["vectors"]
+    assert run(bundle / "embed", "--self-test").returncode == 0
+
+
+def test_from_another_folder_through_a_link_of_another_name(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "vectorize").symlink_to(bundle / "embed")
+    expected = run(bundle / "embed", "a cat").stdout
+    assert run(tmp_path / "vectorize", "a cat", cwd=tmp_path).stdout == expected
+    assert run("./vectorize", "a cat", cwd=tmp_path).stdout == expected
+    assert run("../embed", "a cat", cwd=bundle / "model").stdout == expected
+
+
+def test_under_another_name(bundle: Path) -> None:
+    (bundle / "embed").rename(bundle / "vectorize")
+    try:
+        assert run(bundle / "vectorize", "--similarity", "a", "a").returncode == 0
+        assert b"usage: vectorize" in run(bundle / "vectorize", "--help").stdout
+    finally:
+        (bundle / "vectorize").rename(bundle / "embed")
+
+
+def test_texts_beyond_ascii_need_no_locale(bundle: Path) -> None:
+    done = run(bundle / "embed", "Katze ü 日本")
+    assert json.loads(done.stdout)[0]["text"] == "Katze ü 日本"
+
+
+def test_its_errors_are_two_lines_as_well(bundle: Path) -> None:
+    done = run(bundle / "embed", "--nonsense")
+    assert done.returncode == 2
+    assert "--nonsense" in complaint(done)[0]
+
+
+def test_all_symbols_can_be_bound_at_the_start(bundle: Path) -> None:
+    done = subprocess.run(
+        [bundle / "embed", "--version"], env={"LD_BIND_NOW": "1"}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_asks_the_device_for_a_c_library_only(frozen: RunnerArtifact) -> None:
+    assert foreign_libraries(frozen.directory) == {}
+    floor = frozen.versions["glibc_floor"]
+    assert floor.startswith("2.")
+
+
+def test_nothing_unneeded_is_inside(frozen: RunnerArtifact) -> None:
+    names = " ".join(file.path for file in digest_tree(frozen.directory))
+    for unneeded in ("numpy", "onnxruntime", "huggingface", "ssl", "crypto", "sqlite", "lzma", "tk"):
+        assert unneeded not in names.replace("tokenizers", "")
+    assert frozen.versions["trim"] == "lean"
+
+
+def test_licences_of_what_is_inside_come_along(frozen: RunnerArtifact) -> None:
+    texts = {path.stem: path.read_text() for path in frozen.licenses}
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE" in texts["python"]
+    assert "Apache License" in texts["tokenizers"]
+    assert "Bootloader Exception" in texts["pyinstaller"]
+    libraries = {
+        path.name.split(".so")[0]
+        for path in (frozen.directory / "_internal").glob("lib*.so*")
+        if not path.name.startswith(("libpython", "libembedcxx"))
+    }
+    assert libraries <= set(texts)
+
+
+def test_two_freezes_give_the_same_bytes(frozen: RunnerArtifact, tmp_path: Path) -> None:
+    with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path)) as context:
+        again = freeze_runner(context=context)
+    assert again.directory != frozen.directory
+    assert digest_tree(again.directory) == digest_tree(frozen.directory)
+
+
+def test_a_second_call_freezes_nothing(
+    frozen: RunnerArtifact, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("frozen again")
+
+    monkeypatch.setattr(subject, "make", fail)
+    with host_context(story=Story(quiet=True), offline=True, store=store) as context:
+        assert freeze_runner(context=context) == frozen
+
+
+@pytest.mark.parametrize("excludes", [SAFE, WHOLE], ids=lambda excludes: excludes.name)
+def test_leaving_less_out_works_as_well(context: HostContext, tmp_path: Path, excludes: Excludes) -> None:
+    program = tmp_path / "program"
+    library = python_library(tmp_path / "python", context=context)
+    freeze(program, excludes=excludes, python_library=library, context=context)
+    smoke_test(program, work=tmp_path, context=context)
+
+
+def test_when_the_leanest_does_not_work_the_next_is_taken(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def record(destination: Path, *, excludes: Excludes, **_: object) -> None:
+        tried.append(excludes.name)
+
+    def try_it(*_: object, **__: object) -> None:
+        if tried[-1] == LEAN.name:
+            raise ProofError("no module named this or that")
+
+    monkeypatch.setattr(subject, "freeze", record)
+    monkeypatch.setattr(subject, "smoke_test", try_it)
+    assert freeze_leanest(tmp_path, library=tmp_path, context=context) == "safe"
+    assert tried == ["lean", "safe"]
+
+
+def test_when_none_works_the_last_failure_is_told(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, excludes: Excludes, **__: object) -> None:
+        raise ToolError(f"{excludes.name} failed")
+
+    monkeypatch.setattr(subject, "freeze", fail)
+    with pytest.raises(ToolError, match="whole failed"):
+        freeze_leanest(tmp_path, library=tmp_path, context=context)
+
+
+@pytest.mark.parametrize(
+    "script", ["exit 0", "exit 1", "echo '[]'", """echo '[{"text": "a", "embedding": [1, 2]}]'"""]
+)
+def test_a_program_that_does_not_work_is_noticed(context: HostContext, tmp_path: Path, script: str) -> None:
+    program = tmp_path / "program"
+    program.mkdir()
+    (program / "embed").write_text(f"#!/bin/sh\n{script}\n")
+    (program / "embed").chmod(0o755)
+    with pytest.raises(ProofError, match="frozen program does not work"):
+        smoke_test(program, work=tmp_path, context=context)
+
+
+def test_a_program_that_accepts_nonsense_is_noticed(
+    frozen: RunnerArtifact, context: HostContext, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    shutil.copytree(frozen.directory, program, symlinks=True)
+    (program / "embed").rename(program / "real")
+    (program / "embed").write_text(
+        '#!/bin/sh\ncase "$1" in --nonsense) exit 0;; esac\nexec "$(dirname "$0")/real" "$@"\n'
+    )
+    (program / "embed").chmod(0o755)
+    with pytest.raises(ProofError, match="unrecognized"):
+        smoke_test(program, work=tmp_path, context=context)
+
+
+def test_a_machine_without_binutils_is_told_what_to_install(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", os.fspath(tmp_path))
+    with pytest.raises(MissingToolError) as caught:
+        freeze_runner(context=context)
+    assert caught.value.hint
+    assert not list((context.store.root / "runner").iterdir())
+
+
+def test_devices_with_an_older_c_library_are_refused(store: Store, frozen: RunnerArtifact) -> None:
+    device = Platform(os="linux", arch="x86_64", glibc="2.17")
+    with (
+        host_context(story=Story(quiet=True), offline=True, store=store) as context,
+        pytest.raises(FloorError) as caught,
+    ):
+        freeze_runner(context=context, platform=device)
+    assert f"needs glibc {frozen.versions['glibc_floor']}" in caught.value.message
+    assert "the target's devices have 2.17" in caught.value.message
+    assert "container" in (caught.value.hint or "")
+
+
+def test_on_too_old_a_system_it_says_a_sentence(bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    shutil.copytree(bundle, folder)
+    library = next((folder / "_internal").glob("libpython3*"))
+    content = library.read_bytes()
+    floor = glibc_floor(library)
+    newest = f"GLIBC_{floor}".encode()
+    assert content.count(newest + b"\0") == 1
+    library.write_bytes(content.replace(newest + b"\0", b"GLIBC_9" + newest[7:] + b"\0"))
+    done = run(folder / "embed", "a cat")
+    assert done.returncode != 0
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"error: Python (glibc too old?) does not load: ")
+    assert b"version `GLIBC_9" in done.stderr

@@ -1,0 +1,47 @@
+"""Cutting vectors, where the model was trained for it."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgepack.runner.frozen.base.bundle import Bundle
+from edgepack.runner.frozen.base.errors import UsageError
+from edgepack.runner.frozen.model.matryoshka import MatryoshkaTruncation
+
+
+def bundle_with(copy: Path, matryoshka: dict[str, Any] | None) -> Bundle:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["model"]["matryoshka"] = matryoshka
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    return Bundle(str(copy))
+
+
+def test_after_a_layer_normalisation_it_is_what_torch_makes(copy: Path) -> None:
+    import torch
+
+    numbers = np.random.default_rng(1).normal(size=8).astype(np.float32)
+    whole = torch.tensor(numbers)
+    centred = torch.nn.functional.layer_norm(whole, (8,))[:4]
+    expected = torch.nn.functional.normalize(centred, dim=0).numpy()
+    shorten = MatryoshkaTruncation(bundle_with(copy, {"dimensions": [4], "layer_norm": True}), 4)
+    assert np.array(shorten(array("f", numbers.tobytes()))) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_model_that_was_not_trained_for_it_says_why(copy: Path) -> None:
+    with pytest.raises(UsageError, match="sample was not trained to be shortened") as caught:
+        MatryoshkaTruncation(bundle_with(copy, None), 4)
+    assert "no more than the others" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        MatryoshkaTruncation(bundle_with(copy, {"dimensions": [2, 4], "layer_norm": False}), 3)
+    assert caught.value.hint == "it was for 2, 4, 8"
+
+
+def test_a_vector_of_zeros_stays_one(copy: Path) -> None:
+    shorten = MatryoshkaTruncation(bundle_with(copy, {"dimensions": [4], "layer_norm": False}), 4)
+    assert list(shorten(array("f", [0.0] * 8))) == [0.0] * 4

@@ -1,0 +1,375 @@
+"""``embed serve``: OpenAI's embeddings over HTTP, and what it says of itself."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+from tests.unit.runner.conftest import Run, complaint, run_program, vectors_of
+
+from edgepack.runner.freeze.pyinstaller import SOURCES
+
+from .serving import Running, read_answer, request, running
+
+TEXTS = ["a cat", "the kitten sat", ""]
+
+
+@pytest.fixture
+def run(frozen_sample: Path) -> Run:
+    """Run the program in Python: the native one has no server."""
+    return partial(run_program, frozen_sample)
+
+
+@pytest.fixture
+def copy(frozen_sample: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(frozen_sample, tmp_path / "bundle"))
+
+
+@pytest.fixture(scope="module")
+def server(frozen_sample: Path) -> Iterator[Running]:
+    with running(frozen_sample, "--max-body", "100000", "--max-tokens", "3000", "--timeout", "2") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(server: Running) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+
+def test_the_help_is_what_the_golden_file_says(run: Run) -> None:
+    done = run("serve", "--help")
+    assert done.stdout.decode() == Path(__file__).with_name("help-serve.txt").read_text()
+
+
+def test_the_openai_client_gets_what_the_program_gives(client: openai.OpenAI, run: Run) -> None:
+    expected = vectors_of(run(*TEXTS).stdout)
+    for form in ("float", "base64"):
+        answer = client.embeddings.create(model="any", input=TEXTS, encoding_format=form)
+        got = [
+            np.frombuffer(base64.b64decode(row.embedding), "<f4").tolist()
+            if isinstance(row.embedding, str)
+            else row.embedding
+            for row in answer.data
+        ]
+        assert np.array(got) == pytest.approx(np.array(expected), abs=1e-6)
+        assert [row.index for row in answer.data] == [0, 1, 2]
+        assert answer.model == "sample"
+    # What the client asks for by itself is base64.
+    assert client.embeddings.create(model="any", input="a cat").data[0].embedding == pytest.approx(
+        expected[0], abs=1e-6
+    )
+
+
+def test_the_openai_client_sees_its_model_and_its_errors(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["sample"]
+    with pytest.raises(openai.BadRequestError, match="was not trained for that"):
+        client.embeddings.create(model="any", input="a", dimensions=3)
+
+
+def test_tokens_are_counted(server: Running) -> None:
+    usage = server.embed(["a cat", "mat"]).json["usage"]
+    assert usage == {"prompt_tokens": 4 + 3, "total_tokens": 4 + 3}
+
+
+def test_token_ids_are_taken_with_and_without_the_special_ones(server: Running) -> None:
+    expected = server.embed("a cat").json["data"][0]
+    for ids in ([4, 5], [2, 4, 5, 3]):
+        assert server.embed(ids).json["data"] == [expected]
+    many = server.embed([[4, 5], [5]]).json["data"]
+    assert many[0] == expected
+    assert many[1]["embedding"] == server.embed("cat").json["data"][0]["embedding"]
+
+
+def test_vectors_can_be_shortened_and_texts_prefixed(server: Running, run: Run) -> None:
+    (short,) = server.embed("a cat", dimensions=4).json["data"]
+    assert short["embedding"] == pytest.approx(vectors_of(run("--dim=4", "a cat").stdout)[0], abs=1e-6)
+    assert len(server.embed("a cat", dimensions=8).json["data"][0]["embedding"]) == 8
+    assert server.embed("cat", prefix="query").json["data"] == server.embed("the cat").json["data"]
+
+
+def test_half_a_character_is_replaced(server: Running) -> None:
+    assert server.embed("a \ud83d").json["data"] == server.embed("a \ufffd").json["data"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"input": "a', "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 50_000, "not JSON"),
+        (b"[]", "must be a JSON object"),
+        ({}, "input must be"),
+        ({"input": []}, "input must be"),
+        ({"input": ["a", 5]}, "all strings, or all token ids"),
+        ({"input": [[]]}, "none empty"),
+        ({"input": [True]}, "all token ids"),
+        ({"input": [4, 99]}, "from 0 to 11"),
+        ({"input": [-1]}, "from 0 to 11"),
+        ({"input": [4, 4, 4, 4, 4]}, "7 tokens with the special ones, 6 at most"),
+        ({"input": ["a"] * 2049}, "2048 at most"),
+        ({"input": ["a cat sat on"] * 600}, "3600 tokens, 3000 at most"),
+        ({"input": "a", "encoding_format": "xml"}, "one of float, base64"),
+        ({"input": "a", "dimensions": "four"}, "positive integer"),
+        ({"input": "a", "prefix": "title"}, "one of query, passage"),
+        ({"input": [4], "prefix": "query"}, "not with token ids"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_told_why(server: Running, body: Any, words: str) -> None:
+    answer = server.ask("/v1/embeddings", body)
+    assert answer.status == 400
+    assert words in answer.json["error"]["message"]
+    assert answer.json["error"]["type"] == "invalid_request_error"
+    assert server.embed("a cat").status == 200
+
+
+def test_what_it_says_of_itself(server: Running) -> None:
+    assert server.ask("/health").json == {"status": "ok"}
+    said = server.ask("/info").json
+    assert said["model"]["dimension"] == 8
+    assert said["server"]["max_tokens"] == 3000
+
+
+def test_metrics_are_what_prometheus_reads(frozen_sample: Path) -> None:
+    with running(frozen_sample) as server:
+        server.embed(["a", "a cat"])
+        server.embed(5)
+        server.ask("/elsewhere/" + "x" * 50)
+        answer = server.ask("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.body.decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert values['embed_requests_total{path="/v1/embeddings",status="200"}'] == "1"
+    assert values['embed_requests_total{path="/v1/embeddings",status="400"}'] == "1"
+    # Paths are the client's: they must not fill the page.
+    assert values['embed_requests_total{path="other",status="404"}'] == "1"
+    assert values["embed_texts_total"] == "2"
+    assert values["embed_tokens_total"] == "7"
+    assert values['embed_request_seconds_bucket{le="+Inf"}'] == values["embed_request_seconds_count"] == "1"
+    assert values["embed_batch_texts_sum"] == "2.000000"
+    named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    for name in values:
+        bare = name.partition("{")[0]
+        assert bare in named or bare.rsplit("_", 1)[0] in named, name
+
+
+def test_a_wrong_path_or_method(server: Running) -> None:
+    assert server.ask("/v1/embedding").status == 404
+    answer = server.ask("/v1/embeddings")
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST"
+
+
+def test_a_head_request_gets_no_body(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += connection.recv(1)
+        assert b"content-length: 17" in head.lower()
+        assert read_answer(connection).json == {"status": "ok"}
+
+
+def test_a_token_is_asked_for_everywhere_but_at_health(frozen_sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    with running(frozen_sample, "--token-file", str(tmp_path / "token")) as server:
+        assert server.ask("/health").status == 200
+        for path in ("/info", "/metrics", "/v1/models"):
+            assert server.ask(path).status == 401
+        for wrong in ("Bearer s3cre", "Bearer s3cret2", "Basic s3cret", "s3cret", "Bearer"):
+            answer = server.ask("/v1/embeddings", {"input": "a"}, authorization=wrong)
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="s3cret", max_retries=0)
+        assert len(client.embeddings.create(model="any", input="a").data) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--host", "0.0.0.0"), 2, "0.0.0.0 is not the loopback"),
+        (("--token-file", "/nowhere/token"), 3, "/nowhere/token"),
+        (("--token-file", "/dev/null"), 3, "holds no token"),
+        (("--unix", "/nowhere/socket"), 8, "cannot listen on /nowhere/socket"),
+        (("--port", "70000"), 2, "70000"),
+        (("--wait", "-1"), 2, "-1"),
+        (("--prefix", "title"), 2, "title"),
+        (("text",), 2, "unrecognized"),
+    ],
+)
+def test_options_that_make_no_sense(run: Run, options: tuple[str, ...], code: int, words: str) -> None:
+    done = run("serve", *options)
+    assert done.returncode == code
+    assert words in complaint(done)[0]
+
+
+def test_it_can_check_itself(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret")
+    for options in (("--port=0",), ("--unix", str(tmp_path / "s"), "--token-file", str(tmp_path / "token"))):
+        done = run("serve", "--check", *options)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(b"listening on ")
+    done = run("serve", "--check", "--port=0", "--max-tokens=2")
+    assert done.returncode == 5
+    assert "3 tokens, 2 at most" in done.stderr.decode()
+
+
+def test_a_port_that_is_taken(run: Run, server: Running) -> None:
+    done = run("serve", "--port", str(server.port))
+    assert done.returncode == 8
+    assert f"cannot listen on 127.0.0.1 port {server.port}" in complaint(done)[0]
+
+
+def test_a_damaged_bundle_does_not_serve(copy: Path) -> None:
+    (copy / "model/model.onnx").write_bytes(b"")
+    done = run_program(copy, "serve", "--port", "0")
+    assert done.returncode == 4
+    assert "model/model.onnx is damaged" in complaint(done)[0]
+
+
+def test_a_unix_socket_is_its_owners_and_goes_with_the_server(frozen_sample: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    # What a killed server left behind does not stand in the way.
+    with socket.socket(socket.AF_UNIX) as old:
+        old.bind(str(path))
+    with running(frozen_sample, "--unix", str(path)) as server:
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert server.embed("a cat").status == 200
+        # One that is in use does.
+        assert run_program(frozen_sample, "serve", "--unix", str(path)).returncode == 8
+        assert server.embed("a cat").status == 200
+        server.process.terminate()
+        assert server.process.wait() == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_answers_what_was_asked(frozen_sample: Path, number: signal.Signals) -> None:
+    with (
+        running(frozen_sample, "--wait", "500") as server,
+        server.connect() as idle,
+        server.connect() as busy,
+    ):
+        many = request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000})
+        busy.sendall(many)
+        while values(server)["embed_batch_texts_count"] == "0":
+            pass
+        server.process.send_signal(number)
+        answer = read_answer(busy)
+        assert answer.status == 200
+        assert len(answer.json["data"]) == 2000
+        assert answer.headers["connection"] == "close"
+        assert idle.recv(1) == b""
+        assert server.process.wait() == 0
+        with pytest.raises(ConnectionError):
+            server.connect()
+
+
+def test_told_twice_it_ends_at_once(frozen_sample: Path) -> None:
+    with running(frozen_sample) as server, server.connect() as half:
+        half.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+        while values(server)["embed_connections"] != "2":
+            pass
+        time.sleep(0.1)
+        server.process.terminate()
+        while server.process.poll() is None:
+            server.process.terminate()
+            time.sleep(0.01)
+        assert server.process.wait() == -signal.SIGTERM
+
+
+def test_a_full_queue_says_when_to_come_again(frozen_sample: Path) -> None:
+    with running(frozen_sample, "--queue", "50", "--window", "1") as server, server.connect() as first:
+        # Larger than the queue, but alone.
+        first.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
+        while int(values(server)["embed_queue_texts"]) == 0:
+            pass
+        refused = server.embed("a cat")
+        assert refused.status == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert read_answer(first).status == 200
+        assert server.embed("a cat").status == 200
+
+
+def test_concurrent_requests_meet_in_a_batch_and_get_their_own_vectors(frozen_sample: Path, run: Run) -> None:
+    texts = ["a cat", "mat", "the kitten sat", "on the mat", "a a a"] * 8
+    expected = dict(zip(texts[:5], vectors_of(run(*texts[:5]).stdout), strict=True))
+    with running(frozen_sample, "--wait", "200") as server:
+        barrier = threading.Barrier(len(texts))
+
+        def ask(text: str) -> list[float]:
+            with server.connect() as connection:
+                barrier.wait()
+                connection.sendall(request("/v1/embeddings", {"input": [text]}))
+                return list(read_answer(connection).json["data"][0]["embedding"])
+
+        with ThreadPoolExecutor(len(texts)) as pool:
+            got = list(pool.map(ask, texts))
+        for text, vector in zip(texts, got, strict=True):
+            assert vector == pytest.approx(expected[text], abs=1e-6)
+        said = values(server)
+        assert int(said["embed_batch_texts_count"]) < len(texts)
+
+
+def test_a_small_request_does_not_wait_for_a_large_one(frozen_sample: Path) -> None:
+    with running(frozen_sample, "--window", "1") as server, server.connect() as large:
+        large.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
+        while values(server)["embed_batch_texts_count"] == "0":
+            pass
+        assert server.embed("a cat").status == 200
+        assert int(values(server)["embed_queue_texts"]) > 0
+        assert len(read_answer(large).json["data"]) == 2000
+
+
+def test_a_client_that_breaks_off_is_worked_for_no_longer(frozen_sample: Path) -> None:
+    with running(frozen_sample, "--window", "1") as server:
+        with server.connect() as connection:
+            # Closing with a linger of nothing resets the connection.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            connection.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
+            while values(server)["embed_batch_texts_count"] == "0":
+                pass
+        while int(values(server)["embed_queue_texts"]):
+            pass
+        assert float(values(server)["embed_batch_texts_sum"]) < 2000
+        assert server.embed("a cat").status == 200
+
+
+def test_the_word_serve_can_still_be_embedded(run: Run) -> None:
+    assert json.loads(run("--", "serve").stdout)[0]["text"] == "serve"
+
+
+def test_serving_is_not_imported_to_embed(frozen_sample: Path) -> None:
+    script = (
+        "import sys; from edgepack.runner.frozen.cli import main; main(['a cat'], sys.argv[1])\n"
+        "print([name for name in ('asyncio', 'h11', 'socket') if name in sys.modules])"
+    )
+    path = os.pathsep.join([str(SOURCES.parents[2]), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script, frozen_sample],
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def values(server: Running) -> dict[str, str]:
+    """What the metrics say, by name."""
+    lines = server.ask("/metrics").body.decode().splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))

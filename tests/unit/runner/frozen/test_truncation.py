@@ -1,0 +1,246 @@
+"""Long texts are cut before they are tokenized, and nobody can tell by the tokens."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.runner.conftest import START, run_program, vectors_of
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from edgepack.records.model import ModelSource
+from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
+from edgepack.runner.frozen.tokenizer.truncation import TextTruncator, boundary_of
+
+LENGTH = 12
+CORPUS = [
+    "the cat sat on the mat",
+    "Über die Brücke, 42 mal!",
+    "東京は日本の首都です。",
+    "naïve café <b>",
+    "한국어 문장",
+] * 4
+ALPHABETS = (
+    "abcdefgh0123456789" * 3,
+    "abc de",
+    "ab \n\t\r",
+    " ",
+    "the cat. (sat) <on> [SEP] [MASK] <mask> = != ",
+    "漢字かなカナ。、漢 ",
+    "e\u0301a\u0308<\u0338=\u0338>\u0338 \u0308\u0600",
+    "한국어\u1112\u1161\u11ab ",
+    "a\u0000\u0001\u00ad\u200b\u200d\ufeff ",
+    "\u00a0\u2003\u2028\u0085 x",
+    "ＡＢ①ﬁ½ Ǆ",
+    "👩\u200d👩\u200d👧🇩🇪 ok",
+    "İIΣ\u03c3ς ΑΣ ",
+)
+
+
+def trained(
+    model: Any, trainer: Any, *, normalizer: Any = None, splitter: Any, marks: tuple[str, str]
+) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_special_tokens(list(marks))
+    ids = [(mark, tokenizer.token_to_id(mark)) for mark in marks]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{marks[0]} $A {marks[1]}", special_tokens=ids
+    )
+    return tokenizer
+
+
+def byte_level(normalizer: Any = None) -> Tokenizer:
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made = trained(models.BPE(), trainer, normalizer=normalizer, splitter=splitter, marks=("<s>", "</s>"))
+    made.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def unigram(splitter: Any, normalizer: Any) -> Tokenizer:
+    trainer = trainers.UnigramTrainer(
+        vocab_size=120, unk_token="<unk>", special_tokens=["<unk>"], show_progress=False
+    )
+    return trained(models.Unigram(), trainer, normalizer=normalizer, splitter=splitter, marks=("<s>", "</s>"))
+
+
+def word_piece(normalizer: Any) -> Tokenizer:
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=300, special_tokens=["[UNK]", "[MASK]"], show_progress=False
+    )
+    return trained(
+        models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20),
+        trainer,
+        normalizer=normalizer,
+        splitter=pre_tokenizers.BertPreTokenizer(),
+        marks=("[CLS]", "[SEP]"),
+    )
+
+
+TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
+    "bert": lambda: word_piece(normalizers.BertNormalizer()),
+    "bert cased": lambda: word_piece(normalizers.BertNormalizer(lowercase=False, strip_accents=False)),
+    "bert composed": lambda: word_piece(normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])),
+    "byte level": byte_level,
+    "byte level composed": lambda: byte_level(normalizers.NFC()),
+    "unigram": lambda: unigram(
+        pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]),
+        normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]),
+    ),
+    "metaspace": lambda: unigram(pre_tokenizers.Metaspace(), normalizers.NFC()),
+}
+
+
+def texts_of(source: random.Random, number: int) -> list[str]:
+    """Texts that mix a few alphabets, some with runs of one thing."""
+    made = []
+    for _ in range(number):
+        pieces = []
+        for _ in range(source.randrange(1, 30)):
+            alphabet = source.choice(ALPHABETS)
+            if source.random() < 0.1:
+                pieces.append(source.choice(alphabet) * source.randrange(1, 60))
+            elif source.random() < 0.2:
+                pieces.append(alphabet)
+            pieces.append("".join(source.choices(alphabet, k=source.randrange(1, 12))))
+        made.append("".join(pieces))
+    return made
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_cut_leaves_the_first_tokens_as_they_are(name: str) -> None:
+    tokenizer = TOKENIZERS[name]()
+    assert_cuts_are_right(tokenizer, json.loads(tokenizer.to_str()), 3000)
+
+
+def test_a_cut_leaves_the_first_tokens_of_a_real_model(minilm: ModelSource) -> None:
+    document = json.loads(minilm.tokenizer.read_text())
+    assert_cuts_are_right(Tokenizer.from_file(str(minilm.tokenizer)), document, 3000)
+
+
+def assert_cuts_are_right(tokenizer: Tokenizer, document: dict[str, Any], number: int) -> None:
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(LENGTH)
+    truncator = TextTruncator(document, max_length=LENGTH)
+    cut = 0
+    source = random.Random(5)
+    for text in texts_of(source, number):
+        # At any length, so that every kind of place comes up.
+        truncator.first = source.randrange(1, len(text) + 1)
+        head = truncator.truncate(text, lambda part: len(tokenizer.encode(part).ids))
+        assert len(head) <= len(text)
+        cut += head != text
+        assert tokenizer.encode(head).ids == tokenizer.encode(text).ids, (text, head)
+    assert cut > number / 10
+
+
+PIECES = (
+    "[SEP]",
+    "[MASK]",
+    "<mask>",
+    "</s>",
+    "a",
+    "b",
+    "<\u0338",
+    "=\u0338",
+    " ",
+    "  ",
+    "\n",
+    ".",
+    "漢",
+    "か",
+    "e\u0301",
+)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_place_of_a_short_text(name: str) -> None:
+    tokenizer = TOKENIZERS[name]()
+    tokenizer.enable_truncation(5)
+    truncator = TextTruncator(json.loads(tokenizer.to_str()), max_length=5)
+    source = random.Random(11)
+    for _ in range(1500):
+        text = "".join(source.choices(PIECES, k=source.randrange(2, 9)))
+        expected = tokenizer.encode(text).ids
+        for truncator.first in range(1, len(text)):
+            head = truncator.truncate(text, lambda part: len(tokenizer.encode(part).ids))
+            assert tokenizer.encode(head).ids == expected, (text, head)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pre_tokenizer": None},
+        {"pre_tokenizer": {"type": "Split"}},
+        {"pre_tokenizer": {"type": "ByteLevel", "use_regex": False}},
+        {"pre_tokenizer": {"type": "Metaspace", "split": False}},
+        {"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": ""}},
+        {"added_tokens": [{"content": "[A B]", "normalized": True}]},
+    ],
+)
+def test_a_tokenizer_that_is_not_known_gets_the_whole_text(change: dict[str, Any]) -> None:
+    for known in ("BertPreTokenizer", "WhitespaceSplit"):
+        assert boundary_of({"pre_tokenizer": {"type": known}})
+        assert boundary_of({"pre_tokenizer": {"type": known}, **change}) is None
+
+
+def test_a_text_is_not_read_further_than_it_counts(frozen_sample: Path) -> None:
+    tokens = HuggingFaceTokenizer(str(frozen_sample / "model/tokenizer.json"), max_length=6, threads=1)
+    asked: list[int] = []
+    count = tokens._count
+    tokens._count = lambda text: asked.append(len(text)) or count(text)  # type: ignore[method-assign,func-returns-value]
+    assert tokens.encode(["a cat sat on the mat " * 500_000])[0] == tokens.encode(["a cat sat on the mat"])[0]
+    assert asked
+    assert max(asked) <= 4096
+
+
+@pytest.mark.parametrize("unit", ["a", "9Z", " ", " \n"])
+def test_what_has_no_boundary_is_squeezed(frozen_sample: Path, unit: str) -> None:
+    tokens = HuggingFaceTokenizer(str(frozen_sample / "model/tokenizer.json"), max_length=6, threads=1)
+    long = tokens._truncated("cat " + unit * 1_000_000 + " mat")
+    assert len(long) < 200
+    assert tokens.encode([long]) == tokens.encode(["cat " + unit * 2000 + " mat"])
+
+
+def test_a_line_of_ten_megabytes_takes_little_memory(frozen_sample: Path, tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("a cat sat on the mat " * 500_000 + "\n")
+    code = (
+        "import resource, subprocess, sys\n"
+        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    long, short = (
+        run_program(frozen_sample, *arguments)
+        for arguments in (("--input", str(path)), ("a cat sat on the mat",))
+    )
+    assert vectors_of(long.stdout) == vectors_of(short.stdout)
+    peaks = []
+    for text in ("a cat", None):
+        arguments = [text] if text else ["--input", str(path)]
+        words = [sys.executable, "-c", code, sys.executable, "-c", START, str(frozen_sample), *arguments]
+        peaks.append(int(subprocess.run(words, capture_output=True, check=True).stdout))
+    # In KiB: the line itself in a few copies, not a hundred bytes for each of its characters.
+    assert peaks[1] - peaks[0] < 100_000

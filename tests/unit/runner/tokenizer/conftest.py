@@ -1,0 +1,20 @@
+"""The native program's parts, compiled for the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.native import compile_tokenizer_tool
+
+
+@pytest.fixture(scope="session")
+def tokenizer_tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tokenizer as a program of its own."""
+    return compile_tokenizer_tool(tmp_path_factory.mktemp("tool") / "tokens")
+
+
+@pytest.fixture(scope="session")
+def fuzz(request: pytest.FixtureRequest) -> int:
+    """how many fuzz texts a tokenizer is tried on; ``pytest --fuzz 1000000`` for many."""
+    return int(request.config.getoption("--fuzz"))

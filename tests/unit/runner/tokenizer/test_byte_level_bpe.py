@@ -1,0 +1,76 @@
+"""The native tokenizer on byte-level BPE, as RoBERTa has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.parity import pair_of
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.runner.tokenizer.compile import compile_tokenizer
+
+TEXTS = Path(__file__).parents[4] / "src/edgepack/verify/data/texts.txt"
+
+
+@pytest.fixture(scope="module")
+def document() -> str:
+    """A tokenizer of 3000 tokens, trained on texts in several languages."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=3000,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train([str(TEXTS)], trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return str(tokenizer.to_str())
+
+
+@pytest.mark.parametrize("changes", [{}, {"add_prefix_space": True}, {"use_regex": False}], ids=str)
+def test_fuzz_texts(
+    document: str, tokenizer_tool: Path, tmp_path: Path, fuzz: int, changes: dict[str, bool]
+) -> None:
+    said = json.loads(document)
+    said["pre_tokenizer"] |= changes
+    pair = pair_of(json.dumps(said), tokenizer_tool, tmp_path / "table.bin", max_length=64)
+    texts = ["it's they'll WE'VE 'd''s", "a  b   c \n\n d ", "x" * 5000, " <mask>  <mask>"]
+    assert list(pair.mismatches([*texts, *pair.texts(fuzz // 2, seed=11)])) == []
+
+
+def test_with_a_normalizer_and_whole_words(document: str, tokenizer_tool: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_str(document)
+    tokenizer.normalizer = normalizers.Lowercase()
+    said = json.loads(tokenizer.to_str())
+    said["model"]["ignore_merges"] = True
+    pair = pair_of(json.dumps(said), tokenizer_tool, tmp_path / "table.bin", max_length=64)
+    assert list(pair.mismatches(pair.texts(2000, seed=12))) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("byte_fallback", True, "byte_fallback"),
+        ("end_of_word_suffix", "</w>", "end_of_word_suffix"),
+        ("dropout", 0.1, "dropout"),
+    ],
+)
+def test_what_it_does_not_have_is_named(document: str, key: str, value: object, name: str) -> None:
+    said = json.loads(document)
+    said["model"][key] = value
+    with pytest.raises(UnsupportedModelError, match=name):
+        compile_tokenizer(json.dumps(said))
+
+
+def test_another_split_is_named(document: str) -> None:
+    tokenizer = Tokenizer.from_str(document)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(use_regex=False)]
+    )
+    with pytest.raises(UnsupportedModelError, match="Sequence"):
+        compile_tokenizer(tokenizer.to_str())

@@ -1,0 +1,133 @@
+"""The native tokenizer on Unigram models with SentencePiece's map of characters, as XLM-RoBERTa and multilingual E5 have them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tests.support.parity import pair_of
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.runner.tokenizer.compile import compile_tokenizer
+
+TEXTS = Path(__file__).parents[4] / "src/edgepack/verify/data/texts.txt"
+MARK = "▁"
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A tokenizer.json of 2000 tokens, with the map ``nmt_nfkc``, in XLM-RoBERTa's layout."""
+    prefix = tmp_path_factory.mktemp("spm") / "model"
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(TEXTS),
+        model_prefix=str(prefix),
+        vocab_size=2000,
+        hard_vocab_limit=False,
+        normalization_rule_name="nmt_nfkc",
+        minloglevel=2,
+    )
+    model: Any = vars(sentencepiece_model_pb2)["ModelProto"]()
+    model.ParseFromString(prefix.with_suffix(".model").read_bytes())
+    charsmap = base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
+    pieces = [[piece.piece, piece.score] for piece in model.pieces[3:]]
+    vocabulary = [*([token, 0.0] for token in SPECIAL), *pieces, ["<mask>", 0.0]]
+    added = [*enumerate(SPECIAL), (len(vocabulary) - 1, "<mask>")]
+    metaspace = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always", "split": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [
+            {
+                "id": number,
+                "content": token,
+                "single_word": False,
+                "lstrip": token == "<mask>",
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for number, token in added
+        ],
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": charsmap},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0],
+                           "trim_offsets": True, "add_prefix_space": False},
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": vocabulary, "byte_fallback": False},
+    }  # fmt: skip
+
+
+def as_it_is(document: dict[str, Any]) -> None:
+    pass
+
+
+def with_squeezed_spaces(document: dict[str, Any]) -> None:
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    squeeze = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": MARK}
+    document["normalizer"] = {"type": "Sequence", "normalizers": [document["normalizer"], strip, squeeze]}
+    document["pre_tokenizer"] = {
+        "type": "Metaspace", "replacement": MARK, "prepend_scheme": "first", "split": True,
+    }  # fmt: skip
+
+
+def with_other_steps_and_no_splits(document: dict[str, Any]) -> None:
+    steps: list[dict[str, Any]] = [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]
+    document["normalizer"] = {"type": "Sequence", "normalizers": [*steps, document["normalizer"]]}
+    document["pre_tokenizer"] = {
+        "type": "Metaspace", "replacement": MARK, "prepend_scheme": "never", "split": False,
+    }  # fmt: skip
+
+
+def with_double_scores(document: dict[str, Any]) -> None:
+    for entry in document["model"]["vocab"]:
+        entry[1] = entry[1] / 3
+
+
+CHANGES = [as_it_is, with_squeezed_spaces, with_other_steps_and_no_splits, with_double_scores]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_fuzz_texts(
+    document: dict[str, Any],
+    tokenizer_tool: Path,
+    tmp_path: Path,
+    fuzz: int,
+    change: Callable[[dict[str, Any]], None],
+) -> None:
+    changed = json.loads(json.dumps(document))
+    change(changed)
+    pair = pair_of(json.dumps(changed), tokenizer_tool, tmp_path / "table.bin", max_length=64)
+    texts = [
+        "ﬁ™\u0301 ™\u0301\u0301",
+        "\ufffdx",
+        "a\r\nb\r",
+        "<mask>  <mask> x",
+        "क्\u200dष\u0301",
+        "x" * 5000,
+    ]
+    assert list(pair.mismatches([*texts, *pair.texts(fuzz // 2, seed=13)])) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "name"),
+    [
+        ("model", {"byte_fallback": True}, "byte_fallback"),
+        ("model", {"unk_id": None}, "unk_id"),
+        ("normalizer", {"type": "Replace", "pattern": {"String": "x"}, "content": "y"}, "Replace"),
+        ("pre_tokenizer", {"type": "Digits"}, "Digits"),
+    ],
+)
+def test_what_it_does_not_have_is_named(
+    document: dict[str, Any], part: str, changes: dict[str, Any], name: str
+) -> None:
+    changed = json.loads(json.dumps(document))
+    changed[part] = {**changed[part], **changes} if part == "model" else changes
+    if part == "pre_tokenizer":
+        changed[part]["individual_digits"] = True
+    with pytest.raises(UnsupportedModelError, match=name):
+        compile_tokenizer(json.dumps(changed))
