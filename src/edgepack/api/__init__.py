@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from edgepack.records.target import ModelOptions as ModelOptions
     from edgepack.records.target import Platform as Platform
     from edgepack.records.target import Target as Target
-    from edgepack.runner.freeze import freeze_runner as freeze_runner
+    from edgepack.runner.freeze.runner import freeze_runner as freeze_runner
     from edgepack.runner.native.build import link_native_runner as link_native_runner
     from edgepack.runner.native.build import linked_runtime as linked_runtime
-    from edgepack.runner.tables import TokenizerTables as TokenizerTables
-    from edgepack.runner.tables import tokenizer_tables as tokenizer_tables
+    from edgepack.runner.tokenizer.tables import TokenizerTables as TokenizerTables
+    from edgepack.runner.tokenizer.tables import tokenizer_tables as tokenizer_tables
     from edgepack.targets import parse_size as parse_size
     from edgepack.tools import is_installed as is_installed
     from edgepack.tools import missing_tools as missing_tools
@@ -84,9 +84,9 @@ HOMES = {
     "edgepack.records.report": ("Report",),
     "edgepack.records.runtime": ("ExecutionProvider", "Levels", "RuntimeArtifact", "RuntimeKind"),
     "edgepack.records.target": ("ModelOptions", "Platform", "Target"),
-    "edgepack.runner.freeze": ("freeze_runner",),
+    "edgepack.runner.freeze.runner": ("freeze_runner",),
     "edgepack.runner.native.build": ("link_native_runner", "linked_runtime"),
-    "edgepack.runner.tables": ("TokenizerTables", "tokenizer_tables"),
+    "edgepack.runner.tokenizer.tables": ("TokenizerTables", "tokenizer_tables"),
     "edgepack.targets": ("parse_size",),
     "edgepack.tools": ("is_installed", "missing_tools"),
 }

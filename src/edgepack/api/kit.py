@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
     from edgepack.runner.system_libraries import SystemLibrary as SystemLibrary
     from edgepack.runner.system_libraries import system_libraries as system_libraries
-    from edgepack.runner.tables import tokenizer_cases as tokenizer_cases
+    from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
     from edgepack.tools import find as find
     from edgepack.tools import run_tool as run_tool
 
@@ -60,7 +60,7 @@ HOMES = {
     "edgepack.npm": ("find_node", "has_node", "npm_package"),
     "edgepack.runner.runtime_folder": ("RuntimeFolder", "onnxruntime_files"),
     "edgepack.runner.system_libraries": ("SystemLibrary", "system_libraries"),
-    "edgepack.runner.tables": ("tokenizer_cases",),
+    "edgepack.runner.tokenizer.tables": ("tokenizer_cases",),
     "edgepack.tools": ("find", "run_tool"),
 }
 """Module → what is said there."""

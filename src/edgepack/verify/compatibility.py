@@ -14,7 +14,7 @@ from edgepack.errors import BundleError, ToolError
 from edgepack.files.elf import architecture
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
-from edgepack.runner.frozen import ort as binding
+from edgepack.runner.frozen.model import ort as binding
 from edgepack.verify.without_operators import Name, ort_format_version, prune_onnx, prune_ort
 
 _SCRIPT = """\

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import dataclass
 
 from edgepack.errors import UnsupportedModelError
+from edgepack.models.read.tokenizer import load_tokenizer, minimal_json
 from edgepack.records.model import ModelSource
+from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
+from edgepack.runner.tokenizer.template import template_of
+from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
+from edgepack.verify.fuzz_texts import fuzz_texts_for
+from edgepack.verify.gate import verification_texts
 
 LONGEST_COMPARED = 128
 """Tokens: so that truncation is tried, too."""
@@ -35,15 +43,7 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
 
     Raises ``UnsupportedModelError`` for a post-processor that is no template.
     """
-    import struct
-
     from tokenizers import Tokenizer
-
-    from edgepack.models.read.tokenizer import minimal_json
-    from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
-    from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
-    from edgepack.runner.tokenizer.template import template_of
-    from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
 
     text = minimal_json(source)
     tokenizer = Tokenizer.from_str(text)
@@ -69,10 +69,6 @@ def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int
     The verification texts, then ``count`` fuzz texts; truncated to the model's length or to 128 tokens, whichever is
     less.
     """
-    from edgepack.models.read.tokenizer import load_tokenizer
-    from edgepack.verify.fuzz_texts import fuzz_texts_for
-    from edgepack.verify.gate import verification_texts
-
     tokenizer = load_tokenizer(source)
     tokenizer.enable_truncation(min(source.max_length, LONGEST_COMPARED))
     texts = [*verification_texts(), *fuzz_texts_for(tokenizer, count, seed=SEED)]
