@@ -79,9 +79,9 @@ def lay_out_sources(folder: Path, *, compiled: bool) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, place)
     if not compiled:
-        compiled = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
+        module = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
         (folder / "tokenizers").mkdir()
-        shutil.copyfile(compiled, folder / "tokenizers" / compiled.name)
+        shutil.copyfile(module, folder / "tokenizers" / module.name)
         (folder / "tokenizers/__init__.py").write_text("from .tokenizers import Tokenizer\n")
     (folder / f"{PROGRAM}.py").write_text(f"from {PACKAGE}.__main__ import start\n\nstart()\n")
 

@@ -22,9 +22,13 @@ def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:
             "tokenizers": tokenizers.__version__,
             "by": compiler_digest(),
         },
-        lambda made: (made / FILE).write_bytes(compile_tokenizer(text)),
+        lambda made: _compile(text, made / FILE),
     )
     return folder / FILE
+
+
+def _compile(text: str, file: Path) -> None:
+    file.write_bytes(compile_tokenizer(text))
 
 
 def compiler_digest() -> str:
