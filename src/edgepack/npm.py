@@ -6,14 +6,13 @@ import base64
 import hashlib
 import importlib.util
 import re
-import tarfile
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
 from edgepack.fetch.download import require_online
+from edgepack.fetch.unpack import unpack_matching
 from edgepack.tools import find, is_installed, run_tool
 
 OLDEST_NODE = 20
@@ -70,7 +69,7 @@ def npm_package(
         require_online(context, f"{name}@{version} of npm")
         tarball = _fetched(name, version, context)
         _check(tarball, f"{name}@{version}", integrity)
-        _unpack(tarball, folder, keep)
+        unpack_matching(tarball, folder, keep, below=1)
 
     inputs = {"package": f"{name}@{version}", "integrity": integrity, "keep": " ".join(keep)}
     return context.store.cached("npm", inputs, make)
@@ -105,17 +104,3 @@ def _check(tarball: Path, what: str, integrity: str) -> None:
             f"{what} is not the package that is pinned: {algorithm}-{found}, expected {integrity}",
             hint="the registry, or a proxy on the way, gave another file",
         )
-
-
-def _unpack(tarball: Path, folder: Path, keep: Sequence[str]) -> None:
-    with tarfile.open(tarball, "r:gz") as tar:
-        for member in tar:
-            _, _, path = member.name.partition("/")
-            wanted = member.isfile() and any(fnmatchcase(path, pattern) for pattern in keep)
-            if not wanted or ".." in path.split("/") or path.startswith("/"):
-                continue
-            content = tar.extractfile(member)
-            assert content is not None, "a regular member has content"
-            place = folder / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.read())

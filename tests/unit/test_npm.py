@@ -54,9 +54,7 @@ def digest(content: bytes) -> str:
 def test_a_package_is_fetched_once_and_only_what_is_wanted_is_kept(
     online: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = tarball(
-        {"package/dist/a.mjs": b"a", "package/dist/a.map": b"m", "package/../../evil.mjs": b"e"}
-    )
+    content = tarball({"package/dist/a.mjs": b"a", "package/dist/a.map": b"m"})
     calls = packs(monkeypatch, content)
     for _ in range(2):
         folder = npm.npm_package("thing", "1.0.0", integrity=digest(content), keep=("*.mjs",), context=online)
@@ -64,6 +62,16 @@ def test_a_package_is_fetched_once_and_only_what_is_wanted_is_kept(
     assert files == {"dist/a.mjs"}
     assert len(calls) == 1
     assert "--ignore-scripts" in calls[0]
+
+
+def test_a_package_that_leads_out_of_its_folder_is_refused(
+    online: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = tarball({"package/dist/a.mjs": b"a", "package/../../evil.mjs": b"e"})
+    packs(monkeypatch, content)
+    with pytest.raises(DownloadError, match="leads out of it"):
+        npm.npm_package("thing", "1.0.0", integrity=digest(content), context=online)
+    assert list(online.store.root.rglob("*.mjs")) == []
 
 
 def test_another_package_than_the_pinned_one_is_refused(

@@ -6,16 +6,15 @@ import os
 import re
 import shutil
 import sys
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, DownloadError, HashMismatchError, MissingToolError, ToolError
 from edgepack.fetch.download import require_online
 from edgepack.fetch.http import UNREACHABLE_HINT
+from edgepack.fetch.unpack import unpack_matching
 from edgepack.files.store import require_space, sha256_of
 
 
@@ -52,7 +51,7 @@ def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildCon
         require_space(download, 5 * wheel.size // 2)
         fetched = pip_download(wheel.requirement, download, options=_options(wheel), context=context)
         _check(fetched, wheel)
-        _unpack(fetched, folder, keep)
+        unpack_matching(fetched, folder, keep)
         shutil.rmtree(download)
 
     inputs = {"wheel": wheel.requirement, "sha256": wheel.sha256, "keep": " ".join(keep)}
@@ -110,13 +109,6 @@ def _check(fetched: Path, wheel: Wheel) -> None:
             f"{fetched.name} is not the wheel that is pinned: sha256 {found}, expected {wheel.sha256}",
             hint="the index, or a proxy on the way, gave another file",
         )
-
-
-def _unpack(fetched: Path, folder: Path, keep: Sequence[str]) -> None:
-    with zipfile.ZipFile(fetched) as archive:
-        for member in archive.infolist():
-            if not member.is_dir() and any(fnmatchcase(member.filename, pattern) for pattern in keep):
-                archive.extract(member, folder)
 
 
 def _pip_failure(requirement: str, error: ToolError) -> DownloadError | MissingToolError:

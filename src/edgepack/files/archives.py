@@ -1,171 +1,307 @@
-"""Archives from strangers, unpacked without trusting them."""
+"""Archives of unknown soundness as streams of members, read without trust.
+
+Tar (plain or under gzip, bzip2, xz, zstd), zip and wheels, Debian packages. Whatever is wrong with one is a ``BadArchive``,
+which callers turn into errors of their own.
+"""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import lzma
+import os
 import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, TYPE_CHECKING, Literal, ParamSpec, TypeVar, cast
 
-from edgepack.errors import ModelError
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_RATIO = 100
 """An archive may grow to this many times its size (weights hardly shrink; a bomb grows a thousandfold) …"""
 ALWAYS_ALLOWED = 256 << 20
 """… or to this many bytes, whichever is more."""
-MAX_FILES = 20_000
-CHUNK = 1 << 20
+MAX_ENTRIES = 200_000
+CHUNK = 1 << 16
+"""Bytes that are read at once. A tar header that is longer is an attack on memory: tarfile reads each whole."""
 
 ZIP_SUFFIXES = (".zip", ".whl")
 SUFFIXES = (*ZIP_SUFFIXES, ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz")
+"""What archives that people name are called."""
+
+Kind = Literal["file", "folder", "link", "hard link", "odd"]
+_AR_MAGIC = b"!<arch>\n"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class BadArchive(Exception):  # noqa: N818 - what is wrong with an archive; callers say it in an error of their own
+    """The message goes after "ARCHIVE cannot be unpacked: "; no hint: the archive is damaged."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(kw_only=True)
-class _Budget:
-    """What may still be written."""
+class Budget:
+    """What an archive, and those inside it, may still unpack to."""
 
-    name: str
     bytes_left: int
-    files_left: int
+    entries_left: int
+    entries: int
+
+    @classmethod
+    def of(cls, archive: Path, *, entries: int = MAX_ENTRIES) -> Budget:
+        """What an archive of this size may unpack to."""
+        allowed = max(ALWAYS_ALLOWED, MAX_RATIO * archive.stat().st_size)
+        return cls(bytes_left=allowed, entries_left=entries, entries=entries)
 
     def take(self, count: int) -> None:
         self.bytes_left -= count
         if self.bytes_left < 0:
-            raise ModelError(
-                f"{self.name} unpacks to more than {MAX_RATIO} times its size",
-                hint="it looks like a zip bomb",
+            raise BadArchive(
+                f"it unpacks to more than {MAX_RATIO} times its size", hint="it looks like a bomb"
             )
 
-    def take_file(self) -> None:
-        self.files_left -= 1
-        if self.files_left < 0:
-            raise ModelError(f"{self.name} holds more than {MAX_FILES:,} files", hint="it is no model")
+    def take_entry(self) -> None:
+        self.entries_left -= 1
+        if self.entries_left < 0:
+            raise BadArchive(f"it holds more than {self.entries:,} files", hint="it looks like a bomb")
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive (``SUFFIXES``) into a folder; a model in a zip inside it too, into a folder beside that zip.
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One entry. Its path is relative and has no ``..``."""
 
-    Only regular files are made, with ordinary permissions. Raises ``ModelError`` for an archive that is damaged, grows
-    beyond measure, or holds a link or a path that leads out of the folder.
-    """
-    allowed = max(ALWAYS_ALLOWED, MAX_RATIO * archive.stat().st_size)
-    budget = _Budget(name=archive.name, bytes_left=allowed, files_left=MAX_FILES)
-    _unpack_one(archive, folder, budget)
-    if next(folder.rglob("tokenizer.json"), None) is not None:
-        return
-    for inner in sorted(path for path in folder.rglob("*.zip") if path.is_file()):
-        _unpack_one(inner, inner.with_name(f"{inner.stem}.unpacked"), budget)
-        inner.unlink()
-
-
-def _unpack_one(archive: Path, folder: Path, budget: _Budget) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with _damage(archive):
-        if archive.name.lower().endswith(ZIP_SUFFIXES):
-            _unpack_zip(archive, folder, budget)
-        else:
-            _unpack_tar(archive, folder, budget)
+    path: PurePosixPath
+    kind: Kind
+    size: int
+    """Bytes, as the archive says."""
+    executable: bool
+    link: str
+    """What a link leads to, unchecked."""
+    chunks: Callable[[], Iterator[bytes]]
+    """The content, before the next member is asked for."""
 
 
 @contextmanager
-def _damage(archive: Path) -> Iterator[None]:
-    import zstandard
-
+def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[Member]]:
+    """The members, one after the other. Raises ``BadArchive``, also while they are read."""
     try:
-        yield
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        zlib.error,
-        lzma.LZMAError,
-        zstandard.ZstdError,
-        EOFError,
-        NotImplementedError,  # a compression method that zipfile does not know
-        ValueError,  # these three: what the standard library makes of malformed headers
-        OverflowError,
-        struct.error,
-    ) as error:
-        raise ModelError(
-            f"{archive.name} cannot be unpacked: {error}",
-            hint="it is damaged, or not the archive that its name says",
-        ) from error
-
-
-def _unpack_zip(archive: Path, folder: Path, budget: _Budget) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        for member in opened.infolist():
-            path = _inside(folder, member.filename, archive.name)
-            if member.is_dir():
-                continue
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG):
-                raise _odd(archive.name, member.filename)
-            if member.flag_bits & 1:
-                raise ModelError(
-                    f"{archive.name} is encrypted", hint="unpack it and name the folder: --model FOLDER"
-                )
-            with opened.open(member) as stream:
-                _write(stream, path, archive.name, budget)
-
-
-def _unpack_tar(archive: Path, folder: Path, budget: _Budget) -> None:
-    with _open_tar(archive) as opened:
-        for member in opened:
-            path = _inside(folder, member.name, archive.name)
-            if member.isdir():
-                continue
-            stream = opened.extractfile(member) if member.isreg() else None
-            if stream is None:
-                raise _odd(archive.name, member.name)
-            _write(stream, path, archive.name, budget)
-
-
-@contextmanager
-def _open_tar(archive: Path) -> Iterator[tarfile.TarFile]:
-    import zstandard
-
-    with archive.open("rb") as file:
-        if archive.name.lower().endswith(".zst"):
-            with (
-                zstandard.ZstdDecompressor().stream_reader(file) as stream,
-                tarfile.open(fileobj=stream, mode="r|") as opened,
-            ):
-                yield opened
+        budget = budget or Budget.of(archive)
+        file = archive.open("rb")
+    except OSError as error:
+        raise BadArchive(f"it cannot be read: {error.strerror}") from error
+    name = archive.name.lower()
+    with file:
+        if name.endswith(ZIP_SUFFIXES):
+            yield _members_of_zip(file, budget)
+        elif name.endswith(".deb"):
+            yield _members_of_deb(file, budget)
         else:
-            with tarfile.open(fileobj=file, mode="r|*") as opened:
-                yield opened
+            yield _members_of_tar(file, budget)
 
 
-def _inside(folder: Path, name: str, archive: str) -> Path:
-    """Where a member goes, or ``ModelError`` when that is not inside the folder."""
+def inside(name: str) -> PurePosixPath:
+    """The path that a name in an archive means. Raises ``BadArchive`` where it leads elsewhere."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not name or "\0" in name or ".." in parts or name.startswith(("/", "\\")) or ":" in name[:2]:
-        raise ModelError(
-            f"{archive} holds a path that leads out of it: {name!r}", hint="do not trust this archive"
-        )
-    return folder.joinpath(*parts)
+        raise outside(name)
+    return PurePosixPath(name)
 
 
-def _odd(archive: str, member: str) -> ModelError:
-    return ModelError(
-        f"{archive} holds a link or device: {member!r}", hint="a model archive consists of plain files only"
-    )
+def outside(name: str) -> BadArchive:
+    """What to say of a path that leads out of the archive."""
+    return BadArchive(f"it holds a path that leads out of it: {name!r}", hint="do not trust this archive")
 
 
-def _write(stream: IO[bytes], path: Path, archive: str, budget: _Budget) -> None:
-    budget.take_file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
+def _noticing_damage(read: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """The same generator; what the libraries make of damage becomes ``BadArchive``."""
+
+    @wraps(read)
+    def noticing(*arguments: P.args, **named: P.kwargs) -> Iterator[T]:
+        import zstandard
+
+        try:
+            yield from read(*arguments, **named)
+        except (
+            zipfile.BadZipFile,
+            tarfile.TarError,
+            zlib.error,
+            lzma.LZMAError,
+            zstandard.ZstdError,
+            EOFError,
+            NotImplementedError,  # a compression method that zipfile does not know
+            ValueError,  # these four: what the standard library makes of malformed headers
+            OverflowError,
+            RecursionError,
+            struct.error,
+        ) as error:
+            raise BadArchive(str(error) or "it is cut off") from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise BadArchive(str(error)) from error  # what gzip and bz2 make of damage
+
+    return noticing
+
+
+@_noticing_damage
+def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[Member]:
+    @_noticing_damage
+    def chunks(member: zipfile.ZipInfo) -> Iterator[bytes]:
+        if member.flag_bits & 1:
+            raise BadArchive("it is encrypted", hint="unpack it, and name the folder instead")
+        with archive.open(member) as stream:
             while chunk := stream.read(CHUNK):
                 budget.take(len(chunk))
-                file.write(chunk)
-    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise ModelError(f"{archive} holds {path.name} twice", hint="it is damaged") from error
+                yield chunk
+
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            budget.take_entry()
+            mode = member.external_attr >> 16
+            plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
+            yield Member(
+                path=inside(member.filename.replace("\\", "/")),
+                kind="folder" if member.is_dir() else "file" if plain else "odd",
+                size=member.file_size,
+                executable=bool(mode & 0o100),
+                link="",
+                chunks=partial(chunks, member),
+            )
+
+
+@_noticing_damage
+def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Member]:
+    @_noticing_damage
+    def chunks(member: tarfile.TarInfo) -> Iterator[bytes]:
+        content = tar.extractfile(member)
+        assert content is not None, "a regular member has content"
+        while chunk := content.read(CHUNK):
+            yield chunk
+
+    with _unpacked(file) as plain:
+        stream = _Forward(plain, budget)
+        tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream))
+        while (member := tar.next()) is not None:
+            budget.take_entry()
+            yield Member(
+                path=inside(member.name),
+                kind=_kind(member),
+                size=member.size,
+                executable=bool(member.mode & 0o100),
+                link=member.linkname,
+                chunks=partial(chunks, member),
+            )
+            tar.members.clear()  # type: ignore[attr-defined] # or tarfile remembers them all
+        if stream.last != bytes(tarfile.BLOCKSIZE):
+            # tarfile takes a header that it cannot read for the end.
+            raise tarfile.ReadError("unexpected end of data")
+        while stream.read(CHUNK):
+            pass  # to the compression's own checksum
+
+
+def _kind(member: tarfile.TarInfo) -> Kind:
+    if member.isdir():
+        return "folder"
+    if member.issym():
+        return "link"
+    if member.islnk():
+        return "hard link"
+    # What is sparse would be larger than what is read.
+    return "file" if member.isreg() and not member.issparse() else "odd"
+
+
+class _Forward:
+    """A stream as tarfile reads it from a tape: forwards only; no more at once than ``CHUNK``, nor than the budget."""
+
+    def __init__(self, stream: IO[bytes], budget: Budget) -> None:
+        self._stream, self._budget, self._at = stream, budget, 0
+        self.last = b""
+        """What was read last."""
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, position: int) -> None:
+        while self._at < position and self.read(min(CHUNK, position - self._at)):
+            pass
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= CHUNK:
+            raise BadArchive(f"it holds a header of {size:,} bytes", hint="it looks like a bomb")
+        content = self._stream.read(size)
+        while 0 < len(content) < size and (more := self._stream.read(size - len(content))):
+            content += more
+        self._budget.take(len(content))
+        self._at += len(content)
+        self.last = content
+        return content
+
+
+@contextmanager
+def _unpacked(file: io.BufferedReader) -> Iterator[IO[bytes]]:
+    """A file's content without its compression, which its first bytes say."""
+    head = file.peek(6)
+    if head.startswith(_ZSTD_MAGIC):
+        import zstandard
+
+        with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
+            yield cast("IO[bytes]", stream)
+    elif head.startswith(b"\x1f\x8b"):
+        with gzip.GzipFile(fileobj=file) as stream:
+            yield cast("IO[bytes]", stream)
+    elif head.startswith(b"BZh"):
+        with bz2.BZ2File(file) as stream:
+            yield stream
+    elif head.startswith(b"\xfd7zXZ\0"):
+        with lzma.LZMAFile(file) as stream:
+            yield stream
+    else:
+        yield file
+
+
+@_noticing_damage
+def _members_of_deb(file: io.BufferedReader, budget: Budget) -> Iterator[Member]:
+    """What a Debian package installs: an ``ar`` archive has a compressed tar in it."""
+    if file.read(8) != _AR_MAGIC:
+        raise tarfile.ReadError("not a Debian package")
+    while header := file.read(60):
+        if len(header) < 60 or header[58:60] != b"`\n" or not header[48:58].strip().isdigit():
+            raise tarfile.ReadError("a damaged Debian package")
+        name, size = header[:16], int(header[48:58])
+        if name.startswith(b"data.tar"):
+            yield from _members_of_tar(io.BufferedReader(_Part(file, size)), budget)
+            return
+        file.seek(size + size % 2, os.SEEK_CUR)
+    raise tarfile.ReadError("a Debian package without data")
+
+
+class _Part(io.RawIOBase):
+    """The next bytes of a file, and no more."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._left = file, size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        content = self._file.read(min(len(view), self._left))
+        view[: len(content)] = content
+        self._left -= len(content)
+        return len(content)

@@ -17,7 +17,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError
 from edgepack.fetch.debian import Package
-from edgepack.files.debian_archive import unpack
+from edgepack.fetch.unpack import unpack
 from edgepack.foundry.sources.pinned import Archive, fetch_archives
 
 ARCHIVE = Archive(

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from edgepack.bundle.archive import LARGEST_WINDOW, MTIME, archive_of, pack, unpack, window_log
+from edgepack.bundle.archive import LARGEST_WINDOW, archive_of, pack, unpack, window_log
 from edgepack.bundle.manifest import open_bundle
 from edgepack.errors import BundleError, DiskFullError, OutputError
+from edgepack.files.pack import MTIME
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 
@@ -102,7 +103,7 @@ def test_a_failed_pack_keeps_the_archive_that_was_there(
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("edgepack.bundle.archive._add", full)
+    monkeypatch.setattr("edgepack.files.pack._add", full)
     with pytest.raises(DiskFullError):
         pack(bundle, archive_of(bundle.directory))
     assert archive.read_bytes() == before

@@ -7,10 +7,8 @@ sources, also the archives of ONNX Runtime and its parts, so that a machine with
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +19,9 @@ from typing import IO, Any
 from edgepack import __version__
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import BundleError, UsageError
+from edgepack.files.archives import BadArchive, Member, opened
+from edgepack.files.pack import Entry, write_tarball
 from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
-from edgepack.files.tarballs import opened_tarball
 from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
 from edgepack.foundry.compile.objects import record_of, sound_record
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
@@ -35,9 +34,6 @@ MANIFEST = "edgepack-archive.json"
 FORMAT = "edgepack kernel archive"
 SCHEMA = 1
 LEVEL = 12
-JOB = 16 << 20
-"""Bytes that zstd's threads compress at a time; what comes out depends on this, not on the number of threads."""
-MTIME = 315532800
 _LARGEST_MANIFEST = 1 << 26
 _HEADERS = (".h", ".inc", ".cc", ".c", ".cpp", ".def")
 _PLACES = ("objects", "build", "sources", "units")
@@ -93,14 +89,20 @@ def import_archive(file: Path, *, context: BuildContext) -> Exchanged:
     Raises ``BundleError`` for a file that is something else, cut off or damaged, that would write elsewhere, or that
     another edgepack made; nothing of it is then in the store.
     """
-    with opened_tarball(file, what="an exported kernel archive", hint="copy or export it again") as tar:
-        manifest = _read_manifest(tar, file)
-        folder = context.store.root / "kernel-archive" / str(manifest["key"])
-        with context.store.lock(folder), _workplace(folder) as work:
-            _unpack(tar, manifest, work, file, context)
-            _check_objects(manifest, work, file)
-            with disk_errors(folder):
-                added = _settle(manifest, work, folder, context)
+    try:
+        with opened(file) as members:
+            manifest = _read_manifest(members, file)
+            folder = context.store.root / "kernel-archive" / str(manifest["key"])
+            with context.store.lock(folder), _workplace(folder) as work:
+                _unpack(members, manifest, work, file, context)
+                _check_objects(manifest, work, file)
+                with disk_errors(folder):
+                    added = _settle(manifest, work, folder, context)
+    except BadArchive as error:
+        raise BundleError(
+            f"{file} is not an exported kernel archive, or is damaged: {error}",
+            hint=error.hint or "copy or export it again",
+        ) from error
     return _exchanged(manifest, added=added)
 
 
@@ -164,45 +166,21 @@ def _manifest_of(
 def _write(
     stream: IO[bytes], manifest: Mapping[str, Any], content: Mapping[str, Path | bytes], context: BuildContext
 ) -> None:
-    import zstandard
-
     total = sum(int(file["size"]) for file in manifest["files"])
-    parameters = zstandard.ZstdCompressionParameters.from_level(
-        LEVEL, window_log=24, threads=-1, job_size=JOB, write_checksum=True
-    )
-    compressor = zstandard.ZstdCompressor(compression_params=parameters)
-    with (
-        context.progress("compress", total, unit="B") as bar,
-        compressor.stream_writer(stream, closefd=False) as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        _add(tar, MANIFEST, json.dumps(manifest, indent=0).encode())
-        for name, source in content.items():
-            bar.advance(_add(tar, name, source))
+    entries = [Entry(name=name, source=source) for name, source in content.items()]
+    first = Entry(name=MANIFEST, source=json.dumps(manifest, indent=0).encode())
+    with context.progress("compress", total, unit="B") as bar:
+        write_tarball(stream, [first, *entries], level=LEVEL, window_log=24, advance=bar.advance)
 
 
-def _add(tar: tarfile.TarFile, name: str, source: Path | bytes) -> int:
-    info = tarfile.TarInfo(name)
-    info.mtime, info.mode = MTIME, 0o644
-    if isinstance(source, bytes):
-        info.size = len(source)
-        tar.addfile(info, io.BytesIO(source))
-    else:
-        info.size = source.stat().st_size
-        with source.open("rb") as content:
-            tar.addfile(info, content)
-    return info.size
-
-
-def _read_manifest(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
+def _read_manifest(members: Iterator[Member], file: Path) -> dict[str, Any]:
     """The manifest, when it describes an archive that this edgepack can use."""
-    first = tar.next()
-    if first is None or first.name != MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
+    first = next(members, None)
+    if first is None or str(first.path) != MANIFEST or first.kind != "file" or first.size > _LARGEST_MANIFEST:
         raise BundleError(f"{file} is not an exported kernel archive: its first member is no {MANIFEST}")
-    content = tar.extractfile(first)
-    assert content is not None, "a regular member has content"
+    content = b"".join(first.chunks())
     try:
-        manifest: dict[str, Any] = json.loads(content.read())
+        manifest: dict[str, Any] = json.loads(content)
         if manifest["format"] != FORMAT or manifest["schema"] != SCHEMA:
             raise BundleError(f"{file} is of another format: {manifest['format']} {manifest['schema']}")
         for entry in manifest["files"]:
@@ -261,35 +239,31 @@ def _workplace(folder: Path) -> Iterator[Path]:
 
 
 def _unpack(
-    tar: tarfile.TarFile, manifest: Mapping[str, Any], work: Path, file: Path, context: BuildContext
+    members: Iterator[Member], manifest: Mapping[str, Any], work: Path, file: Path, context: BuildContext
 ) -> None:
     """Lay out exactly the files that the manifest lists."""
     listed = {str(entry["path"]): entry for entry in manifest["files"]}
     total = sum(int(entry["size"]) for entry in listed.values())
     with disk_errors(work), context.progress("unpack and check", total, unit="B") as bar:
-        while (member := tar.next()) is not None:
-            entry = listed.pop(member.name, None)
-            if entry is None or not member.isreg() or member.size != entry["size"]:
-                raise BundleError(f"{file} holds {member.name!r}, which its manifest does not list so")
-            _copy_checked(tar, member, work / member.name, str(entry["sha256"]), file, bar)
+        for member in members:
+            entry = listed.pop(str(member.path), None)
+            if entry is None or member.kind != "file" or member.size != entry["size"]:
+                raise BundleError(f"{file} holds {str(member.path)!r}, which its manifest does not list so")
+            _copy_checked(member, work / member.path, str(entry["sha256"]), file, bar)
     if listed:
         raise BundleError(f"{file} lacks {min(listed)} and perhaps others", hint="copy or export it again")
 
 
-def _copy_checked(
-    tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path, sha256: str, file: Path, bar: Progress
-) -> None:
+def _copy_checked(member: Member, place: Path, sha256: str, file: Path, bar: Progress) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    content = tar.extractfile(member)
-    assert content is not None, "a regular member has content"
     digest = hashlib.sha256()
     with place.open("xb") as out:
-        while chunk := content.read(1 << 20):
+        for chunk in member.chunks():
             digest.update(chunk)
             out.write(chunk)
             bar.advance(len(chunk))
     if digest.hexdigest() != sha256:
-        raise BundleError(f"{file} is damaged: {member.name} is not what was exported", hint="copy it again")
+        raise BundleError(f"{file} is damaged: {member.path} is not what was exported", hint="copy it again")
 
 
 def _check_objects(manifest: Mapping[str, Any], work: Path, file: Path) -> None:

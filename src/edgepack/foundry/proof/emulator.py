@@ -13,7 +13,7 @@ from typing import Any
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, MissingToolError
-from edgepack.files.debian_archive import unpack
+from edgepack.fetch.unpack import unpack
 from edgepack.files.store import sha256_of
 from edgepack.foundry.sources.pinned import fetch_archives, read_archive
 

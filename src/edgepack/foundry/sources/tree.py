@@ -12,7 +12,7 @@ from pathlib import Path
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, MissingToolError
-from edgepack.files.debian_archive import unpack
+from edgepack.fetch.unpack import unpack
 from edgepack.files.store import disk_errors, key_of, sha256_of
 from edgepack.foundry.sources.pinned import Catalogue, HostTool, Part, fetch_parts, fetch_tool
 

@@ -19,7 +19,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
 from edgepack.fetch.debian import Package, fetch_packages
-from edgepack.files.debian_archive import unpack
+from edgepack.fetch.unpack import unpack
 from edgepack.foundry.releases.known import fetch_sources
 from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive, store_path
 from edgepack.foundry.toolchains.zig import zig_program

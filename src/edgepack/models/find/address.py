@@ -13,11 +13,12 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, file_name, require_online
-from edgepack.files.archives import SUFFIXES, unpack
+from edgepack.files.archives import SUFFIXES
 from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect, collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, endpoint, ingest_hub
+from edgepack.models.find.unpack import unpack
 from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
 

@@ -12,9 +12,9 @@ from edgepack.context import BuildContext
 from edgepack.errors import ModelError
 from edgepack.fetch.download import require_online
 from edgepack.fetch.wheels import pip_download
-from edgepack.files.archives import unpack
 from edgepack.models.find.collect import collect_from_tree
 from edgepack.models.find.folder import read_folder
+from edgepack.models.find.unpack import unpack
 from edgepack.records.model import ModelSource
 
 WHEEL_PREFIX = "pypi:"

@@ -335,7 +335,7 @@ def test_a_full_disk_leaves_nothing(
     with pytest.raises(DiskFullError):
         import_archive(exported, context=there)
     assert visible(there) == []
-    monkeypatch.setattr(exchange, "_add", full)
+    monkeypatch.setattr("edgepack.files.pack._add", full)
     archive = an_archive(here)
     with pytest.raises(DiskFullError):
         export_archive(archive, tmp_path / "out/b", features=(), with_sources=False, context=here)

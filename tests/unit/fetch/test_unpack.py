@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import DownloadError
-from edgepack.files.debian_archive import unpack
+from edgepack.fetch.unpack import unpack
 
 
 def tar_with(path: Path, *members: tuple[tarfile.TarInfo, bytes], mode: str = "w:gz") -> Path:

@@ -1,0 +1,78 @@
+"""Archives with the same bytes for the same content: a tar under zstd, owner 0, one fixed time."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+JOB = 16 << 20
+"""Bytes that zstd's threads compress at a time. The output depends on this, not on how many threads there are."""
+MTIME = 315532800
+"""1980-01-01: the oldest time that every file system and archive tool takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One member to be."""
+
+    name: str
+    source: Path | bytes
+    """A file, a folder (without what is in it), a link (as a link), or content."""
+    executable: bool = False
+
+
+def write_tarball(
+    out: IO[bytes],
+    entries: Iterable[Entry],
+    *,
+    level: int,
+    window_log: int,
+    overlap_log: int = 0,
+    advance: Callable[[int], None] = lambda size: None,
+) -> None:
+    """Write the entries, in the order given, as one ``.tar.zst``; ``advance`` is told the bytes of content added.
+
+    Modes are 0644, 0755 for folders and what is executable. ``overlap_log`` is zstd's: 0 is its own choice, with 9
+    its jobs see a whole window of what came before.
+    """
+    import zstandard
+
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        level,
+        window_log=window_log,
+        threads=os.cpu_count() or 1,
+        job_size=JOB,
+        overlap_log=overlap_log,
+        write_checksum=True,
+    )
+    with (
+        zstandard.ZstdCompressor(compression_params=parameters).stream_writer(out, closefd=False) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar,
+    ):
+        for entry in entries:
+            advance(_add(tar, entry))
+
+
+def _add(tar: tarfile.TarFile, entry: Entry) -> int:
+    """Append one member and say how many bytes of content it has."""
+    info, source = tarfile.TarInfo(entry.name), entry.source
+    info.mtime, info.mode = MTIME, 0o755 if entry.executable else 0o644
+    if isinstance(source, bytes):
+        info.size = len(source)
+        tar.addfile(info, io.BytesIO(source))
+    elif source.is_symlink():
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, source.readlink().as_posix(), 0o777
+        tar.addfile(info)
+    elif source.is_dir():
+        info.type, info.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(info)
+    else:
+        info.size = source.stat().st_size
+        with source.open("rb") as content:
+            tar.addfile(info, content)
+    return info.size
