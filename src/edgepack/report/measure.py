@@ -127,7 +127,10 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     emulated = verification.texts > 0 and native and arch != platform.machine()
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
     warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
+    unmatched = "operators not matched: the runtime is not reduced to the model's"
+    runtime = bundle.manifest["runtime"]
     return (
+        *([unmatched] if runtime and runtime.get("operators") is None else []),
         *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),

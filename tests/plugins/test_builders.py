@@ -1,0 +1,273 @@
+"""Builders that do right and wrong: what the host makes of each, and whose fault it says it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.berts import write_bert
+
+from edgepack import pipeline
+from edgepack.bundle.manifest import open_bundle
+from edgepack.console import Story
+from edgepack.errors import BundleError, EdgepackError, MismatchError, PluginError
+from edgepack.files.store import Store
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.host import load_plugins
+from edgepack.verification import verify_again
+
+PROGRAM = """#!PYTHON -IS
+import json, os, pathlib, sys
+sys.path[:0] = json.loads(PATHS)
+import numpy, onnxruntime, tokenizers
+root = pathlib.Path(__file__).resolve().parent
+MISDEED
+session = onnxruntime.InferenceSession(root / "model" / "model.onnx")
+tokenizer = tokenizers.Tokenizer.from_file(str(root / "model" / "tokenizer.json"))
+tokenizer.enable_truncation(json.loads((root / "manifest.json").read_text())["model"]["max_length"])
+for line in sys.stdin:
+    ids = tokenizer.encode(json.loads(line)["text"]).ids
+    feeds = {one.name: numpy.full((1, len(ids)), one.name == "attention_mask", dtype=numpy.int64) for one in session.get_inputs()}
+    feeds["input_ids"] = numpy.array([ids])
+    print(json.dumps({"embedding": session.run(None, feeds)[0][0].tolist()}))
+""".replace("PYTHON", sys.executable).replace("PATHS", repr(json.dumps(sys.path)))
+
+PLUGIN = """
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from edgepack import api
+
+@dataclass(frozen=True)
+class Kiosk:
+    target: api.Target
+    context: api.BuildContext
+
+    def prepare_model(self, source):
+        return api.prepare_model(source, options=self.target.model, context=self.context)
+
+    def provide_runtime(self, model):
+        return None
+
+    def make_runner(self, model, runtime):
+        folder = self.context.work_dir / "runner"
+        folder.mkdir()
+        (folder / "embed").write_text(PROGRAM)
+        (folder / "embed").chmod(0o755)
+        (folder / "boot.bin").write_bytes(b"firmware")
+        return api.RunnerArtifact(
+            directory=folder, program="embed", kind="script", command=COMMAND, parts={"boot.bin": "firmware"}
+        )
+
+PROGRAM = __PROGRAM__
+COMMAND = ()
+OPTIONS = {"colour": "red"}
+
+def make(target, context):
+    api.read_options(target, OPTIONS)
+    return Kiosk(target, context)
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="builder", name="kiosk", summary="kiosks", make=make, options=lambda: OPTIONS)]
+
+@api.hookimpl
+def edgepack_targets():
+    return [files(__name__) / "kiosk-one.toml"]
+"""
+TARGET = """
+schema = 1
+summary = "a kiosk"
+builder = "kiosk"
+[platform]
+os = "linux"
+arch = "x86_64"
+[model]
+recipe = "fp32"
+format = "onnx"
+min_cosine = 0.99
+"""
+EMPTY_RUNTIME = """api.RuntimeArtifact(library=model.file, version="9", kind="x", toolchain="", provides=api.Operators())"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    write_bert(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One store, so that the model is prepared once."""
+    return Store(root=tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture
+def own(kept: Store) -> Iterator[HostContext]:
+    with host_context(story=Story(quiet=True), offline=True, store=kept) as made:
+        yield made
+
+
+@pytest.fixture
+def kiosk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the plugin is installed in."""
+    folder = tmp_path / "site"
+    info = folder / "edgepack_kiosk-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgepack-kiosk\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[edgepack]\nkiosk = edgepack_kiosk\n")
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, str], misdeed: str = ""
+) -> None:
+    code = PLUGIN
+    for old, new in changes:
+        assert old in code, old
+        code = code.replace(old, new)
+    package = folder / "edgepack_kiosk"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        code.replace("__PROGRAM__", repr(PROGRAM.replace("MISDEED", misdeed)))
+    )
+    (package / "kiosk-one.toml").write_text(TARGET)
+    monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+
+
+def build(model: Path, output: Path, context: HostContext, *overrides: str) -> pipeline.Outcome:
+    host = load_plugins()
+    target = host.target("kiosk-one", overrides)
+    return pipeline.build(target, model=str(model), output=output, host=host, context=context)
+
+
+def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch)
+    made = build(model, tmp_path / "dist", own, "options.colour=blue")
+    assert made.report.verification.status == "passed"
+    assert made.report.verification.mean_cosine > 0.9999
+    manifest = made.bundle.manifest
+    assert manifest["made_by"] == {
+        "plugin": "edgepack-kiosk",
+        "version": "1.2",
+        "options": {"colour": "blue"},
+    }
+    assert manifest["runtime"] is None
+    assert manifest["runner"]["command"] == ["embed", "--jsonl", "--out", "jsonl"]
+    assert {file["part"] for file in manifest["files"]} >= {"firmware", "model", "runner"}
+    assert "firmware" in [part.name for part in made.report.parts]
+    (kiosk / "edgepack_kiosk" / "__init__.py").write_text("raise RuntimeError('gone')")
+    monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+    archive = made.bundle.archive
+    assert archive is not None
+    for path in (made.bundle.directory, archive):
+        with host_context(story=Story(quiet=True), offline=True, store=own.store) as context:
+            assert verify_again(path, model=str(model), run=True, context=context).status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("return api.prepare_model(source", "raise KeyError('boom'); dict(source")], "failed in prepare_model: KeyError: 'boom'"),
+        ([("return api.prepare_model(source", "raise SystemExit(3); dict(source")], "failed in prepare_model: it ended the program"),
+        ([("return api.prepare_model(", "api.prepare_model(")], "prepare_model returned None, expected a PreparedModel"),
+        ([("return None", "return 'onnxruntime'")], "provide_runtime returned 'onnxruntime', expected a RuntimeArtifact or None"),
+        ([("return None", "1 / 0")], "failed in provide_runtime: ZeroDivisionError"),
+        ([('program="embed"', 'program="nothing"')], "nothing, which is not a file"),
+        ([('folder / "embed").chmod(0o755)', 'folder / "embed").chmod(0o755); raise OSError("full")')], "failed in make_runner: OSError: full"),
+        ([("    return Kiosk(target, context)", "    raise ValueError('no')")], "failed in make: ValueError: no"),
+        ([("    return Kiosk(target, context)", "    return None")], "what builder kiosk makes has no prepare_model, provide_runtime, make_runner"),
+        ([("def make_runner", "def freeze_runner")], "what builder kiosk makes has no make_runner"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_in_a_step_names_plugin_and_step(
+    kiosk: Path,
+    model: Path,
+    own: HostContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: list[tuple[str, str]],
+    words: str,
+) -> None:
+    install(kiosk, monkeypatch, *changes)
+    with pytest.raises(PluginError) as caught:
+        build(model, tmp_path / "dist", own)
+    assert caught.value.message.startswith("plugin kiosk")
+    assert words in caught.value.message
+    assert not [*(tmp_path / "dist").glob("*")] if (tmp_path / "dist").exists() else True
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "words"),
+    [
+        ('print(sys.stdin.read(), end=""); raise SystemExit', "answered something that is not vectors"),
+        ('for line in sys.stdin: print(json.dumps({"embedding": [1.0] + [0.0] * 31}))', "wrong|far"),
+        ('(root / "seen.txt").write_text("me")', "changed its bundle while it ran: .*seen.txt is not in the manifest"),
+        ("raise SystemExit(7)", "the program of tiny-kiosk-one failed"),
+    ],
+    ids=["echo", "constant", "writes", "fails"],
+)  # fmt: skip
+def test_a_program_that_lies_or_meddles_is_no_bundle(
+    kiosk: Path,
+    model: Path,
+    own: HostContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    misdeed: str,
+    words: str,
+) -> None:
+    install(kiosk, monkeypatch, misdeed=misdeed)
+    with pytest.raises(EdgepackError, match=words):
+        build(model, tmp_path / "dist", own)
+    assert not [path for path in (tmp_path / "dist").iterdir() if not path.name.startswith(".")]
+
+
+def test_a_program_for_the_device_alone_is_not_verified(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch, ("COMMAND = ()", "COMMAND = None"))
+    made = build(model, tmp_path / "dist", own)
+    assert made.report.verification.status == "not verified"
+    assert made.report.verification.reason == "its program runs on the device alone"
+
+
+def test_a_part_has_a_plain_name(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch, ('"boot.bin": "firmware"', '"boot.bin": "My Firmware"'))
+    with pytest.raises(BundleError, match=r"the runner calls boot\.bin a part 'My Firmware'"):
+        build(model, tmp_path / "dist", own)
+
+
+def test_a_runtime_that_lacks_kernels_is_refused_and_an_unknown_one_is_said_to_be_unmatched(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch, ("return None", f"return {EMPTY_RUNTIME}"))
+    with pytest.raises(MismatchError, match="the runtime lacks"):
+        build(model, tmp_path / "dist", own)
+    code = kiosk / "edgepack_kiosk" / "__init__.py"
+    code.write_text(code.read_text().replace("provides=api.Operators()", "provides=None"))
+    monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+    made = build(model, tmp_path / "dist", own)
+    assert open_bundle(made.bundle.directory).manifest["runtime"]["operators"] is None
+    assert "operators not matched" in " ".join(made.report.notes)
+
+
+def test_a_plugin_of_interface_1_is_told_so(kiosk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(kiosk, monkeypatch, ("edgepack_specs", "edgepack_builders"))
+    host = load_plugins()
+    info = next(plugin for plugin in host.plugins if plugin.name == "kiosk")
+    assert "written for plugin interface 1" in info.error
+    assert "linux" in host.builders
+
+
+def test_an_unknown_axis_is_refused(kiosk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(kiosk, monkeypatch, ('axis="builder"', 'axis="flavour"'))
+    info = next(plugin for plugin in load_plugins().plugins if plugin.name == "kiosk")
+    assert "'flavour'; plugins bring: builder" in info.error
