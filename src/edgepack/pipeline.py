@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgepack.errors import BudgetError, BundleError, CannotRunHere, ProofError, VerificationError
+from edgepack.errors import BudgetError, BundleError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
@@ -75,7 +76,7 @@ def build(
             )
         run = BundleRunner(context=context)
         with story.step("prove"):
-            proofs = _prove(bundle, run)
+            proofs = _prove(bundle, run, runtime, context)
         with story.step("verify"):
             verification = verify(
                 bundle,
@@ -93,23 +94,17 @@ def build(
     return outcome
 
 
-def _prove(bundle: Bundle, run: BundleRunner) -> tuple[LevelProof, ...]:
-    """What the bundle itself makes of the golden texts, against what the stock runtime made of the model that ships."""
-    from edgepack.bundle.golden import TEXTS
-    from edgepack.bundle.manifest import GOLDEN
-    from edgepack.verify.metrics import lowest_cosine
+def _prove(
+    bundle: Bundle, run: BundleRunner, runtime: RuntimeArtifact | None, context: HostContext
+) -> tuple[LevelProof, ...]:
+    """The bundle's own files, as on each kind of processor that its runtime has kernels for."""
+    from edgepack.report.text import proof_line
+    from edgepack.verify.proofs import prove_bundle
 
-    golden = json.loads((bundle.directory / GOLDEN).read_text(encoding="utf-8"))
-    try:
-        made = run.embed(bundle, TEXTS)
-    except CannotRunHere as cannot:
-        return (LevelProof(level="here", proved=False, reason=cannot.reason),)
-    import numpy as np
-
-    cosine = lowest_cosine(np.array(made, dtype=np.float32), np.array(golden["vectors"], dtype=np.float32))
-    if cosine < golden["tolerance"]:
-        raise ProofError(f"the bundle's vectors of the golden texts are wrong: cosine {cosine:.5f}")
-    return (LevelProof(level="here", proved=True, by="this processor", min_cosine=cosine),)
+    levels, isa = ("here", ()) if runtime is None else (runtime.levels, runtime.isa)
+    proofs = prove_bundle(bundle, partial(run.at, bundle), levels=levels, isa=isa, context=context)
+    context.note(proof_line(proofs))
+    return proofs
 
 
 def _require_match(model: PreparedModel, runtime: RuntimeArtifact | None, context: HostContext) -> None:

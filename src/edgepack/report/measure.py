@@ -128,7 +128,7 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
     warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
     unmatched = "operators not matched: the runtime is not reduced to the model's"
-    runtime = bundle.manifest["runtime"]
+    runtime = bundle.manifest.get("runtime")
     return (
         *([unmatched] if runtime and runtime.get("operators") is None else []),
         *([warm] if bundle.manifest.get("visits") else []),

@@ -6,7 +6,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgepack import tools
@@ -54,14 +54,27 @@ class BundleRunner:
         holds the vectors that the bundle makes without: they show a wrong model or tokenizer, and verify nothing.
         """
         try:
-            return self._vectors(bundle, texts)
+            return self.vectors(bundle, texts)
         except CannotRunHere as cannot:
             if not _has_provider(bundle):
                 raise
-            instead = self._vectors(bundle, texts, ["--allow-cpu"])
+            instead = self.vectors(bundle, texts, ["--allow-cpu"])
             raise CannotRunHere(
                 f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
             ) from cannot
+
+    def at(
+        self,
+        bundle: Bundle,
+        directory: Path,
+        texts: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        prefix: Sequence[str | Path],
+    ) -> list[list[float]]:
+        """The vectors of a copy of the bundle, in another environment, run by something else (``verify.proofs.Run``)."""
+        otherwise = replace(self, environment=environment, prefix=prefix or None)
+        return otherwise.vectors(replace(bundle, directory=directory), texts)
 
     def tokens(self, bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
         """The ids that a native program's own tokenizer makes of each text. Raises what ``embed`` raises."""
@@ -78,9 +91,8 @@ class BundleRunner:
             )
         return made
 
-    def _vectors(
-        self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()
-    ) -> list[list[float]]:
+    def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
+        """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
             return []
         output = self._answers(bundle, [*command_of(bundle), *options], texts)
