@@ -261,6 +261,8 @@ def open_bundle(directory: Path) -> Bundle:
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a bundle's folder, its form checked but not its files; raises ``BundleError``."""
     path = directory / MANIFEST
+    if path.exists() and not path.is_file():
+        raise BundleError(f"{path} is not a file")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -321,6 +323,9 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
             raise BundleError(
                 f"{directory}: {name} is damaged: a link stands for a file, or a file for a link", hint=hint
             )
+        # Whoever opens a pipe waits for one who writes.
+        if mode != LINK and not stat.S_ISREG(path.stat().st_mode):
+            raise BundleError(f"{directory}: {name} is damaged: it is not a file", hint=hint)
         size, sha256 = content_of(path)
     except FileNotFoundError as error:
         raise BundleError(f"{directory}: {name} is missing", hint=hint) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,14 @@ def test_a_file_replaced_by_a_link_to_the_same_bytes_is_noticed(bundle: Bundle, 
     path.rename(tmp_path / "golden.json")
     path.symlink_to(tmp_path / "golden.json")
     with pytest.raises(BundleError, match=r"golden\.json is damaged"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("name", ["embed", "manifest.json", "golden.json"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(bundle: Bundle, name: str) -> None:
+    (bundle.directory / name).unlink(missing_ok=True)
+    os.mkfifo(bundle.directory / name)
+    with pytest.raises(BundleError, match=f"{name}.* is not a file"):
         open_bundle(bundle.directory)
 
 
