@@ -19,7 +19,7 @@ from edgepack.bundle.assemble import assemble
 from edgepack.console import Story
 from edgepack.context import BuildContext
 from edgepack.models.find.source import ingest
-from edgepack.models.reference import batches, reference_vectors
+from edgepack.models.reference import reference_vectors, token_batches
 from edgepack.plugins.context import host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import ModelSource
@@ -110,7 +110,7 @@ def is_held(image: Image, offset: int) -> bool:
 def questions(source: ModelSource, count: int, context: BuildContext) -> dict[str, object]:
     """Token ids of texts, each alone, and the full-precision model's vectors."""
     texts = verification_texts()[:count]
-    rows = [feed["input_ids"][0].tolist() for feed in batches(source, texts, 1)]
+    rows = [feed["input_ids"][0].tolist() for feed in token_batches(source, texts, 1)]
     return {"ids": rows, "vectors": reference_vectors(source, texts, context=context).tolist()}
 
 

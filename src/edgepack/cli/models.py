@@ -67,7 +67,7 @@ def quantize(
     from edgepack.models.find.source import ingest
     from edgepack.models.reference import embed_with_onnxruntime
     from edgepack.plugins.context import host_context
-    from edgepack.recipes.write import quantize_model
+    from edgepack.recipes.model_files import quantize_model
     from edgepack.records.target import ModelOptions, Platform
     from edgepack.verify.gate import verification_texts
     from edgepack.verify.quality import measure_quality
@@ -166,7 +166,7 @@ def convert(
     from edgepack.console import Story
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
-    from edgepack.recipes.write import convert_model
+    from edgepack.recipes.model_files import convert_model
 
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:

@@ -48,14 +48,14 @@ def embed_with_onnxruntime(
     names = [each.name for each in session.get_inputs()]
     rows = [
         session.run([OUTPUT], {name: feed[name] for name in names})[0]
-        for feed in batches(source, texts, batch_size)
+        for feed in token_batches(source, texts, batch_size)
     ]
     if not rows:
         return np.zeros((0, source.dimension), np.float32)
     return np.concatenate(rows).astype(np.float32, copy=False)
 
 
-def batches(
+def token_batches(
     source: ModelSource, texts: Sequence[str], batch_size: int
 ) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
     """Inputs of one run each, int64 [batch, sequence], in the texts' order."""

@@ -74,12 +74,14 @@ def half_fused(model: onnx.ModelProto, note: Note, *, mantissa: int = MANTISSA) 
     for tensor in converted.graph.initializer:
         if tensor.data_type == TensorProto.FLOAT16 and mantissa < MANTISSA and len(tensor.dims) > 1:
             tensor.CopyFrom(
-                numpy_helper.from_array(rounded(numpy_helper.to_array(tensor), mantissa), tensor.name)
+                numpy_helper.from_array(
+                    rounded_mantissas(numpy_helper.to_array(tensor), mantissa), tensor.name
+                )
             )
     return converted
 
 
-def rounded(weights: npt.NDArray[np.float16], mantissa: int) -> npt.NDArray[np.float16]:
+def rounded_mantissas(weights: npt.NDArray[np.float16], mantissa: int) -> npt.NDArray[np.float16]:
     """The nearest float16 numbers with so many bits after the leading one; ties to even, never beyond the largest."""
     spare = MANTISSA - mantissa
     if not spare:

@@ -28,10 +28,10 @@ from edgepack.quantization.rounding import (
     Rounding,
     asymmetric_grid,
     dequantized,
-    fitted,
     gptq,
     hqq,
     round_to_nearest,
+    with_fitted_scales,
 )
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
@@ -67,7 +67,7 @@ def int4(
     for node in editor.take_nodes():
         if is_weight_matmul(editor, node, layers):
             weight = editor.array(node.input[1])
-            grid, integers = rounded(weight, block, methods, moments.get(node.input[0]))
+            grid, integers = least_lossy(weight, block, methods, moments.get(node.input[0]))
             _multiply(editor, node, grid, integers)
         elif tables != "float" and is_embedding_lookup(editor, node):
             rows, width = editor.array(node.input[0]).shape
@@ -80,7 +80,7 @@ def int4(
     return editor.finish()
 
 
-def rounded(
+def least_lossy(
     weight: Floats, block: int, methods: tuple[Rounding, ...], moments: Doubles | None
 ) -> tuple[Grid, Floats]:
     """The grid and the whole numbers [inputs, outputs] that lose least: of the product when ``moments`` are known."""
@@ -98,7 +98,7 @@ def _rounded(weight: Floats, block: int, method: Rounding, moments: Doubles | No
     grid = asymmetric_grid(weight, block=block, bits=BITS)
     if method == "nearest":
         return grid, round_to_nearest(grid, weight)
-    grid = fitted(grid, weight)
+    grid = with_fitted_scales(grid, weight)
     if method == "hqq" or moments is None:
         grid = hqq(grid, weight)
         return grid, round_to_nearest(grid, weight)
@@ -135,7 +135,7 @@ def _int4_table(editor: GraphEditor, node: onnx.NodeProto, block: int) -> None:
     """Rows are expanded when they are gathered; their scales are float16, and so is what comes out."""
     table, ids, output = node.input[0], node.input[1], node.output[0]
     rows = np.ascontiguousarray(editor.array(table).T)
-    grid = hqq(fitted(asymmetric_grid(rows, block=block, bits=BITS), rows), rows)
+    grid = hqq(with_fitted_scales(asymmetric_grid(rows, block=block, bits=BITS), rows), rows)
     grid = replace(grid, scales=grid.scales.astype(np.float16).astype(np.float32))
     scales = editor.weight(f"{table}.scales", np.ascontiguousarray(grid.scales.T).astype(np.float16))
     gathered = editor.add(

@@ -20,11 +20,11 @@ import numpy as np
 import onnx
 
 from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
-from edgepack.quantization.activations import minmax_ranges
 from edgepack.quantization.calibration import calibration_feeds
 from edgepack.quantization.embeddings import int8_embedding, is_embedding_lookup
 from edgepack.quantization.int8 import WeightRange, quantized_columns
 from edgepack.quantization.layers import bias_input, is_weight_matmul, matrix_inputs
+from edgepack.quantization.observers import minmax_ranges
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 STEPS = 255

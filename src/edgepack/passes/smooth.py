@@ -15,7 +15,7 @@ import onnx
 
 from edgepack.models.graph.editor import GraphEditor, edit, with_input
 from edgepack.models.graph.sample_inputs import random_tokens
-from edgepack.quantization.activations import observed
+from edgepack.quantization.observers import observed
 from edgepack.records.recipe import Note
 
 NORMS = ("LayerNormalization", "SkipLayerNormalization", "EmbedLayerNormalization")

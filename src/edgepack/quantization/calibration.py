@@ -14,9 +14,9 @@ import onnx
 
 from edgepack.errors import UsageError
 from edgepack.models.graph.sample_inputs import Feed, random_tokens
-from edgepack.models.reference import batches
-from edgepack.quantization.activations import second_moments
+from edgepack.models.reference import token_batches
 from edgepack.quantization.arrays import Doubles
+from edgepack.quantization.observers import second_moments
 from edgepack.records.recipe import Material
 
 LARGEST_FILE = 64 * 2**20
@@ -52,7 +52,7 @@ def calibration_feeds(model: onnx.ModelProto, material: Material) -> Iterator[Fe
         yield from random_tokens(model, RANDOM_SEQUENCES)
         return
     names = [each.name for each in model.graph.input]
-    for feed in batches(material.source, material.texts or built_in_texts(), 1):
+    for feed in token_batches(material.source, material.texts or built_in_texts(), 1):
         yield {name: feed[name] for name in names if name in feed}
 
 

@@ -54,7 +54,7 @@ def asymmetric_grid(values: Floats, *, block: int, bits: int) -> Grid:
     )
 
 
-def fitted(grid: Grid, values: Floats) -> Grid:
+def with_fitted_scales(grid: Grid, values: Floats) -> Grid:
     """The grid with each block's scale shrunk to where the squared error of its weights is smallest."""
     best, scales = np.full(grid.scales.shape, np.inf, np.float32), grid.scales
     for share in SHRINKAGES:

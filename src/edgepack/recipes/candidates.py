@@ -40,7 +40,7 @@ def layers_of(model: onnx.ModelProto) -> list[str]:
     return list(found)
 
 
-def probe(layer: str) -> Candidate:
+def sensitivity_probe(layer: str) -> Candidate:
     """int4 in one layer alone: how far that takes the vectors from full precision is the layer's sensitivity."""
     step = Pass(name="int4", parameters={"layers": [layer], "rounding": "nearest", "tables": "float"})
     return Candidate(name=f"int4 in {layer}", recipe=(FUSED, step))

@@ -103,7 +103,7 @@ def _make(
         "batch_dependent": is_batch_dependent(model),
         "fused": bool(fused_operators(model)),
         "inputs": [each.name for each in model.graph.input],
-        "passes": [in_words(step) for step in passes],
+        "passes": [pass_in_words(step) for step in passes],
         "notes": notes,
     }
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
@@ -153,7 +153,7 @@ def corpora_of(passes: tuple[Pass, ...]) -> list[str]:
     return [str(step.parameters["corpus"]) for step in passes if step.parameters.get("corpus")]
 
 
-def in_words(step: Pass) -> str:
+def pass_in_words(step: Pass) -> str:
     """A pass as a person writes it, e.g. ``int8-dynamic(tables=false)``."""
     if not step.parameters:
         return step.name

@@ -17,7 +17,13 @@ from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
-from edgepack.recipes.candidates import Candidate, layers_of, mixed_candidates, named_candidates, probe
+from edgepack.recipes.candidates import (
+    Candidate,
+    layers_of,
+    mixed_candidates,
+    named_candidates,
+    sensitivity_probe,
+)
 from edgepack.recipes.frontier import Point
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
@@ -62,7 +68,7 @@ def search(
             bar.advance()
         sensitivities = {}
         for layer in layers:
-            sensitivities[layer] = tried.loss(probe(layer))
+            sensitivities[layer] = tried.loss(sensitivity_probe(layer))
             bar.advance()
         for candidate in mixed_candidates(sensitivities):
             points.append(tried.point(candidate))
@@ -91,7 +97,7 @@ class Trial:
             name=candidate.name,
             bytes=made.file.stat().st_size,
             wire=self._remembered("weighed", made, {}, lambda: _wire(made.file)),
-            milliseconds=self._remembered("timed", made, {}, lambda: milliseconds(made.file)),
+            milliseconds=self._remembered("timed", made, {}, lambda: model_latency(made.file)),
             quality=quality,
             within=not shortfalls(quality, self._options),
         )
@@ -153,7 +159,7 @@ class QuietContext:
         """Say nothing."""
 
 
-def milliseconds(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
+def model_latency(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
     """CPU time of a run [batch, tokens] on one thread: the shortest of rounds, by the stock library.
 
     CPU time and not the clock's, and the shortest: other work on the machine matters less.

@@ -9,7 +9,7 @@ from tests.support.berts import some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.errors import TargetError
-from edgepack.passes.half_fused import half_fused, pooling_nodes, rounded
+from edgepack.passes.half_fused import half_fused, pooling_nodes, rounded_mantissas
 
 
 def test_the_encoder_is_float16_and_the_pooling_float32(load: Load) -> None:
@@ -36,8 +36,8 @@ def test_fewer_bits_are_still_near(load: Load) -> None:
 
 def test_rounding_is_to_the_nearest_and_never_beyond_the_largest() -> None:
     values = np.array([1.0, 1.0009765625, 1.001953125, 1.0029296875, -65504.0, 0.0], np.float16)
-    assert rounded(values, 8).tolist() == [1.0, 1.0, 1.0, 1.00390625, -65408.0, 0.0]
-    assert rounded(values, 10).tolist() == values.tolist()
+    assert rounded_mantissas(values, 8).tolist() == [1.0, 1.0, 1.0, 1.00390625, -65408.0, 0.0]
+    assert rounded_mantissas(values, 10).tolist() == values.tolist()
 
 
 def test_bits_that_float16_does_not_have(load: Load) -> None:

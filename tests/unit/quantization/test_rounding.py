@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgepack.passes.int4 import METHODS, packed_nibbles, product_error, rounded
+from edgepack.passes.int4 import METHODS, least_lossy, packed_nibbles, product_error
 from edgepack.quantization.rounding import (
     asymmetric_grid,
     dequantized,
-    fitted,
     gptq,
     hqq,
     round_to_nearest,
+    with_fitted_scales,
 )
 
 
@@ -58,14 +58,14 @@ def test_a_fitted_grid_loses_less_and_never_more() -> None:
     grid = asymmetric_grid(values, block=32, bits=4)
     before, after = (
         ((dequantized(each, round_to_nearest(each, values)) - values) ** 2).sum()
-        for each in (grid, fitted(grid, values))
+        for each in (grid, with_fitted_scales(grid, values))
     )
     assert after < 0.97 * before
 
 
 def test_half_quadratic_never_loses_more_by_its_own_norm() -> None:
     values = np.sign(weights()) * np.abs(weights()) ** 3
-    grid = fitted(asymmetric_grid(values, block=32, bits=4), values)
+    grid = with_fitted_scales(asymmetric_grid(values, block=32, bits=4), values)
     moved = hqq(grid, values)
     before, after = (
         (np.abs(dequantized(each, round_to_nearest(each, values)) - values) ** 0.7).sum()
@@ -97,9 +97,9 @@ def test_inputs_that_are_always_zero_do_no_harm() -> None:
 def test_the_way_that_loses_least_is_chosen() -> None:
     values, taken = weights(), activations()
     moments = taken.T @ taken
-    best = product_error(values - dequantized(*rounded(values, 32, METHODS, moments)), moments)
+    best = product_error(values - dequantized(*least_lossy(values, 32, METHODS, moments)), moments)
     each = [
-        product_error(values - dequantized(*rounded(values, 32, (method,), moments)), moments)
+        product_error(values - dequantized(*least_lossy(values, 32, (method,), moments)), moments)
         for method in METHODS
     ]
     assert best == min(each)
@@ -109,7 +109,7 @@ def test_the_way_that_loses_least_is_chosen() -> None:
 def test_a_column_of_zeros_stays_zero() -> None:
     values = weights()
     values[:, 3] = 0
-    grid = fitted(asymmetric_grid(values, block=32, bits=4), values)
+    grid = with_fitted_scales(asymmetric_grid(values, block=32, bits=4), values)
     assert not dequantized(grid, round_to_nearest(grid, values))[:, 3].any()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -27,6 +28,12 @@ def test_every_pass_is_documented_with_its_parameters(name: str) -> None:
     assert transform.__doc__
     for parameter in parameters_of(Pass(name=name)):
         assert f"``{parameter}``" in transform.__doc__
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_every_pass_says_what_it_costs(name: str) -> None:
+    module = inspect.getmodule(transform_of(Pass(name=name)))
+    assert "\nCost: " in str(module.__doc__)
 
 
 def test_int8_is_quantized_by_token_and_int8_dynamic_as_upstream_does_it() -> None:

@@ -47,7 +47,7 @@ def test_a_search_is_taken_up_where_it_stopped(
         raise AssertionError("it is in the store")
 
     monkeypatch.setattr("edgepack.recipes.search.measure_quality", measured_again)
-    monkeypatch.setattr("edgepack.recipes.search.milliseconds", measured_again)
+    monkeypatch.setattr("edgepack.recipes.search.model_latency", measured_again)
     assert search(source, options=options, names=("fp32", "int8"), context=context) == points
 
 

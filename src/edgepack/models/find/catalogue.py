@@ -179,7 +179,7 @@ def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) 
         if place.startswith(hub.HUB_PREFIX):
             request = hub.file_request(place, file.path)
         else:
-            request = hub.Request(url=f"{place.rstrip('/')}/{file.path}")
+            request = hub.FileRequest(url=f"{place.rstrip('/')}/{file.path}")
         fetched = fetch_file(
             request.url,
             sha256=file.sha256,

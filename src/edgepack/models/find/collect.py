@@ -10,7 +10,7 @@ from edgepack.models.find.folder import list_names
 from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read import hub_layout
 from edgepack.models.read.documents import read_optional
-from edgepack.models.read.modules import read_pooling
+from edgepack.models.read.sentence_transformers import read_pooling
 
 
 def collect(

@@ -12,8 +12,8 @@ from edgepack.models.graph.onnx_file import output_dimension, require_external_f
 from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_license
 from edgepack.models.read.documents import read_optional, size_of
-from edgepack.models.read.modules import read_max_length, read_pooling, read_prompts
 from edgepack.models.read.safetensors import embedding_table, open_tensors
+from edgepack.models.read.sentence_transformers import read_max_length, read_pooling, read_prompts
 from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import ModelSource
 

@@ -25,7 +25,7 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class FileRequest:
     """Where a file is, and what to say to get it."""
 
     url: str
@@ -79,17 +79,17 @@ def parse_repository(form: str) -> tuple[str, str]:
     return given.group(1), given.group(2) or "main"
 
 
-def file_request(form: str, path: str) -> Request:
+def file_request(form: str, path: str) -> FileRequest:
     """How one file of ``hf:ORG/NAME@REVISION`` is asked for."""
     repository, revision = parse_repository(form)
     return _request(f"{repository}/resolve/{quote(revision, safe='')}/{quote(path)}")
 
 
-def _request(path: str) -> Request:
+def _request(path: str) -> FileRequest:
     # Who names an endpoint by http:// in HF_ENDPOINT means it: mirrors inside a company are often such.
     base = endpoint()
     headers = {"Authorization": f"Bearer {token}"} if (token := _token()) else {}
-    return Request(url=f"{base}/{path}", headers=headers, allow_http=base.startswith("http://"))
+    return FileRequest(url=f"{base}/{path}", headers=headers, allow_http=base.startswith("http://"))
 
 
 def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
@@ -117,7 +117,7 @@ def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
     return read_folder(directory, name=repository, origin=origin, note=context.note)
 
 
-def _fetch(file: HubFile, request: Request, folder: Path, context: BuildContext) -> None:
+def _fetch(file: HubFile, request: FileRequest, folder: Path, context: BuildContext) -> None:
     destination = folder / file.path
     destination.parent.mkdir(parents=True, exist_ok=True)
     if file.sha256 is None:

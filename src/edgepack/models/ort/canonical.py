@@ -35,11 +35,11 @@ Kernels = dict[str, dict[str, list[KernelArgument]]]
 
 def make_canonical(path: Path) -> None:
     """Rewrite an ORT format file so that it depends on nothing but the model. Raises ``ModelError``."""
-    settled = canonical(path.read_bytes())
+    settled = canonical_ort(path.read_bytes())
     path.write_bytes(settled)
 
 
-def canonical(content: bytes) -> bytes:
+def canonical_ort(content: bytes) -> bytes:
     """The content of an ORT format file with its kernel types sorted, and nothing else changed."""
     if content[4:8] != IDENTIFIER:
         raise ModelError("what ONNX Runtime wrote is not an ORT format file")

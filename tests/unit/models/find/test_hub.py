@@ -215,6 +215,6 @@ def test_settings_that_make_no_sense(
 
 
 def test_the_hub_itself_is_the_default(plain_network: None) -> None:
-    assert hub.file_request("hf:a/b@main", "x y.json") == hub.Request(
+    assert hub.file_request("hf:a/b@main", "x y.json") == hub.FileRequest(
         url="https://huggingface.co/a/b/resolve/main/x%20y.json"
     )

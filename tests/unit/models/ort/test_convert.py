@@ -16,7 +16,7 @@ from tests.support.berts import onnx_vectors, some_tokens, write_bert
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
-from edgepack.models.ort.canonical import canonical, read_kernels
+from edgepack.models.ort.canonical import canonical_ort, read_kernels
 from edgepack.models.ort.convert import convert_to_ort
 
 
@@ -66,11 +66,11 @@ def test_settling_the_layout_keeps_what_the_file_says(
 
     monkeypatch.setattr(convert, "make_canonical", lambda path: None)
     unsettled = convert_to_ort(fuse(model, print), tmp_path / "model.ort").read_bytes()
-    settled = canonical(unsettled)
+    settled = canonical_ort(unsettled)
     assert read_kernels(settled) == read_kernels(unsettled)
     assert list(read_kernels(settled)) == sorted(read_kernels(unsettled))
     assert ":MatMul:13" in read_kernels(settled)
-    assert canonical(settled) == settled
+    assert canonical_ort(settled) == settled
     assert settled.endswith(unsettled[-1_000:])
     (tmp_path / "settled.ort").write_bytes(settled)
     tokens = some_tokens()
@@ -81,7 +81,7 @@ def test_settling_the_layout_keeps_what_the_file_says(
 
 def test_something_else_than_an_ort_file_is_not_settled() -> None:
     with pytest.raises(ModelError):
-        canonical(b"something else than an ORT file")
+        canonical_ort(b"something else than an ORT file")
 
 
 def test_a_model_that_cannot_be_converted_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import OutputError
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext
-from edgepack.recipes.write import convert_model, quantize_model
+from edgepack.recipes.model_files import convert_model, quantize_model
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 
