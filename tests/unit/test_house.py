@@ -77,13 +77,11 @@ def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     return [sorted(left)] if left else []
 
 
-@pytest.mark.xfail(reason="rooms of the foundry, the runner and the web are still being parted")
 def test_no_circle_of_files() -> None:
     arrows = {name: imports_of(name) - {name} for name in MODULES}
     assert not circles(arrows)
 
 
-@pytest.mark.xfail(reason="rooms of the foundry, the runner and the web are still being parted")
 def test_no_circle_of_rooms() -> None:
     arrows: dict[str, set[str]] = {room_of(name): set() for name in MODULES}
     for name in MODULES:
@@ -91,7 +89,6 @@ def test_no_circle_of_rooms() -> None:
     assert not circles(arrows)
 
 
-@pytest.mark.xfail(reason="rooms of the foundry, the runner and the web are still being parted")
 def test_a_room_is_small_enough_to_look_over() -> None:
     rooms: dict[Path, int] = {}
     for file in MODULES.values():
