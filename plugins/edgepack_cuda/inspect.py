@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepack.api import BundleError
+from edgepack.api.kit import Number, add_row, table
 from edgepack_cuda.fatbin import architecture_key
 from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.kernels import kernels_of
@@ -118,35 +119,19 @@ def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:
 
 def render(found: Inspection, *, units: int) -> Group:
     """For the terminal: sizes by architecture, then the ``units`` largest translation units."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    by_part = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("capability", "kind"):
-        by_part.add_column(column)
-    for column in ("pieces", "MB", "unpacked MB"):
-        by_part.add_column(column, justify="right")
+    by_part = table("capability", "kind", *map(Number, ("pieces", "MB", "unpacked MB")))
     for part in found.parts:
-        row = (
-            part.architecture,
-            part.kind,
-            str(part.pieces),
-            megabytes(part.bytes),
-            megabytes(part.unpacked),
-        )
-        by_part.add_row(*row)
-    by_unit = Table(box=SIMPLE_HEAD, pad_edge=False)
-    by_unit.add_column("unit", justify="right")
-    by_unit.add_column("MB", justify="right")
-    by_unit.add_column("for")
-    by_unit.add_column("kernels", overflow="fold")
+        sizes = (megabytes(part.bytes), megabytes(part.unpacked))
+        add_row(by_part, part.architecture, part.kind, str(part.pieces), *sizes)
+    by_unit = table(Number("unit"), Number("MB"), "for", "kernels")
     for unit in sorted(found.units, key=lambda unit: (-unit.bytes, unit.index))[:units]:
         names = ", ".join(unit.kernels[:SHOWN]) + (
             f", … {len(unit.kernels)}" if len(unit.kernels) > SHOWN else ""
         )
-        by_unit.add_row(str(unit.index), megabytes(unit.bytes), " ".join(unit.architectures), names)
+        add_row(by_unit, str(unit.index), megabytes(unit.bytes), " ".join(unit.architectures), names)
     head = (
         f"{found.library}: {megabytes(found.bytes)} MB, {megabytes(found.device_code)} MB of device code "
         f"in {len(found.units)} translation units"

@@ -3,6 +3,7 @@
 - Wheels: ``wheel_files`` by their content, ``closure_of`` for the shared libraries that have to go along, ``system_libraries``
   for those of this machine, ``RuntimeFolder`` for all of them with their licences.
 - The model for a runner that is not ours: ``usage_of``, ``tokenizer_cases``, ``golden_document``.
+- Tables for the terminal: ``table``, ``add_row``.
 - The foundry: ``fetch_sources``, ``find_emulator``, ``check_isa``.
 
 It follows what ONNX Runtime and its compilers want, and may change with them from one release to the next.
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from edgepack.runner.system_libraries import SystemLibrary as SystemLibrary
     from edgepack.runner.system_libraries import system_libraries as system_libraries
     from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
+    from edgepack.tables import Number as Number
+    from edgepack.tables import add_row as add_row
+    from edgepack.tables import table as table
     from edgepack.tools import find as find
     from edgepack.tools import run_tool as run_tool
 
@@ -61,6 +65,7 @@ HOMES = {
     "edgepack.runner.runtime_folder": ("RuntimeFolder", "onnxruntime_files"),
     "edgepack.runner.system_libraries": ("SystemLibrary", "system_libraries"),
     "edgepack.runner.tokenizer.tables": ("tokenizer_cases",),
+    "edgepack.tables": ("Number", "add_row", "table"),
     "edgepack.tools": ("find", "run_tool"),
 }
 """Module → what is said there."""

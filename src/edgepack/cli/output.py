@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from edgepack.tables import Number, add_row, table
+
 
 def print_rich(renderable: Any, *, whole_lines: bool = False) -> None:
     """Print tables, or with ``whole_lines`` text whose lines are neither broken nor cut, so that names can be copied."""
@@ -23,13 +25,7 @@ def print_rows(rows: list[dict[str, str]], *, as_json: bool, columns: tuple[str,
     if as_json:
         print_json(rows)
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold", justify="right" if column == "MB" else "left")
+    made = table(*(Number(column) if column == "MB" else column for column in columns))
     for row in rows:
-        table.add_row(*(Text(row[column]) for column in columns))
-    print_rich(table)
+        add_row(made, *(row[column] for column in columns))
+    print_rich(made)

@@ -15,7 +15,7 @@ from edgepack.foundry.explain.sizes import (
     Row,
     short_name,
 )
-from edgepack.report.text import titled_table
+from edgepack.tables import Number, add_row, table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -63,40 +63,32 @@ def render_why(members: Sequence[MemberRow]) -> Group:
 
 
 def _sums(title: str, first: str, rows: Iterable[Row], total: int, *, members: bool = False) -> Table:
-    made = titled_table(title, first)
-    if members:
-        made.add_column("objects", justify="right", no_wrap=True)
-    for column in ("bytes", "share"):
-        made.add_column(column, justify="right", no_wrap=True)
+    count = ["objects"] if members else []
+    made = table(first, *map(Number, (*count, "bytes", "share")), title=title)
     for row in rows:
         count = [str(row.members or "")] if members else []
-        made.add_row(row.name, *count, f"{row.bytes:,}", f"{row.bytes / total:.1%}")
+        add_row(made, row.name, *count, f"{row.bytes:,}", f"{row.bytes / total:.1%}")
     made.add_section()
-    made.add_row("total", *([""] if members else []), f"{total:,}", "", style="bold")
+    add_row(made, "total", *([""] if members else []), f"{total:,}", "", style="bold")
     return made
 
 
 def _operators(explanation: Explanation) -> Table:
-    made = titled_table("by operator, bytes", "operator")
-    for column in ("alone", "with others"):
-        made.add_column(column, justify="right", no_wrap=True)
+    made = table("operator", Number("alone"), Number("with others"), title="by operator, bytes")
     for row in explanation.operators:
-        made.add_row(row.name, f"{row.alone:,}", f"{row.shared:,}")
+        add_row(made, row.name, f"{row.alone:,}", f"{row.shared:,}")
     made.add_section()
     for total in explanation.askers:
         if total.name in (EVERY, SEVERAL):
-            made.add_row(total.name, f"{total.bytes:,}", "")
+            add_row(made, total.name, f"{total.bytes:,}", "")
     return made
 
 
 def _members(rows: Sequence[MemberRow], count: int) -> Table:
     shown = rows[:count]
-    made = titled_table(f"the {len(shown)} largest of {len(rows)} objects", "object")
-    made.columns[0].overflow = "fold"
-    made.add_column("bytes", justify="right", no_wrap=True)
-    made.add_column("for", overflow="fold")
+    made = table("object", Number("bytes"), "for", title=f"the {len(shown)} largest of {len(rows)} objects")
     for row in shown:
-        made.add_row(short_name(row.name), f"{row.bytes:,}", _for(row))
+        add_row(made, short_name(row.name), f"{row.bytes:,}", _for(row))
     return made
 
 

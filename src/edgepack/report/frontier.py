@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.report.scatter import COARSE, FINE, HEIGHT, WIDTH, Mark, scatter, ticks
+from edgepack.tables import Number, add_row, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,16 +53,11 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
 
 def render(points: Sequence[Point]) -> Table:
     """The table for a terminal."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in HEAD:
-        table.add_column(column, justify="left" if column in ("recipe", "") else "right")
+    first, *numbers, remark = HEAD
+    made = table(first, *map(Number, numbers), remark)
     for row in rows(points):
-        table.add_row(*map(Text, row), style="dim" if "dominated" in row[-1] else None)
-    return table
+        add_row(made, *row, style="dim" if "dominated" in row[-1] else None)
+    return made
 
 
 def recommendation_lines(points: Sequence[Point]) -> list[str]:
@@ -113,7 +109,7 @@ def _svg(points: Sequence[Point]) -> str:
     plan = scatter(points)
     lines = [
         f'<line x1="{x:.1f}" x2="{x:.1f}" y2="{HEIGHT}"/><text x="{x:.1f}" y="{HEIGHT + 18}" text-anchor="middle">'
-        f"{_megabytes(tick)}</text>"
+        f"{tick / 1e6:g}</text>"
         for tick in ticks(plan.left, plan.right, FINE)
         for x in (plan.across(tick),)
     ]
@@ -135,7 +131,3 @@ def _svg(points: Sequence[Point]) -> str:
 
 def _colour(mark: Mark) -> str:
     return BLUE if mark.point.within else ORANGE
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:g}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from edgepack.records.report import PartSize, Report
+from edgepack.records.report import Report
 from edgepack.report.text import (
+    SIZE_HEAD,
+    VISIT_HEAD,
     archive_line,
     costs_by_provider,
-    megabytes,
-    share,
-    total_of,
+    size_rows,
     verification_line,
     visit_rows,
 )
+from edgepack.tables import megabytes
 
 
 def render_html(report: Report) -> str:
@@ -46,20 +47,14 @@ def _bars(report: Report) -> str:
 
 
 def _sizes(report: Report) -> str:
-    head = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
-    rows = [(*_size_row(part), share(part, report)) for part in report.parts]
-    return _table(head, rows, last=(*_size_row(total_of(report)), ""))
-
-
-def _size_row(part: PartSize) -> tuple[str, ...]:
-    encodings = (part.raw, part.gzip, part.brotli, part.zstd)
-    return (part.name, str(part.files), *(megabytes(size) for size in encodings))
+    *parts, total = size_rows(report)
+    return _table(SIZE_HEAD, parts, last=total)
 
 
 def _visits(report: Report) -> str:
     if not report.visits:
         return ""
-    rows = _table(("visit", "files", "plain", "gzip", "brotli"), visit_rows(report))
+    rows = _table(VISIT_HEAD, visit_rows(report))
     return f'<h2>What a visit downloads, in MB</h2><div class="wide">{rows}</div>\n'
 
 

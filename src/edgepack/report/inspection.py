@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
+from edgepack.tables import Number, add_row, table
 
 MISSING_SHOWN = 4
 """Operators that are named for a provider; ``--json`` has all."""
-NUMBERS = ("", "millions", "nodes", "parts")
-"""Columns that are set to the right, where a table has a head."""
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -31,9 +30,7 @@ def render_inspection(inspection: ModelInspection) -> Group:
 
 
 def _facts(inspection: ModelInspection) -> Table:
-    from rich.text import Text
-
-    table = _table(inspection.name, "", "")
+    made = table("", "", title=inspection.name)
     normalized = ", normalized" if inspection.pooling.normalize else ""
     rows = {
         "architecture": inspection.architecture,
@@ -50,34 +47,41 @@ def _facts(inspection: ModelInspection) -> Table:
     if inspection.matryoshka:
         rows["may be cut to"] = ", ".join(map(str, inspection.matryoshka))
     for name, value in rows.items():
-        table.add_row(name, Text(value))  # a shape's brackets are no markup
-    return table
+        add_row(made, name, value)
+    return made
 
 
 def _parts(inspection: ModelInspection) -> Table:
-    table = _table("parameters", "part", "millions")
+    made = table("part", Number("millions"), title="parameters")
     for part in inspection.parts:
-        table.add_row(part.name, f"{part.parameters / 1e6:.2f}")
-    table.add_row("all", f"{inspection.parameters / 1e6:.2f}", style="bold")
-    return table
+        add_row(made, part.name, f"{part.parameters / 1e6:.2f}")
+    add_row(made, "all", f"{inspection.parameters / 1e6:.2f}", style="bold")
+    return made
 
 
 def _operators(inspection: ModelInspection) -> Table:
-    table = _table("operators", "as exported", "", "fused", "")
+    made = table("as exported", Number(), "fused", Number(), title="operators")
     before, after = _counts(inspection.operators), _counts(inspection.fused_operators)
     for at in range(max(len(before), len(after))):
         left = before[at] if at < len(before) else ("", "")
         right = after[at] if at < len(after) else ("", "")
-        table.add_row(*left, *right)
-    return table
+        add_row(made, *left, *right)
+    return made
 
 
 def _providers(inspection: ModelInspection) -> Table:
-    table = _table("execution providers", "provider", "nodes", "runs", "parts", "form of the graph")
+    made = table(
+        "provider",
+        Number("nodes"),
+        "runs",
+        Number("parts"),
+        "form of the graph",
+        title="execution providers",
+    )
     for fit in inspection.providers:
         parts = "" if fit.partitions is None else str(fit.partitions)
-        table.add_row(fit.provider, f"{fit.supported}/{fit.nodes}", fit.verdict, parts, fit.form)
-    return table
+        add_row(made, fit.provider, f"{fit.supported}/{fit.nodes}", fit.verdict, parts, fit.form)
+    return made
 
 
 def _lacking(fit: ProviderSupport) -> str:
@@ -96,23 +100,3 @@ def _counts(operators: Sequence[OperatorCount]) -> list[tuple[str, str]]:
 def _short(name: str) -> str:
     """An operator without the domain that goes without saying: a row fits into 80 columns."""
     return name.removeprefix("ai.onnx.")
-
-
-def _table(title: str, *columns: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        box=SIMPLE_HEAD,
-        title=Text(title),
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
-        show_header=any(columns),
-    )
-    for column in columns:
-        table.add_column(
-            column, justify="right" if any(columns) and column in NUMBERS else "left", overflow="fold"
-        )
-    return table

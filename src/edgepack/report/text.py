@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.records.report import DownloadCost, PartSize, Report, Verification
 from edgepack.records.runtime import LevelProof
+from edgepack.tables import Number, add_row, megabytes, table
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
 SCHEMA = 1
+SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
+VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 
 
 def render(report: Report) -> Group:
@@ -83,13 +86,11 @@ def proof_line(proofs: Sequence[LevelProof]) -> str:
 
 def proof_table(proofs: Sequence[LevelProof]) -> Table:
     """The same as a table."""
-    table = titled_table("vectors against the stock library's", "kernels")
-    table.add_column("proved on")
-    table.add_column("least cosine", justify="right", no_wrap=True)
+    made = table("kernels", "proved on", Number("least cosine"), title="vectors against the stock library's")
     for proof in proofs:
         cosine = f"{proof.min_cosine:.6f}" if proof.proved else ""
-        table.add_row(proof.level, proof.by if proof.proved else f"not proved: {proof.reason}", cosine)
-    return table
+        add_row(made, proof.level, proof.by if proof.proved else f"not proved: {proof.reason}", cosine)
+    return made
 
 
 def archive_line(report: Report) -> str:
@@ -99,13 +100,7 @@ def archive_line(report: Report) -> str:
     return f"archive (.tar.zst): {megabytes(report.archive_bytes)} MB ({report.archive_bytes:,} bytes)"
 
 
-def megabytes(size: int) -> str:
-    """10^6 bytes, with as many digits as say something."""
-    return f"{size / 1e6:,.2f}" if size >= 100_000 else f"{size / 1e6:,.4f}"
-
-
-def share(part: PartSize, report: Report) -> str:
-    """Of the raw bytes."""
+def _share(part: PartSize, report: Report) -> str:
     return f"{part.raw / report.raw_bytes:.1%}" if report.raw_bytes else ""
 
 
@@ -118,14 +113,20 @@ def costs_by_provider(costs: Iterable[DownloadCost]) -> dict[tuple[str, str, str
 
 
 def _size_table(report: Report) -> Table:
-    table = titled_table(f"{report.bundle}: size in MB", "part")
-    for column in ("files", "raw", "gzip", "brotli", "zstd", "share"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for part in report.parts:
-        table.add_row(*_size_row(part), share(part, report))
-    table.add_section()
-    table.add_row(*_size_row(total_of(report)), "", style="bold")
-    return table
+    first, *numbers = SIZE_HEAD
+    made = table(first, *map(Number, numbers), title=f"{report.bundle}: size in MB")
+    *parts, total = size_rows(report)
+    for row in parts:
+        add_row(made, *row)
+    made.add_section()
+    add_row(made, *total, style="bold")
+    return made
+
+
+def size_rows(report: Report) -> list[tuple[str, ...]]:
+    """A row a part, and one for all of them: name, files, megabytes by encoding, share of the raw bytes."""
+    total = total_of(report)
+    return [(*_size_row(part), _share(part, report)) for part in report.parts] + [(*_size_row(total), "")]
 
 
 def _size_row(part: PartSize) -> tuple[str, ...]:
@@ -142,39 +143,21 @@ def visit_rows(report: Report) -> list[tuple[str, ...]]:
 
 
 def _visit_table(report: Report) -> Table:
-    table = titled_table("what a visit downloads, in MB", "visit")
-    for column in ("files", "plain", "gzip", "brotli"):
-        table.add_column(column, justify="right", no_wrap=True)
+    first, *numbers = VISIT_HEAD
+    made = table(first, *map(Number, numbers), title="what a visit downloads, in MB")
     for row in visit_rows(report):
-        table.add_row(*row)
-    return table
+        add_row(made, *row)
+    return made
 
 
 def _cost_table(report: Report) -> Table:
     what = "cost of first visits" if report.visits else "cost of one download a device"
-    table = titled_table(what, "list price")
-    table.add_column("of")
+    whom = "visits" if report.visits else "devices"
     counts = sorted({cost.devices for cost in report.costs})
-    for count in counts:
-        table.add_column(
-            f"{count:,} {'visits' if report.visits else 'devices'}", justify="right", no_wrap=True
-        )
+    made = table("list price", "of", *(Number(f"{count:,} {whom}") for count in counts), title=what)
     for (provider, dated, currency), amounts in costs_by_provider(report.costs).items():
-        table.add_row(provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
-    return table
-
-
-def titled_table(title: str, first: str) -> Table:
-    """A table with a first column, as all of edgepack's look."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        box=SIMPLE_HEAD, title=Text(title), title_justify="left", title_style="bold", pad_edge=False
-    )
-    table.add_column(first)
-    return table
+        add_row(made, provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
+    return made
 
 
 _STYLES = {"passed": "green", "failed": "red", "not verified": "yellow"}
