@@ -182,28 +182,41 @@ def positive(word: str) -> int:
 
 def check(options: Namespace) -> None:
     """Combinations that make no sense."""
-    instead = next((name for name in INSTEAD if getattr(options, name)), None)
-    reading = next((name for name in READING if getattr(options, name)), None)
-    writing = options.output_format or options.dtype != "f32"
-    if instead and (options.texts or reading):
-        raise UsageError(f"{flag(instead)} takes no texts to embed")
-    if instead and writing:
-        raise UsageError(f"{flag(instead)} writes no vectors: --out and --dtype do not go with it")
-    shaping = next((name for name in SHAPING if getattr(options, name)), None)
-    if instead not in (None, "similarity") and shaping:
-        raise UsageError(f"{flag(shaping)} does not go with {flag(str(instead))}")
+    instead, reading = _first(options, INSTEAD), _first(options, READING)
+    if instead:
+        _check_instead(options, instead, reading)
     if options.json and instead not in ("info", "self_test", "warmup", "bench"):
         raise UsageError("--json goes with --info, --self-test or --bench", "vectors as JSON: --out json")
+    _check_input(options, reading)
+    if options.output_format == "table" and options.dtype != "f32":
+        raise UsageError("a table shows f32: --dtype does not go with it")
+    if options.id_field == "embedding":
+        raise UsageError('--id-field cannot be "embedding": the vector has that name')
+
+
+def _check_instead(options: Namespace, instead: str, reading: str | None) -> None:
+    """What does not go with an option that does something else than to embed texts."""
+    if options.texts or reading:
+        raise UsageError(f"{flag(instead)} takes no texts to embed")
+    if options.output_format or options.dtype != "f32":
+        raise UsageError(f"{flag(instead)} writes no vectors: --out and --dtype do not go with it")
+    shaping = _first(options, SHAPING)
+    if instead != "similarity" and shaping:
+        raise UsageError(f"{flag(shaping)} does not go with {flag(instead)}")
+
+
+def _check_input(options: Namespace, reading: str | None) -> None:
     if options.texts and reading:
         raise UsageError(f"texts on the command line and {flag(reading)} do not go together")
     if (options.text_field or options.id_field) and not options.jsonl:
         raise UsageError(f"{flag('text_field' if options.text_field else 'id_field')} goes with --jsonl")
     if options.skip_bad and not (options.jsonl or options.strict):
         raise UsageError("--skip-bad goes with --jsonl or --strict", "no other line can be bad")
-    if options.output_format == "table" and options.dtype != "f32":
-        raise UsageError("a table shows f32: --dtype does not go with it")
-    if options.id_field == "embedding":
-        raise UsageError('--id-field cannot be "embedding": the vector has that name')
+
+
+def _first(options: Namespace, names: Sequence[str]) -> str | None:
+    """The first of these options that was given."""
+    return next((name for name in names if getattr(options, name)), None)
 
 
 def flag(name: str) -> str:
