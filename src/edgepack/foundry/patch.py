@@ -20,7 +20,7 @@ KERNEL_TABLE, PROTOBUF_MESSAGES, ALLOCATION_PLANNER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class RuntimeRequest:
     """What a runtime is made for, as far as patches ask."""
 
     kind: str
@@ -40,7 +40,7 @@ class Request:
     """For a header's patch: the operators that the unit at hand names."""
 
 
-def _always(request: Request) -> bool:
+def _always(request: RuntimeRequest) -> bool:
     return True
 
 
@@ -57,8 +57,8 @@ class Patch:
     readers: Callable[[Mapping[str, Path], Path], Mapping[str, frozenset[str]]] | None = None
     """For a header of ONNX Runtime: (unit → source, ONNX Runtime's own folder) → the units it changes, and the operators
     that each names."""
-    applies: Callable[[Request], bool] = _always
-    rewrite: Callable[[str, Request], str] | None = None
+    applies: Callable[[RuntimeRequest], bool] = _always
+    rewrite: Callable[[str, RuntimeRequest], str] | None = None
     """None: as it is, with other flags."""
     must_find: tuple[re.Pattern[str], ...] = ()
     flags: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Patch:
     trim: str = ""
     """Which trim it is; empty: every runtime gets it."""
 
-    def rewritten(self, text: str, request: Request, *, origin: str) -> str:
+    def rewritten(self, text: str, request: RuntimeRequest, *, origin: str) -> str:
         """The file's new text. Raises ``ToolError`` when it is not the file that this is for; ``origin`` says whose it is."""
         for pattern in self.must_find:
             if pattern.search(text) is None:

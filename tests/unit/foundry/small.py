@@ -17,7 +17,7 @@ from edgepack.console import Story
 from edgepack.files.store import Store, key_of
 from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, write_units
-from edgepack.foundry.patch import Request
+from edgepack.foundry.patch import RuntimeRequest
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, tree_inputs
 from edgepack.foundry.toolchains.gcc import Gcc
@@ -79,9 +79,9 @@ def small_archive(
     )
 
 
-def request(needs: Operators = Operators(), **changes: Any) -> Request:  # noqa: B008
+def request(needs: Operators = Operators(), **changes: Any) -> RuntimeRequest:  # noqa: B008
     """A request for a minimal runtime of x86-64."""
-    return replace(Request(kind="minimal", arch="x86_64", needs=needs, possible=needs), **changes)
+    return replace(RuntimeRequest(kind="minimal", arch="x86_64", needs=needs, possible=needs), **changes)
 
 
 def _configure(build: Path, tree: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
 from edgepack.foundry.compile import plan
-from edgepack.foundry.compile.objects import Job, compile_objects, identity_of
+from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.compile.overlay import write_overlay
-from edgepack.foundry.patch import Change, Patch, Request
+from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, source_tree
@@ -81,9 +81,9 @@ class KernelArchive:
             named = (self.tree.onnxruntime / self.release.api_symbols).read_text().split()
         return tuple(named)
 
-    def request(self, needs: Operators, isa: Sequence[str] = ()) -> Request:
+    def request(self, needs: Operators, isa: Sequence[str] = ()) -> RuntimeRequest:
         """What patches are asked for a runtime of these operators."""
-        return Request(
+        return RuntimeRequest(
             kind=self.kind,
             arch=self.toolchain.arch,
             needs=needs,
@@ -115,7 +115,11 @@ class KernelArchive:
         return self._read_by[patch.name]
 
     def compile(
-        self, names: Collection[str], *, changed: Mapping[str, Job] | None = None, context: BuildContext
+        self,
+        names: Collection[str],
+        *,
+        changed: Mapping[str, CompileJob] | None = None,
+        context: BuildContext,
     ) -> Mapping[str, Symbols]:
         """Make sure of these units' objects; ``changed`` are compiled in the place of units of the same name."""
         special = changed or {}
@@ -123,7 +127,7 @@ class KernelArchive:
         with context.store.lock(self.folder):
             return compile_objects(jobs, read=self.toolchain.symbols, log_file=self.log_file, context=context)
 
-    def job(self, name: str, change: Change | None = None, *, generated: Path | None = None) -> Job:
+    def job(self, name: str, change: Change | None = None, *, generated: Path | None = None) -> CompileJob:
         """How a unit is compiled; with a change it has an object of its own.
 
         ``generated`` is the folder that the change's file lies in, which is searched before everything else.
@@ -140,7 +144,7 @@ class KernelArchive:
         over = self.overlay.name if any(OVERLAY in text for text in (unit.source, *unit.flags)) else ""
         identity = identity_of(self.key, unit.name, unit.source, *unit.flags, *change.flags, content, over)
         suffix = f".{identity[:16]}.o" if content or change.flags else ".o"
-        return Job(
+        return CompileJob(
             name=unit.name,
             object=self.objects / (unit.name + suffix),
             command=tuple(command),

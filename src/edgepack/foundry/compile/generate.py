@@ -9,9 +9,9 @@ from pathlib import Path
 from edgepack.errors import ToolError
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.archive import KernelArchive
-from edgepack.foundry.compile.objects import Job, identity_of
+from edgepack.foundry.compile.objects import CompileJob, identity_of
 from edgepack.foundry.compile.overlay import own_file
-from edgepack.foundry.patch import Change, Patch, Request
+from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Reduction:
     """The objects that a runtime's operators and types change."""
 
     archive: KernelArchive
-    jobs: Mapping[str, Job]
+    jobs: Mapping[str, CompileJob]
     """Unit → how it is compiled for this runtime."""
     roots: tuple[str, ...]
     """Units that are linked in any case."""
@@ -31,7 +31,7 @@ class Reduction:
         return (self.jobs.get(name) or self.archive.job(name)).object
 
 
-def generate(archive: KernelArchive, request: Request) -> Reduction:
+def generate(archive: KernelArchive, request: RuntimeRequest) -> Reduction:
     """Rewrite what the request changes, and say what has to be compiled with it.
 
     Raises ``UnsupportedModelError`` for an operator that has no kernel, ``ToolError`` for a patch that does not find
@@ -54,7 +54,7 @@ def generate(archive: KernelArchive, request: Request) -> Reduction:
 
 
 def _changes(
-    archive: KernelArchive, patch: Patch, request: Request, earlier: Mapping[str, Change]
+    archive: KernelArchive, patch: Patch, request: RuntimeRequest, earlier: Mapping[str, Change]
 ) -> Iterator[tuple[str, Change]]:
     """The units that a patch changes, each with what earlier patches made of it."""
     units = archive.patched_units(patch)
@@ -80,7 +80,7 @@ def _changes(
             yield name, Change(text=text, file=patch.file, flags=flags)
 
 
-def _job(archive: KernelArchive, name: str, change: Change) -> Job:
+def _job(archive: KernelArchive, name: str, change: Change) -> CompileJob:
     generated = None if change.text is None else _generated_folder(archive, change.text, change.file)
     return archive.job(name, change, generated=generated)
 

@@ -17,7 +17,7 @@ from edgepack.foundry.toolchains.symbols import Symbols
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class CompileJob:
     """One object to be compiled."""
 
     name: str
@@ -30,7 +30,7 @@ class Job:
 
 
 def compile_objects(
-    jobs: Iterable[Job],
+    jobs: Iterable[CompileJob],
     *,
     read: Callable[[Path], Symbols],
     log_file: Path,
@@ -76,7 +76,9 @@ def _workers() -> int:
     return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
 
 
-def _compile(job: Job, read: Callable[[Path], Symbols], log_file: Path, context: BuildContext) -> Symbols:
+def _compile(
+    job: CompileJob, read: Callable[[Path], Symbols], log_file: Path, context: BuildContext
+) -> Symbols:
     for left_by_a_killed_build in job.object.parent.glob(f".{job.object.name}*-*"):
         left_by_a_killed_build.unlink(missing_ok=True)
     with written_beside(job.object) as beside:
@@ -98,7 +100,7 @@ def _compile(job: Job, read: Callable[[Path], Symbols], log_file: Path, context:
     return found
 
 
-def _recorded(job: Job) -> Symbols | None:
+def _recorded(job: CompileJob) -> Symbols | None:
     """The symbols of an object that is sound and that job's, else nothing."""
     record = sound_record(job.object)
     return _symbols_of(record) if record is not None and record["identity"] == job.identity else None

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from edgepack.errors import ToolError
 from edgepack.files.store import key_of, written_beside
-from edgepack.foundry.patch import Request
+from edgepack.foundry.patch import RuntimeRequest
 from edgepack.foundry.release import Release
 from edgepack.foundry.sources.tree import SourceTree
 from edgepack.records.operators import Operators
 
-_ANY = Request(kind="", arch="", needs=Operators(), possible=Operators())
+_ANY = RuntimeRequest(kind="", arch="", needs=Operators(), possible=Operators())
 """The overlay is the same for every runtime."""
 
 

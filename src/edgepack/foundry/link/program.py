@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import written_beside
-from edgepack.foundry.compile.objects import Job, compile_objects, identity_of
+from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.library import NativeBuild, open_build
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
 from edgepack.foundry.link.settle import MAP, settle
@@ -135,12 +135,12 @@ def _compile(
     return [job.object for job in jobs], sorted(needed)
 
 
-def _job(build: NativeBuild, folder: Path, name: str) -> Job:
+def _job(build: NativeBuild, folder: Path, name: str) -> CompileJob:
     root = build.archive.tree.onnxruntime
     flags = [*FLAGS, *build.toolchain.cxx_flags]
     command = [*build.toolchain.command("CXX"), *flags, f"-ffile-prefix-map={folder}="]
     command += [f"-I{folder}", f"-I{root}/onnxruntime", f"-I{root}/include/onnxruntime"]
-    return Job(
+    return CompileJob(
         name=name,
         object=folder / f"{name}.o",
         command=(*command, "-c", str(folder / name)),

@@ -14,7 +14,7 @@ from edgepack.foundry.link.composition import Composition, Provenance, compose, 
 from edgepack.foundry.link.demand import Demand, find_demand
 from edgepack.foundry.link.index import load_index
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.patch import KERNEL_TABLE, Request
+from edgepack.foundry.patch import KERNEL_TABLE, RuntimeRequest
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.toolchains.toolchain import HostLibraries
@@ -68,7 +68,7 @@ the one that counts."""
 
 
 def link_reduced(
-    archive: KernelArchive, request: Request, outside: Outside, link: Linker, *, context: BuildContext
+    archive: KernelArchive, request: RuntimeRequest, outside: Outside, link: Linker, *, context: BuildContext
 ) -> Reduced:
     """Have the kernels of the request and all that defines the symbols ``outside`` asks for linked, and no more.
 
@@ -86,7 +86,9 @@ def link_reduced(
         request = replace(request, entries=read)
 
 
-def _reduced(archive: KernelArchive, request: Request, outside: Outside, context: BuildContext) -> Reduced:
+def _reduced(
+    archive: KernelArchive, request: RuntimeRequest, outside: Outside, context: BuildContext
+) -> Reduced:
     reduction = generate(archive, request)
     demand = _demand(reduction, outside, context)
     return Reduced(reduction=reduction, demand=demand, outside=outside)

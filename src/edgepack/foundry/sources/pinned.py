@@ -29,7 +29,7 @@ class Archive:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SourcePart:
     """ONNX Runtime itself, or one of the libraries that are compiled into it."""
 
     name: str
@@ -67,7 +67,7 @@ class Catalogue:
     """What one release of ONNX Runtime is built from."""
 
     version: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SourcePart]
     protoc: HostTool
 
 
@@ -222,8 +222,8 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _part(name: str, table: Mapping[str, Any]) -> Part:
-    return Part(
+def _part(name: str, table: Mapping[str, Any]) -> SourcePart:
+    return SourcePart(
         name=name,
         version=table["version"],
         license=table["license"],

@@ -14,7 +14,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, MissingToolError
 from edgepack.fetch.unpack import unpack
 from edgepack.files.store import disk_errors, key_of, sha256_of
-from edgepack.foundry.sources.pinned import Catalogue, HostTool, Part, fetch_parts, fetch_tool
+from edgepack.foundry.sources.pinned import Catalogue, HostTool, SourcePart, fetch_parts, fetch_tool
 
 LAYOUT = "1"
 """Changes when the same archives are laid out otherwise."""
@@ -34,7 +34,7 @@ class SourceTree:
     """Part → SHA-256 of its archive."""
 
     @property
-    def parts(self) -> Mapping[str, Part]:
+    def parts(self) -> Mapping[str, SourcePart]:
         return self.catalogue.parts
 
     @property
@@ -82,7 +82,7 @@ def protoc(tool: HostTool, *, sources: Path | None, context: BuildContext) -> Pa
 
 
 def _lay_out(
-    folder: Path, parts: Mapping[str, Part], archives: Mapping[str, Path], context: BuildContext
+    folder: Path, parts: Mapping[str, SourcePart], archives: Mapping[str, Path], context: BuildContext
 ) -> None:
     with disk_errors(folder), context.progress("unpack sources", len(parts), unit="archives") as bar:
         for name, part in parts.items():

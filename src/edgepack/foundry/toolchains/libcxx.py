@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.units import Unit
 
 ZIG = "@ZIG@"
@@ -37,7 +37,7 @@ def needs_whole_runtime(symbols: Iterable[str]) -> list[str]:
     return sorted(symbol for symbol in symbols if _NEEDED.match(symbol))
 
 
-def _serves(request: Request) -> bool:
+def _serves(request: RuntimeRequest) -> bool:
     """Whether the small runtime is enough: string kernels know locales and wide characters."""
     return not needs_whole_runtime(request.asked) and not any(
         "St3__1" in symbol for symbol in request.undefined

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.toolchains.libcxx import LOCALE, needs_whole_runtime, small_locale
 
 SOURCES = ("libcxx/src/ios.cpp", "libcxx/src/ios.instantiations.cpp")
@@ -32,11 +32,11 @@ def narrow_locale(source: str) -> str:
     return _WIDE.sub("\n", small_locale(source))
 
 
-def _serves(request: Request) -> bool:
+def _serves(request: RuntimeRequest) -> bool:
     return not needs_whole_runtime(request.asked)
 
 
-def _sets_up_streams(request: Request) -> bool:
+def _sets_up_streams(request: RuntimeRequest) -> bool:
     return _serves(request) and not _STREAM_OBJECTS.isdisjoint(request.asked)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import resources
 
-from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.patch import Patch, RuntimeRequest
 
 FOLDER = "core/mlas/lib"
 
@@ -31,5 +31,5 @@ def kernel_patches() -> tuple[Patch, ...]:
     )
 
 
-def _always(text: str) -> Callable[[str, Request], str]:
+def _always(text: str) -> Callable[[str, RuntimeRequest], str]:
     return lambda _, __: text

@@ -25,7 +25,7 @@ from edgepack.foundry.compile.exchange import MANIFEST, export_archive, import_a
 from edgepack.foundry.compile.plan import COMMANDS
 from edgepack.foundry.link.everything import compile_everything
 from edgepack.foundry.releases.known import RELEASE
-from edgepack.foundry.sources.pinned import Archive, Catalogue, HostTool, Part
+from edgepack.foundry.sources.pinned import Archive, Catalogue, HostTool, SourcePart
 from edgepack.plugins.context import HostContext, host_context
 
 pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
@@ -39,7 +39,7 @@ UNITS = {"one": "int two(void); int one(void) { return two(); }", "two": "int tw
 def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalogue of two small archives in the place of ONNX Runtime's."""
     parts = {
-        name.split(".")[0]: Part(
+        name.split(".")[0]: SourcePart(
             name=name.split(".")[0],
             version="1",
             license="MIT",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import ToolError
-from edgepack.foundry.compile.objects import Job, compile_objects
+from edgepack.foundry.compile.objects import CompileJob, compile_objects
 from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import HostContext
 
@@ -28,13 +28,13 @@ SOURCES = {
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> list[Job]:
+def jobs(tmp_path: Path) -> list[CompileJob]:
     made = []
     for name, text in SOURCES.items():
         source = tmp_path / f"{name}.c"
         source.write_text(text)
         made.append(
-            Job(
+            CompileJob(
                 name=name,
                 object=tmp_path / f"objects/{name}.o",
                 command=(str(GCC), "-c", str(source)),
@@ -44,26 +44,26 @@ def jobs(tmp_path: Path) -> list[Job]:
     return made
 
 
-def compiled(jobs: list[Job], context: HostContext, log: Path) -> int:
+def compiled(jobs: list[CompileJob], context: HostContext, log: Path) -> int:
     """How many compilers were run."""
     log.unlink(missing_ok=True)
     compile_objects(jobs, read=symbols, log_file=log, context=context)
     return log.read_text().count("$ ") if log.exists() else 0
 
 
-def test_symbols_of_what_was_compiled(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
+def test_symbols_of_what_was_compiled(jobs: list[CompileJob], context: HostContext, tmp_path: Path) -> None:
     found = compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context)
     assert found["one"].defines == {"one"} and found["one"].needs == {"two"}
     assert found["three"].weak == {"three"} and not found["three"].defines
     assert compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context) == found
 
 
-def test_nothing_is_compiled_twice(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
+def test_nothing_is_compiled_twice(jobs: list[CompileJob], context: HostContext, tmp_path: Path) -> None:
     assert compiled(jobs, context, tmp_path / "log") == 3
     assert compiled(jobs, context, tmp_path / "log") == 0
 
 
-def test_a_damaged_object_is_noticed(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
+def test_a_damaged_object_is_noticed(jobs: list[CompileJob], context: HostContext, tmp_path: Path) -> None:
     compiled(jobs, context, tmp_path / "log")
     content = bytearray(jobs[1].object.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -74,21 +74,25 @@ def test_a_damaged_object_is_noticed(jobs: list[Job], context: HostContext, tmp_
 
 @pytest.mark.parametrize("record", ["", "{", '{"identity": "one"}', "[]"])
 def test_a_damaged_record_is_noticed(
-    record: str, jobs: list[Job], context: HostContext, tmp_path: Path
+    record: str, jobs: list[CompileJob], context: HostContext, tmp_path: Path
 ) -> None:
     compiled(jobs, context, tmp_path / "log")
     (tmp_path / "objects/one.o.json").write_text(record)
     assert compiled(jobs, context, tmp_path / "log") == 1
 
 
-def test_other_flags_make_another_object(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
+def test_other_flags_make_another_object(
+    jobs: list[CompileJob], context: HostContext, tmp_path: Path
+) -> None:
     compiled(jobs, context, tmp_path / "log")
     first = jobs[0]
-    jobs[0] = Job(name=first.name, object=first.object, command=(*first.command, "-O2"), identity="other")
+    jobs[0] = CompileJob(
+        name=first.name, object=first.object, command=(*first.command, "-O2"), identity="other"
+    )
     assert compiled(jobs, context, tmp_path / "log") == 1
 
 
-def test_a_source_that_does_not_compile(jobs: list[Job], context: HostContext, tmp_path: Path) -> None:
+def test_a_source_that_does_not_compile(jobs: list[CompileJob], context: HostContext, tmp_path: Path) -> None:
     (tmp_path / "two.c").write_text("int two(void) { return nothing; }")
     with pytest.raises(ToolError, match="two does not compile") as caught:
         compile_objects(jobs, read=symbols, log_file=tmp_path / "log", context=context)
@@ -100,7 +104,7 @@ def test_a_source_that_does_not_compile(jobs: list[Job], context: HostContext, t
 
 @pytest.mark.parametrize("named", ["{launcher}", "{launcher};--with=this", "{launcher} --with=this"])
 def test_a_compiler_launcher_is_honoured(
-    named: str, jobs: list[Job], context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str, jobs: list[CompileJob], context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As ccache and distcc want it: the compiler first, then ``-c SOURCE -o OBJECT``; a list as CMake writes lists."""
     launcher = tmp_path / "launcher"
@@ -120,13 +124,13 @@ KILLED = """
 import sys
 from pathlib import Path
 from edgepack.console import Story
-from edgepack.foundry.compile.objects import Job, compile_objects
+from edgepack.foundry.compile.objects import CompileJob, compile_objects
 from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import host_context
 from edgepack.files.store import Store
 folder = Path(sys.argv[1])
 jobs = [
-    Job(name=name, object=folder / f"objects/{name}.o", identity=name,
+    CompileJob(name=name, object=folder / f"objects/{name}.o", identity=name,
         command=("sh", "-c", sys.argv[2], "sh", name, str(folder)))
     for name in ("one", "two", "three")
 ]
@@ -141,7 +145,7 @@ exec gcc -c "$2/$1.c" -o "$4"
 
 
 def test_a_killed_build_goes_on_where_it_was(
-    jobs: list[Job], context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: list[CompileJob], context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEPACK_JOBS", "1")
     build = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), SLOW], start_new_session=True)

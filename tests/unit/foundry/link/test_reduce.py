@@ -21,7 +21,7 @@ from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.objects import sound_record
 from edgepack.foundry.link.library import NativeBuild, build_library, library_name
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
-from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.gcc import Gcc
 from edgepack.foundry.toolchains.linkmap import Piece
@@ -201,7 +201,7 @@ def replace_glibc(toolchain: NativeToolchain) -> NativeToolchain:
     return replace(toolchain, glibc="9.9")
 
 
-def never(text: str, request: Request) -> str:
+def never(text: str, request: RuntimeRequest) -> str:
     raise AssertionError("a file that is another is not rewritten")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.foundry.patch import KERNEL_TABLE, Patch, Request
+from edgepack.foundry.patch import KERNEL_TABLE, Patch, RuntimeRequest
 
 MLAS = "onnxruntime_mlas/"
 """What names of MLAS's units begin with."""
@@ -70,7 +70,7 @@ def trim_dispatch(source: str, keep: Iterable[str]) -> str:
     return ASSIGNMENT.sub(replace, source)
 
 
-def _trimmed(source: str, request: Request) -> str:
+def _trimmed(source: str, request: RuntimeRequest) -> str:
     return trim_dispatch(source, request.entries)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from edgepack.foundry.patch import KERNEL_TABLE, Patch, Request
+from edgepack.foundry.patch import KERNEL_TABLE, Patch, RuntimeRequest
 from edgepack.foundry.releases.ort_1_21.dispatch import ASSIGNMENT, CONSTRUCTOR, PLATFORM, PLATFORM_UNITS
 from edgepack.foundry.releases.ort_1_21.levels import LEVELS
 
@@ -36,7 +36,7 @@ _HARDWARE_CAPABILITIES = {"dotprod": ("AT_HWCAP", 20), "i8mm": ("AT_HWCAP2", 13)
 """Where Linux says what an arm64 processor has (asm/hwcap.h)."""
 
 
-def restrict_isa(source: str, request: Request) -> str:
+def restrict_isa(source: str, request: RuntimeRequest) -> str:
     """``platform.cpp`` for processors that have the request's instruction sets and use no others; lines stay."""
     arch = request.arch
     floor = LEVELS.floor(request.isa, arch)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from edgepack.foundry.patch import PROTOBUF_MESSAGES, Patch, Request
+from edgepack.foundry.patch import PROTOBUF_MESSAGES, Patch, RuntimeRequest
 
 COMMON = "core/common/common.h"
 MACROS = "core/common/logging/macros.h"
@@ -78,12 +78,12 @@ _ASKS_FOR_MESSAGES = re.compile(
 )
 
 
-def lean_checks(common: str, request: Request) -> str:
+def lean_checks(common: str, request: RuntimeRequest) -> str:
     """``common.h`` whose checks call a function when they fail."""
     return common + _COMMON
 
 
-def lean_logging(macros: str, request: Request) -> str:
+def lean_logging(macros: str, request: RuntimeRequest) -> str:
     """``macros.h`` whose statements below warning are nothing."""
 
     def compare(match: re.Match[str]) -> str:
@@ -94,11 +94,11 @@ def lean_logging(macros: str, request: Request) -> str:
     return _ENABLED.sub(compare, macros)
 
 
-def _with_helper(helper: str, request: Request) -> str:
+def _with_helper(helper: str, request: RuntimeRequest) -> str:
     return helper + _HELPER
 
 
-def lean_messages(source: str, request: Request) -> str:
+def lean_messages(source: str, request: RuntimeRequest) -> str:
     """protobuf's generated code for ONNX's messages without reading and writing them.
 
     An ORT-format model holds no protobuf; but a message's table of virtual functions names these.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from edgepack.foundry.patch import ALLOCATION_PLANNER, Patch, Request
+from edgepack.foundry.patch import ALLOCATION_PLANNER, Patch, RuntimeRequest
 
 PLANNER = "core/framework/allocation_planner.cc"
 _BY_NAME = "MLDataType ml_data_type = DataTypeImpl::TypeFromProto(type_proto);"
@@ -18,7 +18,7 @@ _BY_NUMBER = (
 )
 
 
-def _by_number(source: str, request: Request) -> str:
+def _by_number(source: str, request: RuntimeRequest) -> str:
     """``allocation_planner.cc`` that finds an element's size by its type's number; what is planned is the same."""
     return source.replace(_BY_NAME, _BY_NUMBER)
 

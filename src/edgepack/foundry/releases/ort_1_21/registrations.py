@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.releases.ort_1_21.type_filter import TypeFilter, filter_for
 from edgepack.operators.config import union
 from edgepack.operators.domains import DOMAINS
@@ -124,7 +124,7 @@ def registration_patch(file: str) -> Patch:
     )
 
 
-def _reduced(source: str, request: Request) -> str:
+def _reduced(source: str, request: RuntimeRequest) -> str:
     return reduce_registrations(source, request.possible, filter_for(request, request.possible))[0]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from edgepack.foundry.patch import Request
+from edgepack.foundry.patch import RuntimeRequest
 from edgepack.operators.config import types_by_operator
 from edgepack.operators.types import upstream, usage_manager
 from edgepack.records.operators import Operators
@@ -20,7 +20,7 @@ class TypeFilter(Protocol):
     def get_cpp_entries(self) -> list[str]: ...
 
 
-def filter_for(request: Request, operators: Operators) -> TypeFilter | None:
+def filter_for(request: RuntimeRequest, operators: Operators) -> TypeFilter | None:
     """The filter for a runtime's own operators, or those and others that optimizers may add."""
     return type_filter(operators, exact=request.kind == "minimal")
 

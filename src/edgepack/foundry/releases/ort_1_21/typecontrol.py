@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgepack.foundry.patch import Patch, Request
+from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.releases.ort_1_21.type_filter import filter_for
 
 OVERRIDES = "core/providers/op_kernel_type_control_overrides.inc"
@@ -103,7 +103,7 @@ def type_control(include: str, lines: Iterable[str]) -> str:
     return _INSERT.sub(lambda match: match[1] + "".join(f"{line}\n" for line in lines) + match[2], include)
 
 
-def _restricted(include: str, request: Request) -> str:
+def _restricted(include: str, request: RuntimeRequest) -> str:
     types = filter_for(request, request.needs)
     lines = relevant_lines(types.get_cpp_entries(), request.named) if types else []
     return type_control(include, lines) if lines else include
