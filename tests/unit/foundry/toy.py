@@ -177,7 +177,8 @@ def toy_archive(
 ) -> KernelArchive:
     """The archive of the tree in ``folder``; CMake's part is played: its compile commands are written down."""
     tree = SourceTree(folder=folder, catalogue=release.catalogue, key=key_of(UNITS), digests={})
-    for name, text in FILES.items() | {(name.partition("/")[2], text) for name, text in UNITS.items()}:
+    files = FILES | {name.partition("/")[2]: text for name, text in UNITS.items()}
+    for name, text in files.items():
         path = tree.onnxruntime / "onnxruntime" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -188,9 +189,9 @@ def toy_archive(
         root = tree.onnxruntime / "onnxruntime"
         entries = []
         for name in UNITS:
-            target, _, file = name.partition("/")
-            place = f"{build}/CMakeFiles/{target}.dir/{file}.o"
-            entries.append({"file": f"{root}/{file}", "command": f"c++ -I{root}", "output": place})
+            target, source = name.split("/", 1)
+            place = f"{build}/CMakeFiles/{target}.dir/{source}.o"
+            entries.append({"file": f"{root}/{source}", "command": f"c++ -I{root}", "output": place})
         (build / COMMANDS).write_text(json.dumps(entries))
         (build / CONFIGURED).write_text("")
 

@@ -101,7 +101,7 @@ def zig(machine: HostContext, tmp_path: Path) -> Foundry:
 def answer(library: Path) -> int:
     """The sum that the kernels in a library give, asked in a process of its own."""
     code = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).ToyRun())"
-    command = [sys.executable, "-I", "-S", "-c", code, library]
+    command = [sys.executable, "-I", "-S", "-c", code, str(library)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
