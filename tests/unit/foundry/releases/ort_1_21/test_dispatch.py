@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.unit.foundry.small import request
 
@@ -16,7 +14,6 @@ from edgepack.foundry.releases.ort_1_21.dispatch import (
     inline_readers,
     trim_dispatch,
 )
-from edgepack.foundry.toolchains.linkmap import Piece, pieces
 
 PLATFORM = """\
 MLAS_PLATFORM::MLAS_PLATFORM(
@@ -74,22 +71,6 @@ def test_what_sources_read() -> None:
 def test_a_source_that_is_another() -> None:
     with pytest.raises(ToolError, match=r"platform\.cpp is not as ONNX Runtime 1\.21's.*MLAS_PLATFORM"):
         DISPATCH_PATCH.rewritten("int main() {}", request(), origin="ONNX Runtime 1.21")
-
-
-def test_the_linker_s_map(tmp_path: Path) -> None:
-    (tmp_path / "map").write_text(
-        "             VMA              LMA     Size Align Out     In      Symbol\n"
-        "           1000             1000       30    16 .text\n"
-        "           1000             1000       20    16         /a/objects/lib/x.cc.o:(.text._ZN1fEv)\n"
-        "           1000             1000       20     1                 f()\n"
-        "           1020             1020       10    16         <internal>:(.plt)\n"
-    )
-    assert list(pieces(tmp_path / "map")) == [
-        Piece(
-            output=".text", file="/a/objects/lib/x.cc.o", section=".text._ZN1fEv", size=0x20, address=0x1000
-        ),
-        Piece(output=".text", file="<internal>", section=".plt", size=0x10, address=0x1020),
-    ]
 
 
 def test_the_kernels_that_an_entry_is_set_to() -> None:
