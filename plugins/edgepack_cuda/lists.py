@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from edgepack.api.kit import load_toml, read_table
 from edgepack_cuda.fatbin import architecture_key
 
 PREFIX = "onnxruntime-"
@@ -102,10 +102,4 @@ def lists_for(version: str) -> Lists | None:
     file = files("edgepack_cuda") / "data" / f"{PREFIX}{version}.toml"
     if not file.is_file():
         return None
-    table = tomllib.loads(file.read_text(encoding="utf-8"))
-    return Lists(
-        version=version,
-        units=table["units"],
-        always=tuple(table["always"]),
-        operators={name: tuple(kernels) for name, kernels in table["operators"].items()},
-    )
+    return read_table(Lists, {"version": version, **load_toml(file)})

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
 from edgepack.plugins.host import PluginHost, TargetFile
-from edgepack.targets import nearest
+from edgepack.words import nearest
 
 Row = dict[str, str]
 

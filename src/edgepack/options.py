@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from edgepack.errors import TargetError
 from edgepack.records.target import Target
-from edgepack.targets import nearest
-
-KIND_NAMES: Mapping[type, str] = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-}
+from edgepack.typed import Malformed, check_value
+from edgepack.words import nearest
 
 OptionTable = Mapping[str, Any]
 """Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices.
@@ -37,6 +30,7 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
     Raises ``TargetError`` for an unknown option, one that was renamed, or a value of the wrong kind.
     """
     current = {name: value for name, value in known.items() if not isinstance(value, Renamed)}
+    given: dict[str, Any] = {}
     for name, value in target.options.items():
         if isinstance(renamed := known.get(name), Renamed):
             raise TargetError(
@@ -47,9 +41,9 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
                 f"target {target.name}: unknown option {name}{nearest(name, current)}",
                 hint=f"options of builder {target.builder}: {', '.join(sorted(current)) or 'none'}",
             )
-        _check(target, name, value, current[name])
+        given[name] = _checked(target, name, value, current[name])
     defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in current.items()}
-    return {**defaults, **target.options}
+    return {**defaults, **given}
 
 
 def require_platform(
@@ -67,17 +61,11 @@ def require_platform(
         )
 
 
-def _check(target: Target, name: str, value: object, known: object) -> None:
-    if isinstance(known, tuple):
-        if value not in known:
-            raise TargetError(
-                f"target {target.name}: option {name} is {value!r}{nearest(str(value), map(str, known))}",
-                hint=f"one of: {', '.join(map(str, known))}",
-            )
-        return
-    kind = str if known is None else type(known)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+def _checked(target: Target, name: str, value: object, known: object) -> object:
+    kind = Literal[known] if isinstance(known, tuple) else str if known is None else type(known)
+    try:
+        return check_value(kind, value, f"option {name}")
+    except Malformed as error:
         raise TargetError(
-            f"target {target.name}: option {name} is {value!r}, expected {KIND_NAMES[kind]}",
-            hint=f"by default it is {known!r}",
-        )
+            f"target {target.name}: {error}", hint=error.hint or f"by default it is {known!r}"
+        ) from error

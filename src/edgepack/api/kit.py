@@ -3,7 +3,7 @@
 - Wheels: ``wheel_files`` by their content, ``closure_of`` for the shared libraries that have to go along, ``system_libraries``
   for those of this machine, ``RuntimeFolder`` for all of them with their licences.
 - The model for a runner that is not ours: ``usage_of``, ``tokenizer_cases``, ``golden_document``.
-- Tables for the terminal: ``table``, ``add_row``.
+- Tables for the terminal: ``table``, ``add_row``. Data kept as TOML: ``load_toml``, ``read_table``.
 - The foundry: ``fetch_sources``, ``find_emulator``, ``check_isa``.
 
 It follows what ONNX Runtime and its compilers want, and may change with them from one release to the next.
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from edgepack.tables import table as table
     from edgepack.tools import find as find
     from edgepack.tools import run_tool as run_tool
+    from edgepack.typed import load_toml as load_toml
+    from edgepack.typed import read_table as read_table
 
 HOMES = {
     "edgepack.bundle.golden": ("golden_document",),
@@ -67,6 +69,7 @@ HOMES = {
     "edgepack.runner.tokenizer.tables": ("tokenizer_cases",),
     "edgepack.tables": ("Number", "add_row", "table"),
     "edgepack.tools": ("find", "run_tool"),
+    "edgepack.typed": ("load_toml", "read_table"),
 }
 """Module → what is said there."""
 __all__ = sorted(name for names in HOMES.values() for name in names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from edgepack.foundry.feature_levels import FeatureLevels
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.sources.pinned import Catalogue, read_catalogue
 from edgepack.records.operators import Operators
+from edgepack.typed import load_toml
 
 
 class KernelTable(Protocol):
@@ -72,9 +72,7 @@ class Release:
     def build_settings(self, platform: str) -> dict[str, Any]:
         """How it is compiled for a toolchain's platform: by a file of the platform's own where there is one."""
         own = self.data / f"build-{platform}.toml"
-        file = own if own.is_file() else self.data / "build.toml"
-        settings: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-        return settings
+        return load_toml(own if own.is_file() else self.data / "build.toml")
 
     def index_files(self, kind: str, arch: str) -> tuple[Traversable, ...]:
         """The symbol indexes that may know of a kind of build, the best first."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from edgepack.errors import TargetError
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import Pass
-from edgepack.targets import nearest, read_pass
+from edgepack.targets import read_pass
+from edgepack.typed import load_toml
+from edgepack.words import nearest
 
 if TYPE_CHECKING:
     import onnx
@@ -45,10 +46,9 @@ PASSES: Mapping[str, str] = {
 @cache
 def recipes() -> Mapping[str, Recipe]:
     """Every recipe of ``recipes.toml`` by its name, in the order of listings."""
-    text = (files("edgepack.recipes") / "recipes.toml").read_text(encoding="utf-8")
     return {
         name: Recipe(name=name, summary=said["summary"], passes=tuple(map(read_pass, said["passes"])))
-        for name, said in tomllib.loads(text).items()
+        for name, said in load_toml(files("edgepack.recipes") / "recipes.toml").items()
     }
 
 

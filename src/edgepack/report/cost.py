@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from edgepack.errors import UsageError
 from edgepack.records.report import DownloadCost
+from edgepack.typed import Malformed, check_value, load_toml, read_table
 
 SCHEMA = 1
 
@@ -30,13 +28,16 @@ class Tier:
 class PriceList:
     """What one provider asks for traffic to the internet."""
 
-    provider: str
+    name: str
     dated: str
     currency: str
-    gigabyte: int
-    """Bytes that the provider bills as one GB."""
     tiers: tuple[Tier, ...]
     """Ascending, the last without limit."""
+    gigabyte: int = 10**9
+    """Bytes that the provider bills as one GB."""
+    service: str = ""
+    source: str = ""
+    """Where the prices were read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,15 @@ class Prices:
 
     lists: tuple[PriceList, ...]
     devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A price table, key by key."""
+
+    schema: int
+    provider: tuple[PriceList, ...]
+    devices: tuple[int, ...] = (1_000, 100_000, 1_000_000)
 
 
 def amount(prices: PriceList, bytes_total: int) -> float:
@@ -61,7 +71,7 @@ def download_costs(archive_bytes: int, prices: Prices) -> tuple[DownloadCost, ..
     """The cost of one download a device, for each price list and number of devices."""
     return tuple(
         DownloadCost(
-            provider=each.provider,
+            provider=each.name,
             dated=each.dated,
             currency=each.currency,
             devices=devices,
@@ -77,52 +87,47 @@ def load_prices(path: Path | None = None) -> Prices:
     """A price table in TOML: the user's, or the built-in one. Raises ``UsageError`` that says what is wrong with it."""
     name = str(path or "prices.toml")
     try:
-        text = (path or files("edgepack.report") / "prices.toml").read_text(encoding="utf-8")
-        return _read(_parse(text))
+        table = load_toml(path or files("edgepack.report") / "prices.toml")
+        if table.get("schema") != SCHEMA:
+            raise Malformed(f"schema is {table.get('schema')}, not {SCHEMA}")
+        read = read_table(_File, table, how=_HOW)
     except OSError as error:
         raise UsageError(f"price table {name} cannot be read: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+    except Malformed as error:
         raise UsageError(
-            f"price table {name}: {reason}", hint="edgepack's own table, report/prices.toml, shows the form"
+            f"price table {name}: {error}",
+            hint=error.hint or "edgepack's own table, report/prices.toml, shows the form",
         ) from error
+    return Prices(lists=read.provider, devices=read.devices)
 
 
-def _parse(text: str) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads(text)
-    return table
-
-
-def _read(table: dict[str, Any]) -> Prices:
-    if table.get("schema") != SCHEMA:
-        raise ValueError(f"schema is {table.get('schema')}, not {SCHEMA}")
-    devices = tuple(int(count) for count in table.get("devices", (1_000, 100_000, 1_000_000)))
+def _devices(counts: object) -> tuple[int, ...]:
+    devices: tuple[int, ...] = check_value(tuple[int, ...], counts)
     if not devices or min(devices) < 1:
-        raise ValueError("devices must be numbers above zero")
-    return Prices(lists=tuple(_price_list(provider) for provider in table["provider"]), devices=devices)
+        raise Malformed("must be numbers above zero")
+    return devices
 
 
-def _price_list(provider: dict[str, Any]) -> PriceList:
-    name = str(provider["name"])
-    gigabyte = provider.get("gigabyte", 1_000_000_000)
-    if gigabyte not in (10**9, 2**30):
-        raise ValueError(f"{name}: gigabyte is {gigabyte}, neither 1_000_000_000 nor 1_073_741_824")
-    return PriceList(
-        provider=name,
-        dated=str(provider["dated"]),
-        currency=str(provider["currency"]),
-        gigabyte=gigabyte,
-        tiers=_tiers(name, provider["tiers"]),
-    )
+def _gigabyte(size: object) -> int:
+    if size not in (10**9, 2**30):
+        raise Malformed(f"is {size}, neither 1_000_000_000 nor 1_073_741_824")
+    return int(size)
 
 
-def _tiers(name: str, rows: Sequence[Sequence[Any]]) -> tuple[Tier, ...]:
-    tiers = tuple(
-        Tier(up_to=math.inf if up_to == "more" else float(up_to), price=float(price)) for up_to, price in rows
-    )
+def _tiers(rows: object) -> tuple[Tier, ...]:
+    try:
+        tiers = tuple(
+            Tier(up_to=math.inf if up_to == "more" else float(up_to), price=float(price))
+            for up_to, price in check_value(list, rows)
+        )
+    except TypeError as error:
+        raise ValueError(str(error)) from error
     limits = [tier.up_to for tier in tiers]
     if not tiers or limits[-1] != math.inf or limits != sorted(set(limits)) or limits[0] <= 0:
-        raise ValueError(f'{name}: tiers must ascend and end with ["more", PRICE]')
+        raise Malformed('must ascend and end with ["more", PRICE]')
     if any(not 0 <= tier.price < math.inf for tier in tiers):
-        raise ValueError(f"{name}: a price is below zero or not a number")
+        raise ValueError("a price is below zero or not a number")
     return tiers
+
+
+_HOW = {"devices": _devices, "provider.gigabyte": _gigabyte, "provider.tiers": _tiers}

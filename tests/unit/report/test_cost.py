@@ -16,7 +16,7 @@ GB, GIB = 10**9, 2**30
 
 def price_list(*tiers: tuple[float, float], gigabyte: int = GB) -> PriceList:
     return PriceList(
-        provider="cloud",
+        name="cloud",
         dated="2026-05",
         currency="USD",
         gigabyte=gigabyte,
@@ -66,13 +66,13 @@ def test_costs_are_reckoned_for_each_list_and_number_of_devices() -> None:
 def test_the_built_in_table_holds_several_clouds_and_a_flat_price() -> None:
     prices = load_prices()
     assert prices.devices == (1_000, 100_000, 1_000_000)
-    names = " ".join(each.provider for each in prices.lists)
+    names = " ".join(each.name for each in prices.lists)
     for cloud in ("AWS", "Google", "Azure", "Cloudflare R2", "Backblaze", "bunny", "flat"):
         assert cloud in names
     assert all(re.fullmatch(r"20\d\d-\d\d", each.dated) for each in prices.lists)
-    r2 = next(each for each in prices.lists if "R2" in each.provider)
+    r2 = next(each for each in prices.lists if "R2" in each.name)
     assert amount(r2, 10**15) == 0.0
-    aws = next(each for each in prices.lists if "AWS" in each.provider)
+    aws = next(each for each in prices.lists if "AWS" in each.name)
     assert amount(aws, 100 * GIB) == 0.0
     assert amount(aws, (100 + 10_240) * GIB) == pytest.approx(10_240 * 0.09)
     assert amount(aws, (100 + 51_200) * GIB) == pytest.approx(10_240 * 0.09 + 40_960 * 0.085)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform as host
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,6 +15,7 @@ from edgepack.errors import DownloadError, MissingToolError
 from edgepack.fetch.unpack import unpack
 from edgepack.files.store import sha256_of
 from edgepack.foundry.sources.pinned import fetch_archives, read_archive
+from edgepack.typed import load_toml
 
 HINT = "apt-get install qemu-user-static, or put qemu-{arch} on PATH"
 SYSTEM_LIBC = "/usr/{arch}-linux-gnu"
@@ -86,6 +86,4 @@ def _unpacked(kind: str, table: Mapping[str, Any], *, keep: list[str], context: 
 
 
 def _catalogue() -> dict[str, Any]:
-    file = resources.files("edgepack.foundry.proof") / "data" / "emulators.toml"
-    table: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    return table
+    return load_toml(resources.files("edgepack.foundry.proof") / "data" / "emulators.toml")

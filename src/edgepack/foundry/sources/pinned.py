@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import HINT, Package, fetch_packages
 from edgepack.files.store import key_of, sha256_of, written_beside
+from edgepack.typed import load_toml, read_table
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,8 @@ class Archive:
 
     file: str
     sha256: str
+    size: int | None = None
+    """Bytes, where they are known."""
     top: str = ""
     """The folder inside the archive that holds everything."""
     url: str | None = None
@@ -73,11 +77,11 @@ class Catalogue:
 
 def read_catalogue(file: Traversable) -> Catalogue:
     """The pinned sources of a release, from its data file."""
-    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    data = load_toml(file)
     return Catalogue(
         version=data["version"],
-        parts={name: _part(name, table) for name, table in data["parts"].items()},
-        protoc=_tool("protoc", data["tools"]["protoc"]),
+        parts={name: _read(SourcePart, name, table) for name, table in data["parts"].items()},
+        protoc=_read(HostTool, "protoc", data["tools"]["protoc"]),
     )
 
 
@@ -222,45 +226,20 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _part(name: str, table: Mapping[str, Any]) -> SourcePart:
-    return SourcePart(
-        name=name,
-        version=table["version"],
-        license=table["license"],
-        upstream=table["upstream"],
-        archives=tuple(read_archive(entry) for entry in table["archives"]),
-        license_files=tuple(table.get("license_files", ())),
-        fetchcontent=table.get("fetchcontent"),
-        patch=table.get("patch"),
-        interface=table.get("interface"),
-        skip=tuple(table.get("skip", ())),
-        keep=tuple(table.get("keep", ())),
-    )
-
-
-def _tool(name: str, table: Mapping[str, Any]) -> HostTool:
-    return HostTool(
-        name=name,
-        version=table["version"],
-        arch=table["arch"],
-        program=table["program"],
-        libraries=table["libraries"],
-        packages=tuple(read_archive(entry) for entry in table["packages"]),
-    )
-
-
 def read_archive(table: Mapping[str, Any]) -> Archive:
     """An archive as a data file names it."""
-    debian = table.get("debian")
-    package = None
-    if debian and "source" in debian:
-        package = Package(suite=debian["suite"], kind="source", name=debian["source"])
-    elif debian:
-        package = Package(suite=debian["suite"], kind="deb", name=debian["deb"])
-    return Archive(
-        file=table["file"],
-        sha256=table["sha256"],
-        top=table.get("top", ""),
-        url=table.get("url"),
-        debian=package,
-    )
+    return read_table(Archive, table, how={"debian": _package})
+
+
+def _read(kind: type[T], name: str, table: Mapping[str, Any]) -> T:
+    how = {"archives": _archives, "packages": _archives}
+    return read_table(kind, {"name": name, **table}, where=name, how=how)
+
+
+def _archives(tables: Iterable[Mapping[str, Any]]) -> tuple[Archive, ...]:
+    return tuple(map(read_archive, tables))
+
+
+def _package(table: Mapping[str, str]) -> Package:
+    kind = "source" if "source" in table else "deb"
+    return read_table(Package, {"suite": table["suite"], "kind": kind, "name": table[kind]})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -25,6 +24,7 @@ from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archiv
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.foundry.web.objcopy import SCRIPT as OBJCOPY
 from edgepack.npm import find_node
+from edgepack.typed import load_toml
 
 SCHEMA = "1"
 """Changes when the same packages are laid out otherwise."""
@@ -229,6 +229,4 @@ def _archives(table: Mapping[str, Any]) -> list[Archive]:
 
 
 def _catalogue() -> dict[str, Any]:
-    file = resources.files("edgepack.foundry.web") / "data" / "emscripten.toml"
-    table: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    return table
+    return load_toml(resources.files("edgepack.foundry.web") / "data" / "emscripten.toml")

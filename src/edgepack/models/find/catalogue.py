@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -27,6 +26,7 @@ from edgepack.models.find.collect import find_model
 from edgepack.models.find.folder import read_folder
 from edgepack.records.model import FileDigest, ModelSource
 from edgepack.records.target import PoolingMode
+from edgepack.typed import parse_toml, read_table
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,15 @@ class ModelCatalogue:
         return next((entry for entry in self.entries if name in (entry.name, entry.short_name)), None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A catalogue's file, key by key."""
+
+    default: str
+    model: tuple[Entry, ...]
+    schema: int = 1
+
+
 def load_catalogue() -> ModelCatalogue:
     """The catalogue that comes with edgepack."""
     return parse_catalogue((files("edgepack.models.find") / "catalogue.toml").read_text(encoding="utf-8"))
@@ -80,21 +89,8 @@ def load_catalogue() -> ModelCatalogue:
 
 def parse_catalogue(text: str) -> ModelCatalogue:
     """A catalogue out of TOML."""
-    document = tomllib.loads(text)
-    entries = tuple(
-        Entry(
-            name=model["name"],
-            places=tuple(model["places"]),
-            files=tuple(FileDigest(**file) for file in model.get("files", ())),
-            shape=dict(model.get("shape", {})),
-            pooling=model.get("pooling"),
-            license=model.get("license"),
-            prompts=dict(model.get("prompts", {})),
-            matryoshka=tuple(model.get("matryoshka", ())),
-        )
-        for model in document["model"]
-    )
-    return ModelCatalogue(entries=entries, default=document["default"])
+    read = read_table(_File, parse_toml(text))
+    return ModelCatalogue(entries=read.model, default=read.default)
 
 
 def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:

@@ -6,7 +6,6 @@ partitions of upstream's own usability checker (``onnxruntime.tools.mobile_helpe
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -16,6 +15,8 @@ from typing import Any, Literal
 
 import onnx
 from onnx import shape_inference
+
+from edgepack.typed import load_toml
 
 Form = Literal["fused", "as exported", "as exported, 1 text of 128 tokens"]
 FIXED_BATCH = 1
@@ -70,8 +71,7 @@ def provider_support(model: onnx.ModelProto, fused: onnx.ModelProto) -> tuple[Pr
 
 
 def _kernels() -> Mapping[str, Mapping[str, list[str]]]:
-    text = (files("edgepack.models.ort") / "kernels.toml").read_text(encoding="utf-8")
-    tables: Mapping[str, Mapping[str, list[str]]] = tomllib.loads(text)
+    tables: Mapping[str, Mapping[str, list[str]]] = load_toml(files("edgepack.models.ort") / "kernels.toml")
     return tables
 
 

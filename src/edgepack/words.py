@@ -1,0 +1,12 @@
+"""Words in messages for people."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean X?)`` when something known is near, else nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {near[0]}?)" if near else ""
