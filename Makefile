@@ -3,26 +3,40 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# As many processes as cores, four at most: each imports PyTorch. A file's tests stay together, and with them what they share.
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle test lint clean gpu-kit test-gpu
+.PHONY: bundle test test-all prepared checked fetched lint clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
 	$(BUNDLE)/embed --similarity "A man is eating food." "Someone is having a meal."
 
-# The second fetch is for an emulator, of pinned Debian packages: where these have moved on, its tests are skipped and say so.
-# The last two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page.
-test: $(VENV)/.installed-dev
+test: prepared
+	$(PYTEST)
+
+# Also what takes minutes, compiles other kinds of runtimes or for browsers, or fetches NVIDIA's wheels: hours on a new machine.
+test-all: prepared
+	$(PYTEST) --slow --kinds --web --gpu-wheels
+
+# What needs no test, beside what has to be fetched for them.
+prepared: $(VENV)/.installed-dev
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target checked fetched
+
+checked:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The second is an emulator, of pinned Debian packages: where these have moved on, its tests are skipped and say so.
+# The last two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page.
+fetched:
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/python -m tests.support.npm_tools
 	-$(BIN)/python -m tests.support.chromium
-	$(BIN)/pytest -r s
 
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).
 gpu-kit: $(VENV)/.installed

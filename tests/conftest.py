@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +12,15 @@ from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from tests.support.command import edgepack
+from tests.support.bundles import bundle_in, made_bundle
+from tests.support.once import made_once
+
+pytest_plugins = ["tests.support.doors"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption("--slow", action="store_true", help="also what takes minutes")
     parser.addoption(
         "--kinds", action="store_true", help="also build the runtimes that compile for most of an hour"
     )
@@ -30,6 +33,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also compile and prove runtimes for browsers: 243 MB of compilers, minutes",
     )
     parser.addoption("--fuzz", default="10000", help="how many fuzz texts a tokenizer is tried on")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
 
 
 @pytest.fixture
@@ -85,29 +96,22 @@ def bundle(native_bundle: Bundle) -> Bundle:
 @pytest.fixture(scope="session")
 def frozen_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """With the runner that is frozen with PyInstaller."""
-    return made_bundle("linux-x86", tmp_path_factory.mktemp("dist"))
+    return shared_bundle(tmp_path_factory, "linux-x86")
 
 
 @pytest.fixture(scope="session")
 def native_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """With the native runner."""
-    return made_bundle("linux-x86-min", tmp_path_factory.mktemp("native-dist"))
+    return shared_bundle(tmp_path_factory, "linux-x86-min")
 
 
 @pytest.fixture(scope="session")
 def web_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A folder for browsers, with npm's own runtime."""
-    return made_bundle("web-wasm", tmp_path_factory.mktemp("web-dist"), "--set", "runtime=stock")
+    return shared_bundle(tmp_path_factory, "web-wasm", "--set", "runtime=stock")
 
 
-def made_bundle(target: str, output: Path, *options: str) -> Bundle:
-    from edgepack.bundle.manifest import open_bundle
-
-    done = edgepack("bundle", "--target", target, "--output", str(output), "--offline", "--json", *options)
-    assert done.returncode == 0, done.stderr
-    made = open_bundle(Path(json.loads(done.stdout)["directory"]))
-    return Bundle(
-        directory=made.directory,
-        manifest=made.manifest,
-        archive=made.directory.with_name(made.directory.name + ".tar.zst"),
-    )
+def shared_bundle(factory: pytest.TempPathFactory, target: str, *options: str) -> Bundle:
+    """What ``edgepack bundle`` makes of what is in the cache."""
+    folder = made_once(factory, target, lambda folder: made_bundle(target, folder, *options))
+    return bundle_in(next(each for each in folder.iterdir() if each.is_dir()))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.e2e.test_runner_isolated import Device, bare_root
+from tests.support.bare_root import Device, bare_root
 from tests.support.command import edgepack
 from tests.support.recording_cudart import VARIABLE, Registered, assert_registered, read_record
 from tests.support.stub_cuda import write_stubs

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
-from tests.e2e.test_runner_isolated import Device, bare_root
+from tests.support.bare_root import Device, bare_root
 from tests.support.fake_cuda import DRIVER, compile_driver, compile_library
 from tests.support.fake_tensorrt import write_home
 from tests.support.stub_cuda import write_stubs

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import made_bundle
-from tests.e2e.lean_runtime import too_lean
-from tests.e2e.small_models import write_small_model
+from tests.support.bundles import made_bundle
 from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
+from tests.support.lean_runtime import too_lean
 from tests.support.node_tests import run_node_tests
 from tests.support.npm_tools import required_tools
+from tests.support.small_models import write_small_model
 
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.conftest import made_bundle
+from tests.support.bundles import made_bundle
 from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests

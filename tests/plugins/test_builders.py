@@ -19,6 +19,8 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.verification import verify_again
 
+pytestmark = pytest.mark.tools("env", may=("setpriv",))
+
 PROGRAM = """#!PYTHON -IS
 import json, os, pathlib, sys
 sys.path[:0] = json.loads(PATHS)

@@ -50,7 +50,7 @@ from edgepack_tensorrt.engine import build_engine
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.shared_weights import share_weights
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "python", may=("dpkg-query", "patchelf", "env"))
 
 PROFILE = Profile(usual_texts=2, most_texts=4, usual_tokens=8, most_tokens=16)
 START = "import sys; from edgepack.runner.frozen.__main__ import start; directory = sys.argv.pop(1); start(directory)"

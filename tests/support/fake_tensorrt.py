@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from edgepack.runner.freeze.sample_bundle import stock_library
-from tests.plugins.cuda.libraries import Unit, library
+from tests.support.cuda_libraries import Unit, library
 from tests.support.fake_cuda import compile_library
 
 BINDINGS = """

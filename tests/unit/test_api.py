@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.tools("python")
+
 MOST = 45
 MODULES = ["edgepack.api", "edgepack.api.kit"]
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.support.command import edgepack
 
+pytestmark = pytest.mark.tools("python")
+
 COMMANDS = Path(__file__).parents[2] / "docs/commands.md"
 
 

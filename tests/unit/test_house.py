@@ -122,6 +122,7 @@ def test_plugins_use_the_public_interface_only(file: Path) -> None:
     [["--help"], ["bundle", "--help"], ["targets"], ["plugins"], ["completion", "bash"]],
     ids=" ".join,
 )
+@pytest.mark.tools("python")
 def test_a_light_start(arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "edgepack", *arguments],
@@ -141,6 +142,7 @@ COMPLETION = {"_EDGEPACK_COMPLETE": "bash_complete", "COMP_WORDS": "edgepack ", 
     ("arguments", "environment"),
     [(["--help"], {}), (["bundle", "--help"], {}), (["completion", "zsh"], {}), ([], COMPLETION)],
 )
+@pytest.mark.tools("python")
 def test_help_and_completion_load_no_plugin(arguments: list[str], environment: dict[str, str]) -> None:
     code = (
         "import sys, edgepack.cli\nsys.argv = ['edgepack', *sys.argv[1:]]\n"

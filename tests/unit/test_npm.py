@@ -16,6 +16,8 @@ from edgepack import npm
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
 from edgepack.plugins.context import HostContext, host_context
 
+pytestmark = pytest.mark.tools()
+
 
 @pytest.fixture
 def online(context: HostContext, tmp_path: Path) -> Any:

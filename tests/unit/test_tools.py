@@ -10,6 +10,8 @@ import pytest
 from edgepack import tools
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
 
+pytestmark = pytest.mark.tools("python", may=("objcopy",))
+
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]

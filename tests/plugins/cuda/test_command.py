@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from tests.plugins.cuda.libraries import UNITS, library
 from tests.support.command import edgepack
+from tests.support.cuda_libraries import UNITS, library
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "python")
 GOLDEN = Path(__file__).with_name("inspect.txt")
 
 

@@ -16,7 +16,7 @@ from tests.support.fake_cuda import compile_driver
 
 from edgepack_cuda.runtime import PROVIDER
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "python")
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "#!/bin/sh\necho said $1\n[ $1 = --info ] || { echo 'error: nothing here runs' >&2; exit 9; }\n"
 

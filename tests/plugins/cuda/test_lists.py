@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.plugins.cuda.libraries import library
 from tests.support.berts import source_of
+from tests.support.cuda_libraries import library
 from tests.support.families import FAMILIES, write_family
 
 from edgepack.plugins.context import HostContext
@@ -17,6 +17,8 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack_cuda import draft as module
 from edgepack_cuda.kernels import plain_name
 from edgepack_cuda.lists import Lists, known_versions, lists_for, nearest
+
+pytestmark = pytest.mark.tools("gcc")
 
 LISTS = Lists(
     version="9",

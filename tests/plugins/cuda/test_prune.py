@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from tests.plugins.cuda.libraries import UNITS, Unit, library
+from tests.support.cuda_libraries import UNITS, Unit, library
 from tests.support.recording_cudart import assert_registered, compile_recorder, registrations
 
 from edgepack.api import BundleError, TargetError
@@ -24,7 +24,7 @@ from edgepack_cuda.inspect import inspect
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on
 from edgepack_cuda.select import select_units
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "strip", "python")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.plugins.cuda.libraries import Unit, library
+from tests.support.cuda_libraries import Unit, library
 from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.run_path import run_path
 
@@ -28,7 +28,7 @@ from edgepack_cuda.inspect import inspect
 from edgepack_cuda.nvidia import CUBLAS, CUDART, ONNXRUNTIME_GPU
 from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, closure_of_provider, libraries_for
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "python", may=("dpkg-query", "patchelf"))
 CHOICE = Choice(architectures=("86",), operators=("Add", "MatMul"))
 
 

@@ -18,6 +18,8 @@ from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
 from edgepack.verify.fuzz_texts import fuzz_texts
 from edgepack_web.modules import joined, without_comments
 
+pytestmark = pytest.mark.tools("node")
+
 JS = Path(edgepack_web.__file__).with_name("js")
 WORDS = [
     "a",

@@ -13,6 +13,8 @@ from tests.support.command import edgepack
 from edgepack.errors import BundleError, UsageError
 from edgepack_web.serve import open_server
 
+pytestmark = pytest.mark.tools("python")
+
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[http.client.HTTPConnection]:

@@ -23,6 +23,8 @@ from edgepack.records.bundle import Bundle
 
 from .conftest import names_in
 
+pytestmark = pytest.mark.tools("gcc", "tar")
+
 Assembled = Callable[..., Bundle]
 
 

@@ -27,6 +27,8 @@ from edgepack.records.target import Platform
 
 from .conftest import compile_c, names_in
 
+pytestmark = pytest.mark.tools("gcc", may=("mount", "umount"))
+
 Assembled = Callable[..., Bundle]
 
 

@@ -14,6 +14,8 @@ from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Bundle
 
+pytestmark = pytest.mark.tools("gcc")
+
 
 def edit(bundle: Bundle, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the manifest on disk."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from edgepack.bundle.place import placed_folder
 from edgepack.errors import OutputError
 
 from .conftest import names_in
+
+pytestmark = pytest.mark.tools("python")
 
 BUILD = """
 import sys, time
@@ -25,12 +28,16 @@ with placed_folder(Path(sys.argv[1]), force=True) as folder:
 """
 
 
-def start_build(destination: Path) -> subprocess.Popen[bytes]:
-    """Another process that is in the middle of making the folder."""
-    build = subprocess.Popen([sys.executable, "-c", BUILD, str(destination)], stdout=subprocess.PIPE)
-    assert build.stdout is not None
-    assert build.stdout.readline() == b"working\n"
-    return build
+@contextmanager
+def unfinished_build(destination: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that is in the middle of making the folder; killed when the block ends."""
+    with subprocess.Popen([sys.executable, "-c", BUILD, str(destination)], stdout=subprocess.PIPE) as build:
+        assert build.stdout is not None
+        assert build.stdout.readline() == b"working\n"
+        try:
+            yield build
+        finally:
+            build.kill()
 
 
 def make(destination: Path, content: str) -> None:
@@ -40,9 +47,8 @@ def make(destination: Path, content: str) -> None:
 
 
 def test_a_killed_build_leaves_nothing_at_its_place_and_the_next_one_cleans_up(tmp_path: Path) -> None:
-    build = start_build(tmp_path / "bundle")
-    build.send_signal(signal.SIGKILL)
-    build.wait()
+    with unfinished_build(tmp_path / "bundle"):
+        pass
     assert not (tmp_path / "bundle").exists()
     assert len(names_in(tmp_path)) == 1
     make(tmp_path / "bundle", "new")
@@ -50,14 +56,10 @@ def test_a_killed_build_leaves_nothing_at_its_place_and_the_next_one_cleans_up(t
 
 
 def test_a_build_that_still_runs_is_not_cleaned_up(tmp_path: Path) -> None:
-    build = start_build(tmp_path / "bundle")
-    try:
+    with unfinished_build(tmp_path / "bundle"):
         make(tmp_path / "bundle", "new")
         (other,) = (path for path in tmp_path.iterdir() if path.name != "bundle")
         assert (other / "half").read_text() == "half made"
-    finally:
-        build.kill()
-        build.wait()
 
 
 def test_a_build_that_was_killed_between_the_two_renames_gives_the_old_bundle_back(tmp_path: Path) -> None:

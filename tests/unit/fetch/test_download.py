@@ -21,9 +21,8 @@ from edgepack.errors import (
     OutputError,
     UsageError,
 )
-from edgepack.fetch import download as fetch
-from edgepack.fetch import http as network
-from edgepack.fetch.download import download, fetch_file
+from edgepack.fetch import http
+from edgepack.fetch.download import download, fetch_file, file_name
 from edgepack.fetch.http import Policy
 from edgepack.plugins.context import HostContext
 
@@ -43,7 +42,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds that would have been waited."""
     waited: list[float] = []
-    monkeypatch.setattr(network, "pause", waited.append)
+    monkeypatch.setattr(http, "pause", waited.append)
     return waited
 
 
@@ -177,7 +176,7 @@ def test_a_partial_file_that_is_complete_or_too_long(server: Server, tmp_path: P
 def test_many_short_connections_make_a_long_file(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "MIN_GAIN", 500)
+    monkeypatch.setattr("edgepack.fetch.download.MIN_GAIN", 500)
     url = server.on("/f", file(CONTENT, etag='"1"', cut=1000))
     assert download(url, tmp_path / "f", policy=QUICK).read_bytes() == CONTENT
     assert len(server.asked) > QUICK.attempts
@@ -224,7 +223,7 @@ def test_giving_up_says_what_the_server_says(server: Server, tmp_path: Path, pau
     url = server.on("/f", status(503))
     with pytest.raises(DownloadError, match="503 Service Unavailable") as caught:
         download(url, tmp_path / "f", policy=QUICK)
-    assert network.is_passing(caught.value)
+    assert http.is_passing(caught.value)
     assert len(pauses) == QUICK.attempts - 1
 
 
@@ -252,7 +251,7 @@ def test_refusals_are_final_and_say_what_to_do(
     with pytest.raises(DownloadError, match=f"the server says {code}") as caught:
         download(url, tmp_path / "f")
     assert hint in (caught.value.hint or "")
-    assert not network.is_passing(caught.value)
+    assert not http.is_passing(caught.value)
     assert pauses == []
     assert left_in(tmp_path) == []
 
@@ -277,12 +276,12 @@ def test_a_redirect_to_plain_http_elsewhere_is_not_followed(server: Server, tmp_
 @pytest.mark.parametrize("url", ["http://device.invalid/f", "ftp://device.invalid/f", "file:///etc/passwd"])
 def test_only_https_leaves_this_machine(url: str) -> None:
     with pytest.raises(UsageError, match="not an https address"):
-        network.require_safe(url)
+        http.require_safe(url)
 
 
 @pytest.mark.parametrize("url", ["https://device.invalid/f", "http://localhost/f", "http://[::1]:8/f"])
 def test_https_and_this_machine_are_allowed(url: str) -> None:
-    network.require_safe(url)
+    http.require_safe(url)
 
 
 def test_the_systems_proxy_is_used(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +304,7 @@ def test_nobody_there(tmp_path: Path, pauses: list[float]) -> None:
         with pytest.raises(DownloadError, match=r"cannot fetch http://127\.0\.0\.1") as caught:
             download(url, tmp_path / "f", policy=QUICK)
     assert all(word in (caught.value.hint or "") for word in ("HTTPS_PROXY", "--offline", "--model FOLDER"))
-    assert network.is_passing(caught.value)
+    assert http.is_passing(caught.value)
     assert len(pauses) == QUICK.attempts - 1
     assert left_in(tmp_path) == []
 
@@ -390,21 +389,21 @@ def test_offline_says_what_would_have_been_fetched(server: Server, context: Host
     ],
 )
 def test_file_names_are_safe(url: str, name: str) -> None:
-    assert fetch.file_name(url) == name
+    assert file_name(url) == name
 
 
 def test_a_short_answer_is_tried_again_and_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     url = server.on("/api", status(502), page("hello"))
-    assert network.ask(url, policy=QUICK) == b"hello"
-    monkeypatch.setattr(network, "MAX_ANSWER", 4)
+    assert http.ask(url, policy=QUICK) == b"hello"
+    monkeypatch.setattr(http, "MAX_ANSWER", 4)
     with pytest.raises(DownloadError, match="larger than 4 bytes"):
-        network.ask(url, policy=QUICK)
+        http.ask(url, policy=QUICK)
 
 
 def test_an_answer_that_cannot_be_decoded(server: Server) -> None:
     url = server.on("/api", lambda asked: Reply(body=b"plain", headers={"Content-Encoding": "gzip"}))
     with pytest.raises(DownloadError, match="/api"):
-        network.ask(url, policy=QUICK)
+        http.ask(url, policy=QUICK)
 
 
 def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None:
@@ -416,9 +415,9 @@ def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None
     headless = server.on(
         "/headless", lambda asked: Reply(status=405) if asked.method == "HEAD" else Reply(body=b"123")
     )
-    seen = network.probe([tagged, dated, headless, server.base + "/missing"])
-    assert seen[tagged] == network.Probe(size=len(CONTENT), validator='"7"')
-    assert seen[dated] == network.Probe(size=5, validator="Mon, 01 Jan 2024 00:00:00 GMT 5")
-    assert seen[headless] == network.Probe(size=3, validator="")
+    seen = http.probe([tagged, dated, headless, server.base + "/missing"])
+    assert seen[tagged] == http.Probe(size=len(CONTENT), validator='"7"')
+    assert seen[dated] == http.Probe(size=5, validator="Mon, 01 Jan 2024 00:00:00 GMT 5")
+    assert seen[headless] == http.Probe(size=3, validator="")
     assert len(seen) == 3
     assert server.paths() == ["/headless"]

@@ -18,6 +18,8 @@ from edgepack.fetch import wheels
 from edgepack.fetch.wheels import Wheel, wheel_files
 from edgepack.plugins.context import HostContext
 
+pytestmark = pytest.mark.tools("python")
+
 FILES = {"gpu_lib/lib/libone.so": b"one", "gpu_lib/lib/libtwo.so": b"two" * 99, "gpu_lib/notes.txt": b"notes"}
 ADDRESS = "/wheels/gpu_lib-1.0-py3-none-any.whl"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from edgepack.errors import BundleError
 from edgepack.files import elf
 
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+needs_gcc = pytest.mark.tools("gcc", "nm")
 
 
 def compile_library(folder: Path, name: str, source: str, *options: str | Path) -> Path:

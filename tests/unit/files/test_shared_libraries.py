@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from edgepack.errors import BundleError
 from edgepack.files.elf import opened_libraries, unused_libraries
 from edgepack.files.shared_libraries import closure_of
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc")
 
 
 def versioned(folder: Path, name: str, function: str) -> Path:

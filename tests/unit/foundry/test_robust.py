@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import COUNT, GCC, build, objects_of, small_archive
+from tests.support.small_archive import COUNT, build, objects_of, small_archive
 
 from edgepack.console import Story
 from edgepack.errors import DiskFullError
@@ -25,7 +25,7 @@ from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.target import Platform
 
-pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
+pytestmark = pytest.mark.tools("gcc", "python", may=("zig", "mount", "umount"))
 ROOT = Path(__file__).parents[3]
 UNITS = COUNT + 1
 
@@ -65,7 +65,7 @@ def machine(cache: Path) -> Iterator[HostContext]:
 
 def start(cache: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.foundry.small", str(cache)],
+        [sys.executable, "-m", "tests.support.small_archive", str(cache)],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,

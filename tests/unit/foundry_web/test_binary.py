@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.foundry_web.modules import custom, module, plus, text, vector
+from tests.support.wasm_modules import custom, module, plus, text, vector
 
 from edgepack.foundry.web.binary import (
     CODE,

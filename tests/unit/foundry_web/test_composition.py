@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry_web.modules import custom, module, plus
+from tests.support.wasm_modules import custom, module, plus
 
 from edgepack.errors import BundleError
 from edgepack.foundry.explain.sizes import explain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.foundry.small import request
+from tests.support.small_archive import request
 
 from edgepack.errors import ToolError
 from edgepack.foundry.toolchains.libcxx import needs_whole_runtime

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import request
-from tests.unit.foundry_web.modules import custom, module, plus
+from tests.support.small_archive import request
+from tests.support.wasm_modules import custom, module, plus
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
 from edgepack.foundry.web.api import DIRECT_API, EXPORTS, direct_api
@@ -20,6 +20,8 @@ from edgepack.foundry.web.emscripten import Emscripten, emscripten, installation
 from edgepack.foundry.web.objcopy import SCRIPT
 from edgepack.foundry.web.toolchain import EmscriptenToolchain
 from edgepack.plugins.context import HostContext
+
+pytestmark = pytest.mark.tools("node", "python")
 
 
 def test_what_is_fetched_is_said_before(context: HostContext) -> None:

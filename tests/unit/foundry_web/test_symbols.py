@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry_web.modules import linking, module, plus, text
+from tests.support.wasm_modules import linking, module, plus, text
 
 from edgepack.errors import MissingToolError
 from edgepack.foundry.toolchains.zig import zig_program
@@ -56,6 +56,7 @@ def test_what_cannot_be_read_is_refused(data: bytes, message: str) -> None:
         wasm_symbols(data)
 
 
+@pytest.mark.tools("zig")
 def test_the_compilers_own_objects(tmp_path: Path) -> None:
     try:
         zig = zig_program()

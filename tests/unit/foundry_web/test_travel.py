@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.command import edgepack
 
+pytestmark = pytest.mark.tools("python")
+
 
 @pytest.mark.parametrize(
     ("options", "said"),

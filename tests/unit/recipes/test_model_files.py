@@ -18,6 +18,8 @@ from edgepack.recipes.model_files import convert_model, quantize_model
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 
+pytestmark = pytest.mark.tools("python")
+
 TEXTS = ("hello world", "a small model")
 
 

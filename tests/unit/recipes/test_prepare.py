@@ -205,6 +205,7 @@ def test_notes_of_passes_are_said(
 
 
 @pytest.mark.parametrize("recipe", ["int8", "fp32"])
+@pytest.mark.tools("python")
 def test_every_process_and_folder_gives_the_same_bytes(
     source: ModelSource, tmp_path: Path, recipe: str
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_whole_number_will_do_for_a_float() -> None:
     passes_of((Pass(name="smooth", parameters={"strength": 1}),))
 
 
+@pytest.mark.tools("python")
 def test_knowing_the_names_imports_nothing_heavy() -> None:
     code = (
         "import sys, edgepack.recipes.registry as registry\n"

@@ -18,7 +18,7 @@ from edgepack.bundle.manifest import file_entry
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
-from edgepack.report import compressed as wire
+from edgepack.report import compressed
 from edgepack.report.measure import measure
 
 PASSED = Verification(status="passed", texts=200, mean_cosine=0.99, p1_cosine=0.98, min_cosine=0.97)
@@ -87,7 +87,7 @@ def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
     incompressible = len(CONTENT["_internal/python.zip"][1])
     assert incompressible < runner.zstd < incompressible + 200
     with ThreadPoolExecutor(1) as encoders:
-        assert wire.compress(b"x", encoders) == wire.WireSize(raw=1, gzip=1, brotli=1, zstd=1)
+        assert compressed.compress(b"x", encoders) == compressed.WireSize(raw=1, gzip=1, brotli=1, zstd=1)
 
 
 def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, context: HostContext) -> None:
@@ -106,10 +106,10 @@ def test_a_content_is_compressed_once(
 ) -> None:
     first = measure(bundle, PASSED, context=context)
 
-    def again(content: bytes, encoders: Executor) -> wire.WireSize:
+    def again(content: bytes, encoders: Executor) -> compressed.WireSize:
         raise AssertionError("compressed again")
 
-    monkeypatch.setattr(wire, "compress", again)
+    monkeypatch.setattr(compressed, "compress", again)
     assert measure(bundle, PASSED, context=context) == first
     (bundle.directory / "manifest.json").write_text(json.dumps({**bundle.manifest, "name": "other"}))
     with pytest.raises(AssertionError, match="compressed again"):
@@ -125,17 +125,17 @@ def test_without_a_context_sizes_are_kept_in_the_user_s_cache(
 
 
 def test_large_files_take_a_quicker_brotli_and_huge_ones_quicker_encoders() -> None:
-    assert wire.levels_for(4_000_000) == wire.Levels(gzip=9, brotli=11, zstd=19)
-    assert wire.levels_for(4_000_001) == wire.Levels(gzip=9, brotli=7, zstd=19)
-    assert wire.levels_for(100_000_000) == wire.Levels(gzip=9, brotli=7, zstd=19)
-    assert wire.levels_for(100_000_001) == wire.Levels(gzip=6, brotli=6, zstd=12)
+    assert compressed.levels_for(4_000_000) == compressed.Levels(gzip=9, brotli=11, zstd=19)
+    assert compressed.levels_for(4_000_001) == compressed.Levels(gzip=9, brotli=7, zstd=19)
+    assert compressed.levels_for(100_000_000) == compressed.Levels(gzip=9, brotli=7, zstd=19)
+    assert compressed.levels_for(100_000_001) == compressed.Levels(gzip=6, brotli=6, zstd=12)
 
 
 def test_what_huge_files_are_compressed_with_is_said(
     bundle: Bundle, report: Report, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not any("zstd -12" in note for note in report.notes)
-    for module in (wire, importlib.import_module("edgepack.report.measure")):
+    for module in (compressed, importlib.import_module("edgepack.report.measure")):
         monkeypatch.setattr(module, "HUGE", 10_000)
     found = measure(bundle, PASSED, context=context)
     assert "gzip -6, brotli 6 and zstd -12 of files above 0.01 MB" in found.notes

@@ -5,35 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.support.native import compile_program
+from tests.support.once import made_once
+from tests.support.sample_program import Run, library_of, run_program
 
 from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest, write_sample
 from edgepack.runner.tokenizer.compile import compile_tokenizer
-
-Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
-START = (
-    "import sys; from edgepack.runner.frozen.__main__ import start\n"
-    "directory = sys.argv.pop(1); sys.argv[0] = 'embed'; start(directory)"
-)
-
-
-def run_program(
-    bundle: Path, *arguments: str | bytes, input: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
-    """Run the program for a bundle folder as a process of its own."""
-    return subprocess.run([*command_of(bundle), *arguments], input=input, capture_output=True, check=False)
-
-
-def command_of(bundle: Path) -> list[str]:
-    """How a sample bundle's program is started."""
-    native = bundle / "embed"
-    return [str(native)] if native.exists() else [sys.executable, "-c", START, str(bundle)]
 
 
 @pytest.fixture(scope="session", params=["frozen", "native"])
@@ -55,7 +35,10 @@ def frozen_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def native_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sample bundle for the native program, which lies in it."""
-    folder = tmp_path_factory.mktemp("native")
+    return made_once(tmp_path_factory, "native-sample", write_native_sample) / "bundle"
+
+
+def write_native_sample(folder: Path) -> None:
     program = compile_program(folder / "embed")
     bundle = folder / "bundle"
     bundle.mkdir()
@@ -64,7 +47,7 @@ def native_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text()))
     document.unlink()
     shutil.copy(program, bundle)
-    return with_golden(bundle)
+    with_golden(bundle)
 
 
 def with_golden(folder: Path) -> Path:
@@ -102,29 +85,3 @@ def copy(sample: Path, tmp_path: Path) -> Path:
         else:
             shutil.copy(source, target)
     return folder
-
-
-def library_of(folder: Path) -> str:
-    """Path of the library within a bundle folder."""
-    return next((folder / "lib").iterdir()).relative_to(folder).as_posix()
-
-
-def tokenizer_of(folder: Path) -> str:
-    """Path of the tokenizer within a bundle folder."""
-    return next((folder / "model").glob("tokenizer.*")).relative_to(folder).as_posix()
-
-
-def vectors_of(output: bytes) -> list[list[float]]:
-    """The embeddings of a JSON array or of JSON lines."""
-    records = (
-        json.loads(output) if output.startswith(b"[") else [json.loads(line) for line in output.splitlines()]
-    )
-    return [record["embedding"] for record in records]
-
-
-def complaint(done: subprocess.CompletedProcess[bytes]) -> list[str]:
-    """The lines on standard error of a run that failed; there are at most two, the first says what is wrong."""
-    lines = done.stderr.decode().splitlines()
-    assert lines[0].startswith("error: "), lines
-    assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), lines
-    return lines

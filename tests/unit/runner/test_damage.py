@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sample_program import complaint, library_of, run_program, tokenizer_of
 
-from .conftest import complaint, library_of, run_program, tokenizer_of
 from .test_program import replace
+
+pytestmark = pytest.mark.tools("c++", "python")
 
 FILES: Mapping[str, Callable[[Path], str]] = {
     "model": lambda folder: "model/model.onnx",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sample_program import START, run_program, vectors_of
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError
@@ -20,7 +21,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.verify import run as embed_program
 from edgepack.verify.run import BundleRunner
 
-from .conftest import START, run_program, vectors_of
+pytestmark = pytest.mark.tools("c++", "python", "env")
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.sample_program import Run, command_of, complaint, vectors_of
 
-from .conftest import Run, command_of, complaint, vectors_of
+pytestmark = pytest.mark.tools("c++", "python", "sh")
 
 
 def test_arguments_and_lines_and_a_file_give_the_same(run: Run, tmp_path: Path) -> None:

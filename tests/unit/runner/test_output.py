@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.sample_program import Run, command_of, complaint, vectors_of
 
 from edgepack.runner.frozen.program.numbers import json_fields, packed
 from edgepack.runner.frozen.program.read import Record
 from edgepack.runner.frozen.program.write import writer_for
 
-from .conftest import Run, command_of, complaint, vectors_of
+pytestmark = pytest.mark.tools("c++", "python", "sh")
 
 TEXTS = ("a cat", "the kitten sat", "mat")
 LINES = "".join(f"{text}\n" for text in TEXTS).encode()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.golden import matches_golden
+from tests.support.sample_program import Run, complaint, run_program, tokenizer_of, vectors_of
 
-from .conftest import Run, complaint, run_program, tokenizer_of, vectors_of
+pytestmark = pytest.mark.tools("c++", "python")
 
 
 def test_help_is_what_the_golden_file_says(run: Run, sample: Path, update_golden: bool) -> None:

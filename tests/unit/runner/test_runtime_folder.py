@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.runner.runtime_folder import RuntimeFolder, onnxruntime_files
 from edgepack.runner.system_libraries import SystemLibrary
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "patchelf")
 PROVIDER = "libonnxruntime_providers_x.so"
 
 

@@ -16,6 +16,8 @@ from edgepack.runner.freeze.sample_bundle import DIMENSION, MAX_LENGTH, sample_t
 from edgepack.verify.run import BundleRunner
 from edgepack.verify.tokens import compare_tokens, shown
 
+pytestmark = pytest.mark.tools("env")
+
 TEXTS = ("a cat sat on the mat", "", "the kitten")
 
 

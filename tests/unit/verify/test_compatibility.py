@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,11 +15,12 @@ from edgepack.errors import BundleError, ModelError
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext
-from edgepack.verify import compatibility as fits
+from edgepack.verify import compatibility
 from edgepack.verify.compatibility import try_model
 from edgepack.verify.without_operators import ort_format_version, prune_onnx, prune_ort
 
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("env")
+needs_gcc = pytest.mark.tools("gcc")
 
 
 @pytest.fixture(scope="session")
@@ -88,13 +88,13 @@ def test_both_formats_run_on_the_stock_library(
 def test_all_missing_kernels_are_named_one_after_another(
     stock: Path, models: tuple[Path, Path], context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fits, "_try", a_runtime_without({"Sin", "Erf", "Tan"}))
+    monkeypatch.setattr(compatibility, "_try", a_runtime_without({"Sin", "Erf", "Tan"}))
     found = try_model(stock, models[0], context=context)
     assert not found.fits and found.complete
     # With the types that the model wants them for, as the list of operators says it.
     assert found.missing == ("ai.onnx Erf 13", 'ai.onnx Sin 7 {"inputs":{"0":["float"]}}')
 
-    monkeypatch.setattr(fits, "_try", a_runtime_without({"Erf", "Floor"}))
+    monkeypatch.setattr(compatibility, "_try", a_runtime_without({"Erf", "Floor"}))
     found = try_model(stock, models[1], context=context)
     assert found.missing == ("Erf 9", "Floor 9") and found.complete
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_left_out_makes_the_answer_incomplete(
     stock: Path, models: tuple[Path, Path], context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        fits,
+        compatibility,
         "_try",
         lambda *_: {"version": "1.21.0", "refused": "Could not find an implementation for Other(3) node"},
     )
@@ -137,7 +137,7 @@ def test_other_reasons_are_sentences(
     context: HostContext,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fits, "_try", lambda *_: {"version": "1.14.0", "refused": message})
+    monkeypatch.setattr(compatibility, "_try", lambda *_: {"version": "1.14.0", "refused": message})
     found = try_model(stock, models[0], context=context)
     assert sentence in found.reason and not found.missing and not found.fits
 

@@ -21,6 +21,8 @@ from edgepack.records.target import ModelOptions
 from edgepack.verify.gate import Embed, describe, verification_texts, verify, write_vectors
 from edgepack.verify.wordnet import NoWordNet, Task
 
+pytestmark = pytest.mark.tools("gcc")
+
 GATE = ModelOptions(min_cosine=0.985, min_agreement=0.9)
 Rows = list[list[float]]
 

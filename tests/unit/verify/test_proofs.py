@@ -23,6 +23,8 @@ from edgepack.records.runtime import LevelProof
 from edgepack.verify import proofs as module
 from edgepack.verify.proofs import HIDER, Run, prove_bundle
 
+pytestmark = pytest.mark.tools("gcc", "g++", "env")
+
 SOURCE = Path(__file__).with_name("fake_embed.c")
 TEXTS = ["a cat", "the kitten sat"]
 ARM64 = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"

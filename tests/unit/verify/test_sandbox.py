@@ -20,6 +20,8 @@ from edgepack.verify import sandbox as module
 from edgepack.verify.limits import Limits, timed_out
 from edgepack.verify.sandbox import KINDS, Kind, Sandbox, find_sandbox
 
+pytestmark = pytest.mark.tools("env", "python", "bash", may=("setpriv",))
+
 SECRET = "hf_this_is_a_secret"
 
 

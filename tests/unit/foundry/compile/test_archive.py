@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import GCC, small_archive
+from tests.support.small_archive import small_archive
 
 from edgepack.errors import ToolError
 from edgepack.foundry.compile.archive import KernelArchive, open_archive
@@ -16,7 +16,7 @@ from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
 from edgepack.foundry.units import OVERLAY, Unit
 from edgepack.plugins.context import HostContext
 
-pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
+pytestmark = pytest.mark.tools("gcc")
 
 
 def test_an_object_is_another_with_other_flags_or_another_overlay(context: HostContext) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from tests.unit.foundry.small import GCC, small_archive
+from tests.support.small_archive import small_archive
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, DiskFullError, UsageError
@@ -28,7 +28,7 @@ from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.pinned import Archive, Catalogue, HostTool, SourcePart
 from edgepack.plugins.context import HostContext, host_context
 
-pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
+pytestmark = pytest.mark.tools("gcc")
 
 CONTENT = {"onnxruntime.tar": b"the runtime's sources", "eigen.tar": b"its mathematics"}
 DIGESTS = {name.split(".")[0]: hashlib.sha256(data).hexdigest() for name, data in CONTENT.items()}

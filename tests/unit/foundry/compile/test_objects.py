@@ -18,7 +18,7 @@ from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import HostContext
 
 GCC = shutil.which("gcc")
-pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
+pytestmark = pytest.mark.tools("gcc", "python")
 
 SOURCES = {
     "one": "int two(void); int one(void) { return two(); }",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import subprocess
 import sys
@@ -94,7 +93,7 @@ def library(tmp_path: Path) -> tuple[Path, list[Piece]]:
     return tmp_path / "liba.so", pieces
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler on this machine")
+@pytest.mark.tools("gcc")
 def test_only_kernels_may_use_what_not_every_processor_has(library: tuple[Path, list[Piece]]) -> None:
     file, pieces = library
     assert len(pieces) == 2

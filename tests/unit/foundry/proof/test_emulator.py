@@ -17,6 +17,8 @@ from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.sources.pinned import read_archive, store_path
 from edgepack.plugins.context import HostContext
 
+pytestmark = pytest.mark.tools()
+
 QEMU = b"#!/bin/sh\necho 'qemu-aarch64 version 10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)'\n"
 
 

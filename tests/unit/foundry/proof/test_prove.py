@@ -27,6 +27,8 @@ from edgepack.records.model import ModelSource, Pooling, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact
 
+pytestmark = pytest.mark.tools("env", may=("gcc", "g++"))
+
 Shipped = tuple[PreparedModel, RuntimeArtifact]
 
 PROVER = """\

@@ -16,6 +16,8 @@ from edgepack.foundry.releases.known import RELEASE, find_release
 from edgepack.foundry.sources.pinned import Archive, fetch_archives, store_path
 from edgepack.plugins.context import HostContext, host_context
 
+pytestmark = pytest.mark.tools(may=("apt-get",))
+
 CONTENT = b"the sources"
 ARCHIVE = Archive(
     file="lib_1.0.orig.tar.gz",

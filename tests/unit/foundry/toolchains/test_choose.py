@@ -14,6 +14,8 @@ from edgepack.foundry.toolchains.choose import choose
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Platform
 
+pytestmark = pytest.mark.tools("zig")
+
 LINUX = Platform(os="linux", arch="x86_64", glibc="2.28")
 ARM = Platform(os="linux", arch="aarch64", glibc="2.28")
 

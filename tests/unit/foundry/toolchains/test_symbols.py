@@ -12,7 +12,7 @@ from edgepack.errors import FloorError
 from edgepack.foundry.toolchains.symbols import check_floor, symbols
 
 GCC = shutil.which("gcc")
-pytestmark = pytest.mark.skipif(GCC is None, reason="no C compiler on this machine")
+pytestmark = pytest.mark.tools("gcc", "readelf")
 
 
 def library(folder: Path, text: str, *flags: str, name: str = "liba.so") -> Path:

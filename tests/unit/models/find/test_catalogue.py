@@ -19,6 +19,8 @@ from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
 
+pytestmark = pytest.mark.tools("python")
+
 REVISION = "c" * 40
 HUB = f"hf:tiny/bert@{REVISION}"
 WHEEL = "pypi:tiny-model==1.0"

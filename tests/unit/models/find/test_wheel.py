@@ -14,6 +14,8 @@ from edgepack.errors import DownloadError, EdgepackError, MissingToolError, Mode
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 
+pytestmark = pytest.mark.tools("python")
+
 FORM = "pypi:tiny-model==1.0"
 
 

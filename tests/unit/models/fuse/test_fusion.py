@@ -139,6 +139,7 @@ def test_a_graph_that_trips_the_optimizer_is_left_as_it_is(
     assert notes == ["not fused (AttributeError: 'NoneType' object has no attribute 'op_type')"]
 
 
+@pytest.mark.tools("python")
 def test_neither_torch_is_imported_nor_anything_printed(tmp_path: Path) -> None:
     exported(tmp_path)
     code = (

@@ -43,6 +43,7 @@ def test_optimizations_can_be_saved_for_the_device(tmp_path: Path, model: onnx.M
     np.testing.assert_allclose(onnx_vectors(saved, tokens), onnx_vectors(fixed, tokens), atol=1e-5)
 
 
+@pytest.mark.tools("python")
 def test_every_process_writes_the_same_bytes(tmp_path: Path, model: onnx.ModelProto) -> None:
     """The converter's hash maps are in another order in each process; five of them never agreed by chance."""
     code = (
@@ -94,6 +95,7 @@ def test_a_model_that_cannot_be_converted_leaves_nothing_behind(tmp_path: Path) 
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.tools("python", may=("unshare",))
 def test_a_full_disk_is_called_one(tmp_path: Path, model: onnx.ModelProto) -> None:
     """ONNX Runtime itself says only that it failed to save the file. Tried on a real disk of 64 kB."""
     code = (

@@ -14,7 +14,10 @@ from edgepack.files.elf import glibc_floor, needed_libraries, version_key
 from edgepack.plugins.context import HostContext
 from edgepack.runner.freeze import cxx_runtime as subject
 
-pytestmark = pytest.mark.skipif(subject.installed_compiler() is None, reason="needs a C compiler")
+pytestmark = [
+    pytest.mark.tools("gcc", "python"),
+    pytest.mark.skipif(subject.installed_compiler() is None, reason="needs a C compiler"),
+]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.runner.conftest import complaint, library_of, vectors_of
+from tests.support.sample_program import complaint, library_of, vectors_of
 
 from edgepack.console import Story
 from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
@@ -26,6 +26,10 @@ from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.runner import freeze_leanest, freeze_runner
 from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
 from edgepack.runner.freeze.smoke_test import smoke_test
+
+pytestmark = pytest.mark.tools(
+    "gcc", "python", "env", may=("ldd", "file", "strip", "patchelf", "dpkg-query", "vectorize", "embed")
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.runner.freeze import python_library as subject
 
+pytestmark = pytest.mark.tools("ldd", may=("file",))
+
 
 @pytest.fixture
 def online(tmp_path: Path) -> HostContext:

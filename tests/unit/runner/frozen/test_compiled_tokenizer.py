@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.native import compile_tokens_library
-from tests.unit.runner.conftest import complaint, library_of, run_program
+from tests.support.sample_program import complaint, library_of, run_program
 
 from edgepack.runner.freeze.sample_bundle import write_compiled_tokenizer, write_manifest
 from edgepack.runner.frozen.base.bundle import Bundle
@@ -16,6 +16,8 @@ from edgepack.runner.frozen.base.errors import UsageError
 from edgepack.runner.frozen.tokenizer.compiled import CompiledTokenizer
 from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgepack.runner.frozen.tokenizer.open import open_tokenizer
+
+pytestmark = pytest.mark.tools("c++", "python")
 
 TEXTS = ("a cat sat on the mat", "", "the kitten", "Ünïcødé 日本語 \x00", "cats")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.fake_cuda import compile_driver, compile_library
-from tests.unit.runner.conftest import command_of, complaint, vectors_of
+from tests.support.sample_program import command_of, complaint, vectors_of
 
 from edgepack.runner.frozen.base.bundle import Bundle
 from edgepack.runner.frozen.base.errors import DeviceError, UsageError
@@ -20,7 +20,7 @@ from edgepack.runner.frozen.gpu.provider import Provider, why_not_run
 from edgepack.runner.frozen.model.embedder import Embedder
 from edgepack.runner.frozen.model.loaded import LoadedModel
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = pytest.mark.tools("gcc", "python")
 
 PROVIDER: dict[str, Any] = {
     "name": "CUDAExecutionProvider",

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from edgepack.runner.freeze.pyinstaller import SOURCES
+
+pytestmark = pytest.mark.tools("python")
 
 ALLOWED = {*sys.stdlib_module_names, "tokenizers", "h11", "_sha2", "_sha256"}
 """The last two are the same module, before and since Python 3.12."""

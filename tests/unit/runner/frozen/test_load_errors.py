@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.runner.conftest import complaint, library_of, run_program
+from tests.support.sample_program import complaint, library_of, run_program
 from tests.unit.runner.test_program import replace
 
 from edgepack.files.elf import glibc_floor
 from edgepack.runner.frozen.base.load_errors import why_not_loaded
+
+pytestmark = pytest.mark.tools("python")
 
 
 @pytest.fixture

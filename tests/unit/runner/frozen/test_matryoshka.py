@@ -14,6 +14,8 @@ from edgepack.runner.frozen.base.bundle import Bundle
 from edgepack.runner.frozen.base.errors import UsageError
 from edgepack.runner.frozen.model.matryoshka import MatryoshkaTruncation
 
+pytestmark = pytest.mark.tools("c++", "python")
+
 
 def bundle_with(copy: Path, matryoshka: dict[str, Any] | None) -> Bundle:
     manifest = json.loads((copy / "manifest.json").read_text())

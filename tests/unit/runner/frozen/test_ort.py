@@ -58,6 +58,7 @@ def test_an_ort_model_gives_what_the_package_gives(model: Path, ort_model: Path)
         assert np.allclose(np.array(session.run(IDS, MASK)), by_package(model), atol=1e-6)
 
 
+@pytest.mark.tools("python")
 def test_it_runs_without_any_other_module(ort_model: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(Path(ort.__file__).parent)!r}); import ort\n"

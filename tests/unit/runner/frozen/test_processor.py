@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.runner.conftest import run_program
+from tests.support.sample_program import run_program
 
 from edgepack.runner.frozen.base import processor
 from edgepack.runner.frozen.base.bundle import Bundle
 from edgepack.runner.frozen.base.errors import RuntimeFailure
 from edgepack.runner.frozen.base.processor import processor_flags, require_processor
+
+pytestmark = pytest.mark.tools("c++", "python")
 
 
 def requiring(bundle: Path, *flags: str) -> Bundle:

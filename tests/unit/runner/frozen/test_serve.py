@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-from tests.unit.runner.conftest import Run, complaint, run_program, vectors_of
+from tests.support.embed_serve import Running, read_answer, request, running
+from tests.support.sample_program import Run, complaint, run_program, vectors_of
 
 from edgepack.runner.freeze.pyinstaller import SOURCES
 
-from .serving import Running, read_answer, request, running
+pytestmark = pytest.mark.tools("python")
 
 TEXTS = ["a cat", "the kitten sat", ""]
 

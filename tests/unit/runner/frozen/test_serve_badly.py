@@ -10,9 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.support.embed_serve import Running, read_answer, request, running
 
-from .serving import Running, read_answer, request, running
 from .test_serve import values
+
+pytestmark = pytest.mark.tools("python")
 
 GOOD = request("/v1/embeddings", {"input": "a cat"})
 

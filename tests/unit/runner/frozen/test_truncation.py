@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.runner.conftest import START, run_program, vectors_of
+from tests.support.sample_program import START, run_program, vectors_of
 from tokenizers import (
     AddedToken,
     Regex,
@@ -27,6 +27,8 @@ from tokenizers import (
 from edgepack.records.model import ModelSource
 from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgepack.runner.frozen.tokenizer.truncation import TextTruncator, boundary_of
+
+pytestmark = pytest.mark.tools("python")
 
 LENGTH = 12
 CORPUS = [

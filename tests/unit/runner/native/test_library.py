@@ -17,6 +17,8 @@ from edgepack.runner.native.build import lay_interfaces
 from edgepack.runner.native.sources import EXPORTS, library_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
+pytestmark = pytest.mark.tools("c++", "python", may=("gcc", "cc"))
+
 EXAMPLE = Path(__file__).with_name("example.c")
 TEXTS = ["a cat", "the kitten sat on the mat", "", "a \ufffd cat"]
 

@@ -12,6 +12,8 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
+pytestmark = pytest.mark.tools("c++")
+
 TEXTS = Path(__file__).parents[4] / "src/edgepack/verify/data/texts.txt"
 
 

@@ -16,6 +16,8 @@ from tests.support.parity import pair_of
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
+pytestmark = pytest.mark.tools("c++")
+
 TEXTS = Path(__file__).parents[4] / "src/edgepack/verify/data/texts.txt"
 MARK = "▁"
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")

@@ -17,6 +17,8 @@ from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.model import ModelSource
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
+pytestmark = pytest.mark.tools("c++")
+
 WORDS = (
     "[PAD]",
     "[UNK]",

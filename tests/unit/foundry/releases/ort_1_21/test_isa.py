@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import request
+from tests.support.small_archive import request
 
 from edgepack.errors import ToolError
 from edgepack.foundry.feature_levels import processor_flags
@@ -152,7 +151,7 @@ def test_a_source_that_is_another() -> None:
         restrict_isa(X86.replace("(xcr0 & 0x6)", "(other)"), ("sse2",), "x86_64")
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine")
+@pytest.mark.tools("g++")
 @pytest.mark.parametrize("floor", ["avx", "avx512_vnni", "amx"])
 def test_a_processor_below_the_floor_gets_a_sentence(floor: str, tmp_path: Path) -> None:
     if "sse2" not in processor_flags():

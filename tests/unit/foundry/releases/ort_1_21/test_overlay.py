@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import request
+from tests.support.small_archive import request
 
 from edgepack.errors import ToolError
 from edgepack.foundry.compile.overlay import write_overlay
@@ -90,7 +89,7 @@ def test_who_reads_or_writes_messages() -> None:
     assert asks_for_messages([read, size, "_ZN4onnx11TensorProtoC1ERKS0_", "malloc"]) == sorted([read, size])
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine")
+@pytest.mark.tools("g++")
 def test_the_changed_macros_compile_and_do_what_upstream_s_do(tmp_path: Path) -> None:
     tree = SourceTree(folder=tmp_path, catalogue=RELEASE.catalogue, key="", digests={})
     for path, text in {

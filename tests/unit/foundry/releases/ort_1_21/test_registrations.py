@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.small import request
+from tests.support.small_archive import request
 
 from edgepack.errors import ToolError, UnsupportedModelError
 from edgepack.foundry.releases.ort_1_21.registrations import (

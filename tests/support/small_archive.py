@@ -1,6 +1,6 @@
 """A kernel archive of a few lines of C, compiled and linked the way the real one is; also a program of its own.
 
-``python -m tests.unit.foundry.small ROOT`` builds the library in the cache ROOT and prints where it is.
+``python -m tests.support.small_archive ROOT`` builds the library in the cache ROOT and prints where it is.
 """
 
 from __future__ import annotations

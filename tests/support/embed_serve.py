@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.unit.runner.conftest import START
+from tests.support.sample_program import START
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,11 @@ class Running:
         """A connection whose waits end."""
         made = socket.socket(socket.AF_UNIX if self.path else socket.AF_INET)
         made.settimeout(30)
-        made.connect(self.path or ("127.0.0.1", self.port))
+        try:
+            made.connect(self.path or ("127.0.0.1", self.port))
+        except OSError:
+            made.close()
+            raise
         return made
 
     def ask(self, path: str, body: Any = None, **headers: str) -> Answer:

@@ -1,0 +1,55 @@
+"""The programs of sample bundles, run as processes of their own, and what they said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+START = (
+    "import sys; from edgepack.runner.frozen.__main__ import start\n"
+    "directory = sys.argv.pop(1); sys.argv[0] = 'embed'; start(directory)"
+)
+
+
+def run_program(
+    bundle: Path, *arguments: str | bytes, input: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the program for a bundle folder as a process of its own."""
+    return subprocess.run([*command_of(bundle), *arguments], input=input, capture_output=True, check=False)
+
+
+def command_of(bundle: Path) -> list[str]:
+    """How a sample bundle's program is started."""
+    native = bundle / "embed"
+    return [str(native)] if native.exists() else [sys.executable, "-c", START, str(bundle)]
+
+
+def library_of(folder: Path) -> str:
+    """Path of the library within a bundle folder."""
+    return next((folder / "lib").iterdir()).relative_to(folder).as_posix()
+
+
+def tokenizer_of(folder: Path) -> str:
+    """Path of the tokenizer within a bundle folder."""
+    return next((folder / "model").glob("tokenizer.*")).relative_to(folder).as_posix()
+
+
+def vectors_of(output: bytes) -> list[list[float]]:
+    """The embeddings of a JSON array or of JSON lines."""
+    records = (
+        json.loads(output) if output.startswith(b"[") else [json.loads(line) for line in output.splitlines()]
+    )
+    return [record["embedding"] for record in records]
+
+
+def complaint(done: subprocess.CompletedProcess[bytes]) -> list[str]:
+    """The lines on standard error of a run that failed; there are at most two, the first says what is wrong."""
+    lines = done.stderr.decode().splitlines()
+    assert lines[0].startswith("error: "), lines
+    assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), lines
+    return lines
