@@ -47,6 +47,7 @@ def build(
     from edgepack.bundle.place import placed_folder, require_free
     from edgepack.models.find.source import ingest
     from edgepack.verify.gate import verify
+    from edgepack.verify.made_here import remember
     from edgepack.verify.run import BundleRunner
 
     story = context.story
@@ -90,6 +91,7 @@ def build(
             _require_untouched(bundle)
         with story.step("pack"):
             outcome = _pack_and_report(bundle, verification, proofs, destination, target, prices, context)
+    remember(outcome.report.digest, store=context.store)
     host.bundle_written(outcome.bundle, outcome.report)
     return outcome
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import BundleError, ModelError
 from edgepack.pipeline import report_file_of
@@ -17,6 +17,14 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import GateLevel, ModelOptions
+
+if TYPE_CHECKING:
+    from edgepack.verify.run import BundleRunner
+
+NOT_RUN = (
+    "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
+    "--run runs it, in a sandbox where this host has one"
+)
 
 
 def verify_again(
@@ -38,16 +46,18 @@ def verify_again(
     """
     from edgepack.models.find.source import ingest
     from edgepack.verify import gate as gatekeeper
-    from edgepack.verify.run import BundleRunner
+    from edgepack.verify.made_here import may_run
 
     story = context.story
     with story.step("bundle"), _opened(path, context.work_dir) as bundle:
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
+        if not may_run(bundle, asked=run, context=context):
+            return Verification(status="not verified", reason=NOT_RUN)
         with story.step("model"):
             source = ingest(model or bundle.manifest["model"]["origin"], context=context)
             _require_same_model(source, bundle.manifest)
         with story.step("verify"):
-            runner = BundleRunner(context=context)
+            runner = _runner_for(bundle, context)
             options = limits_of(bundle.manifest)
             options = replace(options, gate=gate or options.gate)
             if write_vectors is not None:
@@ -61,6 +71,23 @@ def verify_again(
                 others=others,
                 context=context,
             )
+
+
+def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
+    """As any program where the bundle was made here; limited, and in a sandbox where this host has one, where it was not."""
+    from edgepack.verify.made_here import may_run
+    from edgepack.verify.run import BundleRunner
+    from edgepack.verify.sandbox import find_sandbox
+
+    if may_run(bundle, asked=False, context=context):
+        return BundleRunner(context=context)
+    sandbox = find_sandbox(context)
+    context.note(
+        f"in a sandbox ({sandbox.kind})"
+        if sandbox
+        else "WITHOUT A SANDBOX: neither bwrap nor unshare works here"
+    )
+    return BundleRunner(context=context, sandbox=sandbox, limited=True)
 
 
 def report_again(path: Path, *, prices: Path | None) -> Report:

@@ -24,6 +24,8 @@ from edgepack.files.elf import architecture
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.records.bundle import Bundle
+from edgepack.verify.limits import SECONDS, limits_for, timed_out
+from edgepack.verify.sandbox import Sandbox
 
 NOT_FOUND = 127
 """How ``env`` says that there is no such program."""
@@ -38,8 +40,10 @@ class BundleRunner:
     """How this host runs bundles: nothing of the code that made one is needed, its manifest says the command."""
 
     context: BuildContext
-    around: Sequence[str | Path] = ()
-    """What a command line begins with, e.g. a sandbox's own."""
+    sandbox: Sandbox | None = None
+    """Where the program runs; ``None``: as any program of the user's."""
+    limited: bool = False
+    """Whether a run is ended that takes too long or too much memory."""
     prefix: Sequence[str | Path] | None = None
     """What the program is run by, e.g. an emulator of one kind of processor; ``None``: what this host needs for it."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -117,14 +121,27 @@ class BundleRunner:
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
         prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
         variables = [f"{name}={value}" for name, value in self.environment.items()]
+        program = [*prefix, *command]
+        words = [*self._around(bundle, program), "env", "-i", *variables, *program]
         try:
-            return self.context.run(
-                [*self.around, "env", "-i", *variables, *prefix, *command], cwd=bundle.directory, input=lines
-            )
+            return self.context.run(words, cwd=bundle.directory, input=lines)
         except ToolError as error:
             if f"exit code {NO_DEVICE}" in error.message and _has_provider(bundle):
                 raise CannotRunHere(said_by_program(error)) from error
+            if self.limited and timed_out(error):
+                raise ProofError(f"the program of {bundle.name} did not end within {SECONDS} s") from error
             raise failure_of(bundle, error) from error
+
+    def _around(self, bundle: Bundle, program: Sequence[str | Path]) -> list[str | Path]:
+        """What the command line begins with: limits, then the sandbox, which shows the bundle and what runs it."""
+        words: list[str | Path] = [*limits_for(bundle).command()] if self.limited else []
+        if self.sandbox is not None:
+            inside = bundle.directory.absolute()
+            outside = [word for word in program if isinstance(word, Path) and not word.is_relative_to(inside)]
+            # A program's own libraries lie beside it.
+            readable = [word if word.is_dir() else word.resolve().parent for word in outside]
+            words += self.sandbox.command(inside, readable=readable, gpu=_has_provider(bundle))
+        return words
 
 
 def command_of(bundle: Bundle) -> list[str | Path]:
