@@ -1,0 +1,116 @@
+"""A finished bundle is verified without its maker: every target's folder and archive, and a stranger's only when asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.conftest import made_bundle
+from tests.support.command import edgepack
+
+from edgepack.console import Story
+from edgepack.errors import BundleError
+from edgepack.plugins.context import host_context
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Verification
+from edgepack.verification import NOT_RUN, verify_again
+from edgepack.verify.sandbox import find_sandbox
+
+pytestmark = [pytest.mark.e2e]
+
+TARGETS = {
+    "linux-x86-min": (),
+    "linux-x86": (),
+    "linux-arm64-min": (),
+    "web-wasm": ("--set", "runtime=stock", "--set", "model.min_agreement=0.8"),
+}
+"""The GPU targets' bundles are verified in tests/plugins (made-up wheels) and tests/e2e/test_cuda.py, test_tensorrt.py."""
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bundle]:
+    """Makes a target's bundle of a tiny model, once."""
+    made: dict[str, Bundle] = {}
+
+    def make(target: str) -> Bundle:
+        if target not in made:
+            output = tmp_path_factory.mktemp("verified")
+            made[target] = made_bundle(
+                target, output, "--model", str(tiny_model), "--gate", "off", *TARGETS[target]
+            )
+        return made[target]
+
+    return make
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bundle was made on this machine."""
+    monkeypatch.setattr("edgepack.verify.made_here.is_made_here", lambda digest, *, store: False)
+
+
+def verified(path: Path, model: Path, *, run: bool = False) -> Verification:
+    with host_context(story=Story(quiet=True), offline=True) as context:
+        return verify_again(path, model=str(model), gate="quick", run=run, context=context)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_folder_and_the_archive_of_every_target(
+    target: str, tiny: Callable[[str], Bundle], tiny_model: Path
+) -> None:
+    bundle = tiny(target)
+    assert bundle.archive is not None
+    for path in (bundle.directory, bundle.archive):
+        found = verified(path, tiny_model)
+        assert (found.status, found.texts) == ("passed", 200), found.reason
+        assert found.mean_cosine > 0.98
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_bundle_from_elsewhere_is_run_when_asked_and_in_a_sandbox(
+    target: str, tiny: Callable[[str], Bundle], tiny_model: Path, elsewhere: None
+) -> None:
+    bundle = tiny(target)
+    left = verified(bundle.directory, tiny_model)
+    assert (left.status, left.reason, left.texts) == ("not verified", NOT_RUN, 0)
+    with host_context(story=Story(quiet=True), offline=True) as context:
+        if find_sandbox(context) is None:
+            pytest.skip("no sandbox works on this machine")
+    assert verified(bundle.directory, tiny_model, run=True).status == "passed"
+
+
+def test_files_are_checked_before_anything_runs(
+    tiny: Callable[[str], Bundle], tiny_model: Path, tmp_path: Path, elsewhere: None
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny("linux-x86-min").directory, copy, symlinks=True)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["runner"]["command"] = ["sh", "-c", f"touch {tmp_path}/was-here"]
+    program = copy / "embed"
+    program.write_bytes(program.read_bytes() + b" ")
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match="embed is damaged"):
+        verified(copy, tiny_model, run=True)
+    assert not (tmp_path / "was-here").exists()
+
+
+def test_the_command_says_what_it_did_not_do(
+    tiny: Callable[[str], Bundle], tiny_model: Path, tmp_path: Path
+) -> None:
+    bundle = tiny("linux-x86-min")
+    # Another cache: what was made here is not known there.
+    done = edgepack(
+        "verify",
+        str(bundle.directory),
+        "--model",
+        str(tiny_model),
+        "--offline",
+        env={"EDGEPACK_CACHE": str(tmp_path)},
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("not verified: its files are as its manifest lists them")
+    assert "--run" in done.stdout
