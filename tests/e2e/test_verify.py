@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.conftest import made_bundle
+from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
 
 from edgepack.console import Story
