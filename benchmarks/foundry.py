@@ -32,7 +32,6 @@ from rich.table import Table
 from edgepack.console import Story
 from edgepack.files.store import Store, default_root
 from edgepack.foundry.link.library import reduce_runtime
-from edgepack.libraries import format_for
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
@@ -41,6 +40,7 @@ from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.runner.frozen.model import ort
+from edgepack.runtimes.library import format_for
 
 PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 KINDS: tuple[RuntimeKind, ...] = ("minimal", "minimal-extended", "full")

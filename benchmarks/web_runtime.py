@@ -24,14 +24,15 @@ from typing import Any
 
 import brotli
 
-from edgepack.api.kit import reduce_web_runtime, stock_web_runtime
 from edgepack.console import Story
 from edgepack.files.store import Store, default_root
-from edgepack.foundry.web.prove import node_scripts, place, prove_module, script_of
-from edgepack.npm import find_node
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.runtime import RuntimeArtifact
+from edgepack_web.foundry.prove import node_scripts, place, prove_module, script_of
+from edgepack_web.foundry.reduce import reduce_web_runtime
+from edgepack_web.npm.node import find_node
+from edgepack_web.stock import stock_web_runtime
 
 TIMED = """\
 import { readFileSync } from 'node:fs';

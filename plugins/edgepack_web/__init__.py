@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgepack.api import Spec, Target, hookimpl, is_installed, lazy
-from edgepack.api.kit import has_node
-
-
-def missing(target: Target) -> Iterable[str]:
-    """npm fetches the stock runtime, Node runs the bundle for verification."""
-    if not has_node():
-        yield "node"
-    if not is_installed("npm") and not has_node():
-        yield "npm"
+from edgepack.api import Spec, hookimpl, lazy
 
 
 @hookimpl
@@ -25,8 +16,14 @@ def edgepack_specs() -> Iterable[Spec]:
             summary="a folder for browsers: ES module, WebAssembly ONNX Runtime, small model, precompressed",
             make=lazy("edgepack_web.builder:create_builder"),
             options=lazy("edgepack_web.builder:options"),
-            missing=missing,
+            missing=lazy("edgepack_web.npm.node:missing"),
             fetch=lazy("edgepack_web.packages:fetch_packages"),
             next_step="edgepack serve-web {bundle} shows it in a browser",
-        )
+        ),
+        Spec(
+            axis="platform",
+            name="web",
+            summary="a WebAssembly ONNX Runtime and its JavaScript",
+            make=lazy("edgepack_web.foundry.platform:create_platform"),
+        ),
     ]

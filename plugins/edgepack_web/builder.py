@@ -18,12 +18,12 @@ from edgepack.api import (
     TargetError,
     parse_size,
     read_options,
-    tokenizer_tables,
 )
-from edgepack.api.kit import has_node, prove_web, reduce_web_runtime, stock_web_runtime
 from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_program
+from edgepack_web.npm.node import has_node
 from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
 from edgepack_web.page import Folder, write_page
+from edgepack_web.stock import stock_web_runtime
 from edgepack_web.webgpu import LICENSE as WEBGPU_LICENSE
 from edgepack_web.webgpu import OnGpu, on_gpu
 
@@ -57,7 +57,7 @@ class WebBuilder:
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         if self.runtime == "reduced":
-            runtime = reduce_web_runtime(model.needs, sources=self.sources, context=self.context)
+            runtime = self._reduced(model)
         else:
             runtime = stock_web_runtime(context=self.context)
         self.context.note(f"{self.runtime}, {runtime.file.stat().st_size / 1e6:.2f} MB")
@@ -65,7 +65,7 @@ class WebBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         assert runtime is not None
-        tables = tokenizer_tables(model.source)
+        tables = api.tokenizer_tables(model.source)
         library = tokenizers_library(self.context) if tables.wordpiece is None else None
         root = self.context.work_dir / "web"
         root.mkdir()
@@ -92,6 +92,11 @@ class WebBuilder:
             command=("node", NODE_PROGRAM),
         )
 
+    def _reduced(self, model: PreparedModel, *, threads: bool = False) -> RuntimeArtifact:
+        from edgepack_web.foundry.reduce import reduce_web_runtime
+
+        return reduce_web_runtime(model.needs, threads=threads, sources=self.sources, context=self.context)
+
     def _on_gpu(self, source: ModelSource) -> OnGpu | None:
         if not self.webgpu:
             return None
@@ -104,7 +109,9 @@ class WebBuilder:
         """What a page that asks for threads fetches in the place of the other."""
         if not self.threads:
             return []
-        runtime = reduce_web_runtime(model.needs, threads=True, sources=self.sources, context=self.context)
+        from edgepack_web.foundry.prove import prove_web
+
+        runtime = self._reduced(model, threads=True)
         if has_node():
             prove_web(model, runtime, context=self.context)
         return [("reduced-threads", runtime)]

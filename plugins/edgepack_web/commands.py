@@ -1,10 +1,12 @@
-"""``edgepack serve-web``: a web bundle, shown on this machine."""
+"""``edgepack serve-web`` shows a web bundle on this machine; ``edgepack web toolchain`` sets up what compiles for browsers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
+
+from edgepack.api.kit import common_options, offline_option, print_json
 
 
 @click.command("serve-web")
@@ -25,3 +27,39 @@ def serve_web(path: Path, host: str, port: int) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
+
+
+@click.group()
+def web() -> None:
+    """Set up what makes bundles for browsers."""
+
+
+@web.command()
+@offline_option
+@common_options
+def toolchain(offline: bool, as_json: bool) -> None:
+    """Fetch what compiles runtimes for browsers into the cache: Emscripten and binaryen, without root.
+
+    Says first what it fetches, and where to. A build fetches it by itself when it is not there yet.
+    """
+    from edgepack.api.kit import host_context
+    from edgepack_web.foundry.emscripten import emscripten, installation_plan
+
+    with host_context(offline=offline) as context:
+        plan = installation_plan(context)
+        if not as_json:
+            for line in plan.lines():
+                click.echo(line, err=True)
+        made = emscripten(context=context)
+    if as_json:
+        print_json(
+            {
+                "folder": str(made.root),
+                "emscripten": made.version,
+                "zig": made.zig_version,
+                "fetched": plan.download,
+                "packages": list(plan.missing),
+            }
+        )
+    else:
+        click.echo(made.root)

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from edgepack.api import BuildContext, ModelSource, ProofError
-from edgepack.api.kit import find_node, tokenizer_cases
+from edgepack.api.kit import tokenizer_cases
+from edgepack_web.npm.node import find_node
 
 HERE = Path(__file__).with_name("node")
 NODE_PROGRAM = "node.mjs"

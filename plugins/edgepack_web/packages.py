@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgepack.api import BuildContext, Target
-from edgepack.api.kit import fetch_web_toolchain, npm_package, onnxruntime_web
+from edgepack.api.kit import fetch_sources
+from edgepack_web.foundry.emscripten import emscripten
+from edgepack_web.npm.package import npm_package
+from edgepack_web.stock import onnxruntime_web
 from edgepack_web.webgpu import webgpu_package
 
 TOKENIZERS_VERSION = "0.2.0"
@@ -29,7 +32,8 @@ def tokenizers_library(context: BuildContext) -> Path:
 def fetch_packages(target: Target, context: BuildContext) -> None:
     """Everything that a build may ask npm for, and what a reduced runtime is compiled from and with."""
     if target.options.get("runtime", "reduced") == "reduced":
-        fetch_web_toolchain(context=context)
+        emscripten(context=context)
+        fetch_sources(context=context)
     onnxruntime_web(context=context)
     tokenizers_library(context)
     if target.options.get("webgpu"):

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgepack.api import BuildContext, ModelOptions, ModelSource, prepare_model
-from edgepack.api.kit import golden_document, npm_package
+from edgepack import api
+from edgepack.api import BuildContext, ModelOptions, ModelSource
+from edgepack.api.kit import golden_document
+from edgepack_web.npm.package import npm_package
 
 if TYPE_CHECKING:
     import onnx
@@ -43,7 +45,7 @@ def webgpu_package(context: BuildContext) -> Path:
 def on_gpu(source: ModelSource, *, context: BuildContext) -> OnGpu:
     """Runtime and model; the model is float32 on the device, and int8 with a scale a channel in its file."""
     dist = webgpu_package(context)
-    plain = prepare_model(source, options=ModelOptions(recipe="fp32", format="onnx"), context=context)
+    plain = api.prepare_model(source, options=ModelOptions(recipe="fp32", format="onnx"), context=context)
 
     def make(folder: Path) -> None:
         import onnx

@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepack.api.kit import reduce_web_runtime
-from edgepack.foundry.web.prove import node_scripts, place
 from edgepack.models.ort.convert import convert_to_ort
-from edgepack.npm import find_node
 from edgepack.operators.config import operators_of_ort_model, union
 from edgepack.plugins.context import HostContext
 from edgepack.records.runtime import RuntimeArtifact
+from edgepack_web.foundry.prove import node_scripts, place
+from edgepack_web.foundry.reduce import reduce_web_runtime
+from edgepack_web.npm.node import find_node
 
 pytestmark = pytest.mark.e2e
 

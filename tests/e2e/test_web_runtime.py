@@ -12,12 +12,14 @@ from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
 
 from edgepack.api import prepare_model
-from edgepack.api.kit import prove_web, reduce_web_runtime, stock_web_runtime
 from edgepack.foundry.explain.sizes import explain, find_composition
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import ModelOptions
+from edgepack_web.foundry.prove import prove_web
+from edgepack_web.foundry.reduce import reduce_web_runtime
+from edgepack_web.stock import stock_web_runtime
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

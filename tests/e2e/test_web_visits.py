@@ -17,9 +17,9 @@ from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
 
-from edgepack.npm import find_node
 from edgepack.records.bundle import Bundle
 from edgepack_web import serve
+from edgepack_web.npm.node import find_node
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 VISIT = Path(__file__).parents[1] / "js/visit.mjs"

@@ -152,6 +152,32 @@ def test_a_broken_plugin_is_the_error_once_its_target_is_chosen(
     assert "edgepack-kiosk" in (caught.value.hint or "")
 
 
+PLATFORM = """
+from edgepack.api import Spec, hookimpl
+
+def make():
+    raise RuntimeError("no compiler")
+
+@hookimpl
+def edgepack_specs():
+    return [Spec(axis="platform", name="kiosk", summary="kiosks", make=make)]
+"""
+
+
+def test_a_strangers_platform_is_registered_and_its_failure_is_its_own(install: InstallPlugin) -> None:
+    install("kiosk", PLATFORM)
+    host = load_plugins()
+    assert set(host.platforms) == {"kiosk", "web"}
+    with pytest.raises(PluginError, match="plugin kiosk failed in make: RuntimeError: no compiler"):
+        host.platform("kiosk")
+
+
+def test_nobody_takes_the_place_of_linux(install: InstallPlugin) -> None:
+    install("kiosk", PLATFORM.replace('name="kiosk"', 'name="linux"'))
+    (info,) = [plugin for plugin in load_plugins().plugins if plugin.name == "kiosk"]
+    assert "platform linux is registered already" in info.error
+
+
 def test_an_unknown_builder_suggests_the_nearest(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(TARGET.replace('"kiosk"', '"linus"'))

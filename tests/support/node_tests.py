@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from edgepack.npm import find_node
+from edgepack_web.npm.node import find_node
 
 HERE = Path(__file__).parents[1] / "js"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.files.store import default_root
-from edgepack.npm import npm_command
 from edgepack.tools import run_tool
+from edgepack_web.npm.node import npm_command
 
 HERE = Path(__file__).parents[1] / "js" / "tools"
 FILES = ("package.json", "package-lock.json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgepack.foundry.web.binary import (
+from edgepack_web.foundry.binary import (
     CODE,
     CUSTOM,
     IMPORT,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, listings, models, runtimes, searching, toolchains
+from edgepack.cli import archives, bundles, listings, models, runtimes, searching
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ for command in (
 for command in (
     archives.export_command,
     archives.import_command,
-    toolchains.toolchain,
 ):
     runtimes.runtime.add_command(command)
 

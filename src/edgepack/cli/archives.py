@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,28 +16,24 @@ if TYPE_CHECKING:
     from edgepack.context import BuildContext
     from edgepack.foundry.compile.archive import KernelArchive
     from edgepack.foundry.compile.exchange import Exchanged
-    from edgepack.foundry.toolchains.toolchain import Toolchain
     from edgepack.records.runtime import RuntimeKind
+    from edgepack.runtimes.platform import RuntimeOptions, RuntimePlatform
 
 
 def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which kernel archive is meant."""
     for option in (
-        click.option("--threads", is_flag=True, help="For wasm32: with threads."),
-        click.option("--with-ml", is_flag=True, help="With the kernels of ai.onnx.ml."),
         click.option(
-            "--glibc",
-            default="2.28",
-            show_default=True,
-            metavar="VERSION",
-            help="The devices' oldest C library.",
+            "--threads", is_flag=True, help="With threads, for platforms that have runtimes without."
         ),
+        click.option("--with-ml", is_flag=True, help="With the kernels of ai.onnx.ml."),
+        click.option("--glibc", metavar="VERSION", help="The devices' oldest C library.  [default: 2.28]"),
         click.option(
             "--arch",
-            type=click.Choice(["x86_64", "aarch64", "wasm32"]),
             default="x86_64",
             show_default=True,
-            help="The devices' processor; wasm32 is for browsers.",
+            metavar="NAME",
+            help="The devices' processor: x86_64, aarch64, or what a plugin compiles for.",
         ),
         click.option(
             "--kind",
@@ -50,32 +47,17 @@ def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _features(arch: str, kind: str, *, with_ml: bool, threads: bool) -> tuple[str, ...]:
+def _open(options: RuntimeOptions, platform: RuntimePlatform, context: BuildContext) -> KernelArchive:
     """Raises ``UsageError`` for what there is no archive of."""
-    from edgepack.errors import UsageError
-
-    if threads and arch != "wasm32":
-        raise UsageError(f"--threads is for wasm32: archives for {arch} have threads")
-    if arch == "wasm32" and kind != "minimal":
-        raise UsageError(f"there are no {kind} runtimes for wasm32", hint="--kind minimal")
-    return (*(("ml",) if with_ml else ()), *(("threads",) if threads else ()))
-
-
-def _open(
-    arch: str, kind: RuntimeKind, glibc: str, features: tuple[str, ...], context: BuildContext
-) -> KernelArchive:
     from edgepack.foundry.compile.archive import open_archive
-    from edgepack.foundry.toolchains.choose import choose
-    from edgepack.foundry.web.emscripten import emscripten
-    from edgepack.foundry.web.toolchain import EmscriptenToolchain
-    from edgepack.records.target import Platform
 
-    toolchain: Toolchain
-    if arch == "wasm32":
-        toolchain = EmscriptenToolchain(tools=emscripten(context=context), threads="threads" in features)
-    else:
-        toolchain = choose(Platform(os="linux", arch=arch, glibc=glibc), context=context)
-    return open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
+    return open_archive(
+        kind=options.kind,
+        toolchain=platform.toolchain(options, context=context),
+        features=options.features,
+        release=platform.release,
+        context=context,
+    )
 
 
 @click.command("export")
@@ -91,7 +73,7 @@ def export_command(
     file: Path | None,
     kind: RuntimeKind,
     arch: str,
-    glibc: str,
+    glibc: str | None,
     with_ml: bool,
     threads: bool,
     full: bool,
@@ -107,15 +89,22 @@ def export_command(
     from edgepack.foundry.compile.exchange import export_archive
     from edgepack.foundry.link.everything import compile_everything
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+    from edgepack.runtimes.known import platform_on
+    from edgepack.runtimes.platform import RuntimeOptions
 
-    features = _features(arch, kind, with_ml=with_ml, threads=threads)
+    device, platform = platform_on(arch, load_plugins())
+    options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=with_ml)
+    platform.check(options)
     output = file or Path(f"kernels-{kind}-{arch}{'-threads' if threads else ''}.tar.zst")
     story = Story()
     with host_context(story=story, offline=offline) as context, story.step("export"):
-        archive = _open(arch, kind, glibc, features, context)
+        archive = _open(options, platform, context)
         if full:
             compile_everything(archive, context=context)
-        made = export_archive(archive, output, features=features, with_sources=with_sources, context=context)
+        made = export_archive(
+            archive, output, features=options.features, with_sources=with_sources, context=context
+        )
         context.note(f"{_words(made)}, {output.stat().st_size / 1e6:.1f} MB")
     if as_json:
         print_json({"file": str(output.absolute()), "bytes": output.stat().st_size, **_facts(made)})
@@ -131,10 +120,13 @@ def import_command(file: Path, as_json: bool) -> None:
     from edgepack.console import Story
     from edgepack.foundry.compile.exchange import import_archive
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+    from edgepack.runtimes.known import release_for
 
+    host = load_plugins()
     story = Story()
     with host_context(story=story, offline=True) as context, story.step("import"):
-        made = import_archive(file, context=context)
+        made = import_archive(file, release_for=partial(release_for, host=host), context=context)
         context.note(f"{_words(made)}; {made.added} were not there yet")
     if as_json:
         print_json({**_facts(made), "added": made.added})

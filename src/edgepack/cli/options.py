@@ -40,6 +40,11 @@ def common_options(command: Command) -> Command:
     )(command)
 
 
+def offline_option(command: Command) -> Command:
+    """``--offline``, for commands that may fetch something: the argument ``offline`` of ``host_context``."""
+    return click.option("--offline", is_flag=True, help="Fetch nothing; use what is in the cache.")(command)
+
+
 def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         context.find_root().meta["edgepack.debug"] = True
@@ -73,7 +78,6 @@ set_option = click.option(
     help="Change the target: `--set model.min_cosine=0.99`; a bare key is one of the builder's options, which "
     "`bundle` and `fetch` take as flags, too.",
 )
-offline_option = click.option("--offline", is_flag=True, help="Fetch nothing; use what is in the cache.")
 prices_option = click.option(
     "--prices",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

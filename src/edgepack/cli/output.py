@@ -18,6 +18,7 @@ def print_rich(renderable: Any, *, whole_lines: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
+    """Print a result for programs."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 

@@ -53,7 +53,7 @@ def runtime() -> None:
     "[default: minimal]",
 )
 @click.option("--glibc", metavar="VERSION", help="The device's oldest C library.  [default: 2.28]")
-@click.option("--threads", is_flag=True, help="With a target for browsers: with threads.")
+@click.option("--threads", is_flag=True, help="With threads, for platforms that have runtimes without.")
 @levels_option
 @click.option(
     "-o",
@@ -80,15 +80,26 @@ def lib(
 ) -> None:
     """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#.
 
-    For a target like web-wasm: the WebAssembly module and its JavaScript.
+    For a target of another platform: what that calls a runtime, e.g. a WebAssembly module and its JavaScript.
     """
     from edgepack.console import Story
-    from edgepack.libraries import library_options, make_library
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+    from edgepack.runtimes.known import platform_for
+    from edgepack.runtimes.library import library_options, make_library
 
-    options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads)
+    host = load_plugins()
+    options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads, host=host)
+    platform = platform_for(options.runtime.platform, host)
     with host_context(story=Story(), offline=offline) as context:
-        made = make_library(models or (None,), options=options, levels=levels, output=output, context=context)
+        made = make_library(
+            models or (None,),
+            options=options,
+            platform=platform,
+            levels=levels,
+            output=output,
+            context=context,
+        )
     library = (output / "lib" / made.file.name).absolute()
     if as_json:
         size = library.stat().st_size
@@ -103,7 +114,7 @@ def lib(
             }
         )
     else:
-        click.echo(library if library.suffix == ".wasm" else f"export ORT_DYLIB_PATH={library}")
+        click.echo(platform.next_step.format(library=library))
 
 
 @runtime.command()
@@ -118,12 +129,15 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     Exit code 12 when a kernel is missing or the vectors differ.
     """
     from edgepack.console import Story
-    from edgepack.libraries import prove_again
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
     from edgepack.report.text import proof_table
+    from edgepack.runtimes.known import platform_of
+    from edgepack.runtimes.library import prove_again
 
+    platform = platform_of(library, load_plugins())
     with host_context(story=Story(), offline=offline) as context:
-        proofs = prove_again(library, model, levels=levels, context=context)
+        proofs = prove_again(library, model, platform=platform, levels=levels, context=context)
     print_json([asdict(proof) for proof in proofs]) if as_json else print_rich(proof_table(proofs))
 
 
@@ -139,11 +153,14 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     """
     from edgepack.console import Story
     from edgepack.errors import MismatchError
-    from edgepack.libraries import fit
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+    from edgepack.runtimes.known import platform_of
+    from edgepack.runtimes.library import fit
 
+    platform = platform_of(library, load_plugins())
     with host_context(story=Story(), offline=True) as context:
-        found = fit(library, model, context=context)
+        found = fit(library, model, platform=platform, context=context)
     if as_json:
         print_json(
             {
@@ -188,10 +205,12 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     from edgepack.errors import UsageError
     from edgepack.files.store import Store, default_root
     from edgepack.foundry.explain.sizes import explain, find_composition
-    from edgepack.foundry.web.composition import form_of
+    from edgepack.plugins.host import load_plugins
     from edgepack.report.explain import render, render_why
+    from edgepack.runtimes.known import platform_of
 
-    found = explain(library, find_composition(library, Store(root=default_root())), form=form_of(library))
+    composition = find_composition(library, Store(root=default_root()))
+    found = explain(library, composition, form=platform_of(library, load_plugins()).form)
     if why is not None:
         chosen = [member for member in found.members if why in member.name]
         if not chosen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -38,13 +38,13 @@ class KernelTable(Protocol):
         """Those of the units that call through the table → the names of the kernels that they may reach."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """One release; adding one is adding its room and naming it in ``releases.known``."""
 
     version: str
-    data: Traversable
-    """Its folder of sources.toml, build[-PLATFORM].toml and symbols-KIND[-ARCH].json.zst."""
+    data: tuple[Traversable, ...]
+    """Folders of sources.toml, build[-PLATFORM].toml and symbols-KIND[-ARCH].json.zst; of a name the first that has it."""
     overlay: tuple[Patch, ...]
     """What every archive is compiled with; headers are found before upstream's."""
     patches: tuple[Patch, ...]
@@ -60,6 +60,14 @@ class Release:
     table: KernelTable
     feature_levels: FeatureLevels
 
+    def __repr__(self) -> str:
+        return f"Release({self.version!r})"
+
+    def with_data(self, folder: Traversable, *, partial_indexes: Iterable[str] = ()) -> Release:
+        """The same with more data, such as a platform brings that it is compiled for otherwise."""
+        known = self.partial_indexes.union(partial_indexes)
+        return replace(self, data=(folder, *self.data), partial_indexes=known)
+
     def trim(self, name: str) -> Patch:
         """The patch that is a trim of this name."""
         return next(patch for patch in self.patches if patch.trim == name)
@@ -67,18 +75,25 @@ class Release:
     @cached_property
     def catalogue(self) -> Catalogue:
         """The pinned sources."""
-        return read_catalogue(self.data / "sources.toml")
+        file = self._file("sources.toml")
+        assert file is not None, "a release names its sources"
+        return read_catalogue(file)
 
     def build_settings(self, platform: str) -> dict[str, Any]:
         """How it is compiled for a toolchain's platform: by a file of the platform's own where there is one."""
-        own = self.data / f"build-{platform}.toml"
-        return load_toml(own if own.is_file() else self.data / "build.toml")
+        file = self._file(f"build-{platform}.toml", "build.toml")
+        assert file is not None, "a release says how it is compiled"
+        return load_toml(file)
 
     def index_files(self, kind: str, arch: str) -> tuple[Traversable, ...]:
         """The symbol indexes that may know of a kind of build, the best first."""
-        own = self.data / f"symbols-{kind}-{arch}.json.zst"
-        others = [self.data / f"symbols-{name}.json.zst" for name in (kind, "minimal")]
-        other = next((file for file in others if file.is_file()), None)
-        if own.is_file():
-            return (own, other) if arch in self.partial_indexes and other else (own,)
-        return (other,) if other else ()
+        own = self._file(f"symbols-{kind}-{arch}.json.zst")
+        other = self._file(*(f"symbols-{name}.json.zst" for name in (kind, "minimal")))
+        if own and arch not in self.partial_indexes:
+            return (own,)
+        return tuple(file for file in (own, other) if file)
+
+    def _file(self, *names: str) -> Traversable | None:
+        """The first of these files that there is."""
+        files = (folder / name for name in names for folder in self.data)
+        return next((file for file in files if file.is_file()), None)

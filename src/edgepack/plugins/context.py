@@ -49,11 +49,16 @@ class HostContext:
 
 
 @contextmanager
-def host_context(*, story: Story, offline: bool = False, store: Store | None = None) -> Iterator[HostContext]:
+def host_context(
+    *, story: Story | None = None, offline: bool = False, store: Store | None = None
+) -> Iterator[HostContext]:
     """A context whose work folder is removed when the block ends, however it ends."""
     with disk_errors(Path(tempfile.gettempdir())):
         work = tempfile.TemporaryDirectory(prefix="edgepack-", ignore_cleanup_errors=True)
     with work as folder:
         yield HostContext(
-            work_dir=Path(folder), offline=offline, store=store or Store(root=default_root()), story=story
+            work_dir=Path(folder),
+            offline=offline,
+            store=store or Store(root=default_root()),
+            story=story or Story(),
         )

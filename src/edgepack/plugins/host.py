@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from edgepack.context import BuildContext
+    from edgepack.runtimes.platform import RuntimePlatform
 
 GROUP = "edgepack"
 WRITTEN = "the bundle itself is written and verified; --debug shows where the plugin failed"
@@ -45,6 +46,14 @@ class PluginInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RegisteredPlatform:
+    """A platform's spec, and the plugin that registered it."""
+
+    spec: Spec
+    plugin: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetFile:
     """A target that could be read, if its file is right."""
 
@@ -59,6 +68,7 @@ class PluginHost:
 
     plugins: tuple[PluginInfo, ...]
     builders: dict[str, RegisteredBuilder]
+    platforms: dict[str, RegisteredPlatform]
     target_files: dict[str, TargetFile]
     _manager: pluggy.PluginManager = field(repr=False)
 
@@ -96,6 +106,13 @@ class PluginHost:
         """The object that makes the target's bundle."""
         return self.builder_of(target).create(target, context)
 
+    def platform(self, name: str) -> RuntimePlatform:
+        """What makes runtimes for the system of this name. Raises ``PluginError`` for one that cannot be had."""
+        registered = self.platforms[name]
+        with blamed_on(registered.plugin, "make"):
+            made: RuntimePlatform = registered.spec.make()
+        return made
+
     def bundle_written(self, bundle: Bundle, report: Report) -> None:
         """Tell every plugin that wants to know; a failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
@@ -108,6 +125,7 @@ def load_plugins() -> PluginHost:
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs.EdgepackSpecs)
     builders: dict[str, RegisteredBuilder] = {}
+    platforms: dict[str, RegisteredPlatform] = {}
     target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
     plugins = []
     for entry_point in entry_points(GROUP):
@@ -116,8 +134,14 @@ def load_plugins() -> PluginHost:
             distribution=entry_point.dist.name if entry_point.dist else "?",
             version=entry_point.dist.version if entry_point.dist else "?",
         )
-        plugins.append(_load(manager, entry_point, info, builders, target_files))
-    return PluginHost(plugins=tuple(plugins), builders=builders, target_files=target_files, _manager=manager)
+        plugins.append(_load(manager, entry_point, info, builders, platforms, target_files))
+    return PluginHost(
+        plugins=tuple(plugins),
+        builders=builders,
+        platforms=platforms,
+        target_files=target_files,
+        _manager=manager,
+    )
 
 
 def _load(
@@ -125,6 +149,7 @@ def _load(
     entry_point: EntryPoint,
     info: PluginInfo,
     builders: dict[str, RegisteredBuilder],
+    platforms: dict[str, RegisteredPlatform],
     target_files: dict[str, TargetFile],
 ) -> PluginInfo:
     try:
@@ -132,15 +157,23 @@ def _load(
         _refuse_interface_1(module)
         manager.register(module, name=info.name)
         manager.check_pending()  # a misspelt hook would otherwise pass in silence
+        specs = [_checked(spec) for spec in _results(manager, info.name, "edgepack_specs")]
         own_builders = {
             spec.name: RegisteredBuilder(
                 spec=spec, plugin=info.name, distribution=info.distribution, version=info.version
             )
-            for spec in map(_checked, _results(manager, info.name, "edgepack_specs"))
+            for spec in specs
+            if spec.axis == "builder"
+        }
+        own_platforms = {
+            spec.name: RegisteredPlatform(spec=spec, plugin=info.name)
+            for spec in specs
+            if spec.axis == "platform"
         }
         found = _results(manager, info.name, "edgepack_targets")
         own_targets = {file.name: file for file in _as_target_files(found, info.name)}
         _refuse_duplicates("builder", own_builders, builders)
+        _refuse_duplicates("platform", own_platforms, {"linux", *platforms})
         _refuse_duplicates("target", own_targets, target_files)
     except (
         Exception,
@@ -150,6 +183,7 @@ def _load(
             manager.unregister(name=info.name)
         return replace(info, error=in_words(error))
     builders.update(own_builders)
+    platforms.update(own_platforms)
     target_files.update(own_targets)
     return replace(info, builders=tuple(own_builders), targets=tuple(own_targets))
 

@@ -15,7 +15,7 @@ from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
 API_VERSION = 2
-AXES = ("builder",)
+AXES = ("builder", "platform")
 """What plugins can bring."""
 
 
@@ -53,10 +53,11 @@ class Spec:
     axis: str
     """What kind of thing it is, one of ``AXES``."""
     name: str
-    """Of a builder: what a target's ``builder`` says."""
+    """Of a builder: what a target's ``builder`` says; of a platform: what a target's ``platform.os`` says."""
     summary: str
     make: Callable[..., Any]
-    """Of a builder: ``(Target, BuildContext) -> TargetBuilder``. Checks ``target.options``; heavy imports happen in here."""
+    """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
+    ``() -> RuntimePlatform``, for the commands that make runtimes by themselves. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

@@ -56,10 +56,11 @@ def test_the_compiler_is_fetched_for_a_runtime_that_is_compiled(
     context: HostContext, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], compiled: bool
 ) -> None:
     fetched = []
-    for name in ("fetch_web_toolchain", "onnxruntime_web", "npm_package"):
+    for name in ("emscripten", "fetch_sources", "onnxruntime_web", "npm_package"):
         monkeypatch.setattr(packages, name, lambda *_, _name=name, **__: fetched.append(_name))
     packages.fetch_packages(web(*overrides), context)
-    assert fetched == ["fetch_web_toolchain"] * compiled + ["onnxruntime_web", "npm_package"]
+    expected = ["emscripten", "fetch_sources"] if compiled else []
+    assert fetched == [*expected, "onnxruntime_web", "npm_package"]
 
 
 def test_the_runtime_for_a_gpu_is_fetched_for_who_wants_it(

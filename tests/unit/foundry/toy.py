@@ -161,7 +161,7 @@ def toy_release(data: Path, patches: tuple[Patch, ...] = PATCHES) -> Release:
     (data / "build.toml").write_text(BUILD)
     return Release(
         version="0.1",
-        data=data,
+        data=(data,),
         overlay=(),
         patches=patches,
         api_symbols="symbols.txt",

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -25,6 +25,7 @@ from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
 from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
 from edgepack.foundry.compile.objects import record_of, sound_record
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
+from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import find_release
 from edgepack.foundry.sources.pinned import fetch_parts, store_path
 from edgepack.foundry.sources.tree import tree_inputs
@@ -83,7 +84,13 @@ def export_archive(
     return _exchanged(manifest)
 
 
-def import_archive(file: Path, *, context: BuildContext) -> Exchanged:
+ReleaseFor = Callable[[str, str], Release]
+"""(version, processor) → the release that an archive is of. Raises ``UsageError``."""
+
+
+def import_archive(
+    file: Path, *, release_for: ReleaseFor = lambda version, _: find_release(version), context: BuildContext
+) -> Exchanged:
     """Check an exported archive and put it into the store, beside what is there already.
 
     Raises ``BundleError`` for a file that is something else, cut off or damaged, that would write elsewhere, or that
@@ -91,7 +98,7 @@ def import_archive(file: Path, *, context: BuildContext) -> Exchanged:
     """
     try:
         with opened(file) as members:
-            manifest = _read_manifest(members, file)
+            manifest = _read_manifest(members, file, release_for)
             folder = context.store.root / "kernel-archive" / str(manifest["key"])
             with context.store.lock(folder), _workplace(folder) as work:
                 _unpack(members, manifest, work, file, context)
@@ -173,7 +180,7 @@ def _write(
         write_tarball(stream, [first, *entries], level=LEVEL, window_log=24, advance=bar.advance)
 
 
-def _read_manifest(members: Iterator[Member], file: Path) -> dict[str, Any]:
+def _read_manifest(members: Iterator[Member], file: Path, release_for: ReleaseFor) -> dict[str, Any]:
     """The manifest, when it describes an archive that this edgepack can use."""
     first = next(members, None)
     if first is None or str(first.path) != MANIFEST or first.kind != "file" or first.size > _LARGEST_MANIFEST:
@@ -187,7 +194,7 @@ def _read_manifest(members: Iterator[Member], file: Path) -> dict[str, Any]:
             _require_safe(str(entry["path"]), file)
             if int(entry["size"]) < 0 or len(str(entry["sha256"])) != 64:
                 raise ValueError(entry)
-        _require_ours(manifest, file)
+        _require_ours(manifest, file, release_for)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{file}: its {MANIFEST} makes no sense", hint="export it again") from error
     return manifest
@@ -199,10 +206,11 @@ def _require_safe(name: str, file: Path) -> None:
         raise BundleError(f"{file} would write outside its folder: {name!r}")
 
 
-def _require_ours(manifest: Mapping[str, Any], file: Path) -> None:
+def _require_ours(manifest: Mapping[str, Any], file: Path, release_for: ReleaseFor) -> None:
     """Whether builds of this edgepack would look for it under its key, and its sources are those that are pinned."""
     try:
-        release = find_release(str(manifest["onnxruntime"]))
+        arch = str(manifest["toolchain"]).rpartition(", ")[2].partition("-")[0]
+        release = release_for(str(manifest["onnxruntime"]), arch)
         inputs = archive_inputs(
             release,
             kind=str(manifest["kind"]),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from edgepack.errors import BundleError
@@ -43,14 +44,6 @@ _AREAS = {
     "libstdc++.a": "libstdc++",
     "libcompiler_rt.a": "compiler runtime",
     "libc_nonshared.a": "compiler runtime",
-    "libc.a": "libc",
-    "libc_optz.a": "libc",
-    "libbulkmemory.a": "libc",
-    "libstubs.a": "libc",
-    "libnoexit.a": "libc",
-    "libemmalloc.a": "allocator",
-    "libc++-noexcept.a": "libc++",
-    "libc++abi-noexcept.a": "libc++",
 }
 
 
@@ -65,6 +58,8 @@ class Form:
     """Between sections; empty: there is none."""
     alignment: str
     """Within sections."""
+    areas: Mapping[str, str] = field(default_factory=dict)
+    """Library of the platform's → the area that it counts as."""
 
 
 ELF = Form(layout=file_layout, headers=HEADERS, padding=PADDING, alignment=ALIGNMENT)
@@ -145,10 +140,10 @@ def explain(library: Path, composition: Composition | None, *, form: Form = ELF)
         bytes=size,
         about=_about(composition),
         sections=(*_largest_first(sections), *outside),
-        areas=(*_totals(composition.members, weights, area_of), *rest),
-        askers=(*_totals(composition.members, weights, _asker_of), *rest),
+        areas=(*_totals(composition.members, weights, partial(area_of, form=form)), *rest),
+        askers=(*_totals(composition.members, weights, partial(_asker_of, form=form)), *rest),
         operators=_operators(composition.members, weights),
-        members=_member_rows(composition, weights),
+        members=_member_rows(composition, weights, form),
     )
 
 
@@ -170,14 +165,12 @@ def find_composition(library: Path, store: Store) -> Composition | None:
     return None
 
 
-def area_of(member: Member) -> str:
+def area_of(member: Member, *, form: Form = ELF) -> str:
     """The part of ONNX Runtime, or the library, that a member belongs to."""
     if member.by_linker:
         return MERGED if member.name.startswith(".rodata") else DYNAMIC
     first = member.name.split("/")[0].split("(")[0]
-    # Emscripten's libraries with threads.
-    first = first.replace("-mt", "")
-    return "abseil" if first.startswith("absl_") else _AREAS.get(first, first)
+    return "abseil" if first.startswith("absl_") else form.areas.get(first) or _AREAS.get(first, first)
 
 
 def short_name(unit: str) -> str:
@@ -207,9 +200,9 @@ def _weight(member: Member, layout: Mapping[str, int]) -> int:
     return sum(size for section, size in member.sections.items() if layout.get(section))
 
 
-def _asker_of(member: Member) -> str:
+def _asker_of(member: Member, *, form: Form) -> str:
     if member.by_linker:
-        return area_of(member)
+        return area_of(member, form=form)
     if not member.operators:
         return EVERY
     return member.operators[0] if len(member.operators) == 1 else SEVERAL
@@ -239,11 +232,11 @@ def _operators(members: Iterable[Member], weights: Mapping[str, int]) -> tuple[O
     return tuple(sorted(rows, key=lambda row: (-row.alone, -row.shared, row.name)))
 
 
-def _member_rows(composition: Composition, weights: Mapping[str, int]) -> tuple[MemberRow, ...]:
+def _member_rows(composition: Composition, weights: Mapping[str, int], form: Form) -> tuple[MemberRow, ...]:
     rows = [
         MemberRow(
             name=member.name,
-            area=area_of(member),
+            area=area_of(member, form=form),
             bytes=weights[member.name],
             operators=member.operators,
             why=tuple(_why(composition, member.name)),

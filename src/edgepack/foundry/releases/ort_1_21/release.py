@@ -19,7 +19,7 @@ from edgepack.foundry.releases.ort_1_21.typecontrol import TYPE_CONTROL_PATCH
 
 ORT_1_21 = Release(
     version="1.21.0",
-    data=resources.files("edgepack.foundry.releases.ort_1_21") / "data",
+    data=(resources.files("edgepack.foundry.releases.ort_1_21") / "data",),
     overlay=OVERLAY,
     patches=(
         registration_patch("core/providers/cpu/cpu_execution_provider.cc"),
@@ -31,8 +31,6 @@ ORT_1_21 = Release(
         DISPATCH_PATCH,
         *(isa_patch(arch) for arch in LEVELS.levels),
     ),
-    # WebAssembly's index knows what text-embedding models ask for; what it does not know, the one for x86-64 may.
-    partial_indexes=frozenset({"wasm32"}),
     api_symbols="onnxruntime/core/providers/cpu/symbols.txt",
     possible=possible_operators,
     kernels=kernels_in,

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from edgepack import npm
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
 from edgepack.plugins.context import HostContext, host_context
+from edgepack_web.npm import node
+from edgepack_web.npm.node import find_node
+from edgepack_web.npm.package import npm_package
 
 pytestmark = pytest.mark.tools()
 
@@ -59,7 +61,7 @@ def test_a_package_is_fetched_once_and_only_what_is_wanted_is_kept(
     content = tarball({"package/dist/a.mjs": b"a", "package/dist/a.map": b"m"})
     calls = packs(monkeypatch, content)
     for _ in range(2):
-        folder = npm.npm_package("thing", "1.0.0", integrity=digest(content), keep=("*.mjs",), context=online)
+        folder = npm_package("thing", "1.0.0", integrity=digest(content), keep=("*.mjs",), context=online)
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.m*")}
     assert files == {"dist/a.mjs"}
     assert len(calls) == 1
@@ -72,7 +74,7 @@ def test_a_package_that_leads_out_of_its_folder_is_refused(
     content = tarball({"package/dist/a.mjs": b"a", "package/../../evil.mjs": b"e"})
     packs(monkeypatch, content)
     with pytest.raises(DownloadError, match="leads out of it"):
-        npm.npm_package("thing", "1.0.0", integrity=digest(content), context=online)
+        npm_package("thing", "1.0.0", integrity=digest(content), context=online)
     assert list(online.store.root.rglob("*.mjs")) == []
 
 
@@ -81,12 +83,12 @@ def test_another_package_than_the_pinned_one_is_refused(
 ) -> None:
     packs(monkeypatch, tarball({"package/a.mjs": b"changed"}))
     with pytest.raises(HashMismatchError, match=r"thing@1\.0\.0 is not the package that is pinned"):
-        npm.npm_package("thing", "1.0.0", integrity=digest(b"what it was"), context=online)
+        npm_package("thing", "1.0.0", integrity=digest(b"what it was"), context=online)
 
 
 def test_offline_says_what_would_be_fetched(context: HostContext) -> None:
     with pytest.raises(DownloadError, match=r"thing@1\.0\.0 of npm"):
-        npm.npm_package("thing", "1.0.0", integrity="sha512-x", context=context)
+        npm_package("thing", "1.0.0", integrity="sha512-x", context=context)
 
 
 def test_what_npm_says_is_passed_on(online: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_what_npm_says_is_passed_on(online: HostContext, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(HostContext, "run", run)
     with pytest.raises(DownloadError, match=r"npm cannot fetch thing@1\.0\.0: code E404"):
-        npm.npm_package("thing", "1.0.0", integrity="sha512-x", context=online)
+        npm_package("thing", "1.0.0", integrity="sha512-x", context=online)
 
 
 def node_that_says(path: Path, version: str) -> Path:
@@ -107,9 +109,9 @@ def node_that_says(path: Path, version: str) -> Path:
 def test_an_old_node_is_not_taken_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = node_that_says(tmp_path / "old", "v18.19.0")
     new = node_that_says(tmp_path / "new", "v24.1.0")
-    monkeypatch.setattr(npm, "_candidates", lambda: [old, new])
-    assert npm.find_node() == new
-    monkeypatch.setattr(npm, "_candidates", lambda: [old])
+    monkeypatch.setattr(node, "_candidates", lambda: [old, new])
+    assert find_node() == new
+    monkeypatch.setattr(node, "_candidates", lambda: [old])
     with pytest.raises(MissingToolError, match=r"Node 20 or newer is not installed: .*old is v18") as caught:
-        npm.find_node()
+        find_node()
     assert "edgepack[web]" in str(caught.value.hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgepack.foundry.units import Unit
+from edgepack.api.kit import Unit
 
 EMSCRIPTEN = "@EMSCRIPTEN@"
 """What stands for Emscripten's folder."""

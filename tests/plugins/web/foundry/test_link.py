@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import ToolError
-from edgepack.foundry.web.emscripten import Emscripten
-from edgepack.foundry.web.link import offered_symbols, placeless, settings
+from edgepack_web.foundry.emscripten import Emscripten
+from edgepack_web.foundry.link import offered_symbols, placeless, settings
 
 BINARY = "wasmBinaryFile??=findWasmBinary();"
 WORKER = 'worker=new Worker(new URL("ort.mjs",import.meta.url),options);'
@@ -44,6 +44,6 @@ def test_libraries_with_threads_stand_for_those_without(
     tools.libraries.mkdir(parents=True)
     for name in ("libc.a", "libc-mt.a", "libc++-noexcept.a", "libc++-mt-noexcept.a", "libal.a"):
         (tools.libraries / name).write_bytes(b"")
-    monkeypatch.setattr("edgepack.foundry.web.link.archive_symbols", lambda path: frozenset({path.name}))
+    monkeypatch.setattr("edgepack_web.foundry.link.archive_symbols", lambda path: frozenset({path.name}))
     assert offered_symbols(tools) == {"libc.a", "libc++-noexcept.a", "libal.a"}
     assert offered_symbols(tools, threads=True) == {"libc-mt.a", "libc++-mt-noexcept.a", "libal.a"}

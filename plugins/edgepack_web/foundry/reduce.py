@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.context import BuildContext
-from edgepack.files.store import key_of
-from edgepack.foundry.compile.archive import KernelArchive, open_archive
-from edgepack.foundry.link.composition import COMPOSITION, write_composition
-from edgepack.foundry.link.library import provided
-from edgepack.foundry.link.licenses import write_licenses
-from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
-from edgepack.foundry.patch import ALLOCATION_PLANNER
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.web.composition import module_pieces, without_names
-from edgepack.foundry.web.emscripten import emscripten
-from edgepack.foundry.web.kernels import kernel_sources
-from edgepack.foundry.web.link import GLUE, MAP, SCHEMA, WASM, link_web, settings
-from edgepack.foundry.web.toolchain import EmscriptenToolchain
-from edgepack.operators.config import format_config, union
-from edgepack.records.operators import Operators
-from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
+from edgepack.api import BuildContext, Operators, RuntimeArtifact, RuntimeKind
+from edgepack.api.kit import (
+    ALLOCATION_PLANNER,
+    COMPOSITION,
+    KernelArchive,
+    Outside,
+    Piece,
+    Reduced,
+    format_config,
+    key_of,
+    link_reduced,
+    open_archive,
+    provided,
+    union,
+    write_composition,
+    write_licenses,
+)
+from edgepack_web.foundry.composition import module_pieces, without_names
+from edgepack_web.foundry.emscripten import emscripten
+from edgepack_web.foundry.kernels import kernel_sources
+from edgepack_web.foundry.link import GLUE, MAP, SCHEMA, WASM, link_web, settings
+from edgepack_web.foundry.toolchain import WEB_RELEASE, EmscriptenToolchain
 
 THREADS = "threads"
 """The feature of the kernel archive."""
@@ -39,14 +44,20 @@ def reduce_web_runtime(
     """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
 
     With ``threads`` it has as many as the page asks for when it loads it (Emscripten's ``numThreads``): its memory is shared,
-    which a page has to be cross-origin isolated for, and objects are of another kernel archive. The artifact's library is the module, its companion the script. Raises what ``reduce_runtime`` raises, and
-    ``MissingToolError`` where Emscripten cannot be had.
+    which a page has to be cross-origin isolated for, and objects are of another kernel archive. The artifact's library is
+    the module, its companion the script. Raises what ``reduce_runtime`` raises, and ``MissingToolError`` where Emscripten
+    cannot be had.
     """
     needs = union([needs])
     toolchain = EmscriptenToolchain(tools=emscripten(context=context), threads=threads)
     features = (THREADS,) if threads else ()
     archive = open_archive(
-        kind=kind, toolchain=toolchain, features=features, sources=sources, context=context
+        kind=kind,
+        toolchain=toolchain,
+        features=features,
+        release=WEB_RELEASE,
+        sources=sources,
+        context=context,
     )
     folder = context.store.cached(
         "runtime-web",

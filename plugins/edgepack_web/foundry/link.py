@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.context import BuildContext
-from edgepack.errors import ToolError
-from edgepack.foundry.toolchains.symbols import archive_symbols
-from edgepack.foundry.web.api import EXPORTS
-from edgepack.foundry.web.emscripten import Emscripten
+from edgepack.api import BuildContext, ToolError
+from edgepack.api.kit import archive_symbols
+from edgepack_web.foundry.api import EXPORTS
+from edgepack_web.foundry.emscripten import Emscripten
 
 SCHEMA = "8"
 """Changes when the same objects are linked otherwise."""

@@ -15,16 +15,22 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, HashMismatchError, MissingToolError
-from edgepack.fetch.debian import Package, fetch_packages
-from edgepack.fetch.unpack import unpack
-from edgepack.foundry.releases.known import fetch_sources
-from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive, store_path
-from edgepack.foundry.toolchains.zig import zig_program
-from edgepack.foundry.web.objcopy import SCRIPT as OBJCOPY
-from edgepack.npm import find_node
-from edgepack.typed import load_toml
+from edgepack.api import BuildContext, MissingToolError
+from edgepack.api.kit import (
+    Archive,
+    DownloadError,
+    HashMismatchError,
+    Package,
+    fetch_archives,
+    fetch_packages,
+    load_toml,
+    read_archive,
+    store_path,
+    unpack,
+    zig_program,
+)
+from edgepack_web.foundry.objcopy import SCRIPT as OBJCOPY
+from edgepack_web.npm.node import find_node
 
 SCHEMA = "1"
 """Changes when the same packages are laid out otherwise."""
@@ -115,15 +121,6 @@ def emscripten(*, context: BuildContext) -> Emscripten:
     root = _installed(table, context)
     words = context.run([zig, "version"]).split()
     return Emscripten(root=root, version=str(table["version"]), zig=zig, zig_version=words[0])
-
-
-def fetch_web_toolchain(*, context: BuildContext) -> None:
-    """Put what WebAssembly is compiled with and from into the store: Emscripten, and ONNX Runtime's sources.
-
-    Raises ``MissingToolError`` where Emscripten cannot be had.
-    """
-    emscripten(context=context)
-    fetch_sources(context=context)
 
 
 _PARTS = ("emscripten", "binaryen")
@@ -229,4 +226,4 @@ def _archives(table: Mapping[str, Any]) -> list[Archive]:
 
 
 def _catalogue() -> dict[str, Any]:
-    return load_toml(resources.files("edgepack.foundry.web") / "data" / "emscripten.toml")
+    return load_toml(resources.files("edgepack_web.foundry") / "data" / "emscripten.toml")

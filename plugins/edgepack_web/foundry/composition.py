@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from edgepack.errors import BundleError
-from edgepack.files.elf import Layout
-from edgepack.foundry.explain.sizes import ELF, Form
-from edgepack.foundry.link.composition import LINKER
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.web.binary import (
+from edgepack.api import BundleError
+from edgepack.api.kit import LINKER, Form, Layout, Piece
+from edgepack_web.foundry.binary import (
     CODE,
     DATA,
     MAGIC,
@@ -71,13 +68,29 @@ def module_layout(path: Path) -> Layout:
 
 
 MODULE = Form(
-    layout=module_layout, headers="headers of sections", padding="", alignment="numbers of functions"
+    layout=module_layout,
+    headers="headers of sections",
+    padding="",
+    alignment="numbers of functions",
+    areas={
+        form: area
+        for library, area in (
+            ("libbulkmemory", "libc"),
+            ("libc", "libc"),
+            ("libc++", "libc++"),
+            ("libc++abi", "libc++"),
+            ("libc_optz", "libc"),
+            ("libcompiler_rt", "compiler runtime"),
+            ("libemmalloc", "allocator"),
+            ("libnoexit", "libc"),
+            ("libstubs", "libc"),
+        )
+        # As Emscripten names what is compiled with threads, and without exceptions.
+        for form in (
+            f"{library}{threads}{exceptions}.a" for threads in ("", "-mt") for exceptions in ("", "-noexcept")
+        )
+    },
 )
-
-
-def form_of(path: Path) -> Form:
-    """How a runtime is laid out: a module, or a shared library."""
-    return MODULE if is_module(path) else ELF
 
 
 def without_names(module: bytes) -> bytes:

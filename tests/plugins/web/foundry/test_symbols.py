@@ -10,8 +10,8 @@ from tests.support.wasm_modules import linking, module, plus, text
 
 from edgepack.errors import MissingToolError
 from edgepack.foundry.toolchains.zig import zig_program
-from edgepack.foundry.web.binary import MAGIC
-from edgepack.foundry.web.symbols import wasm_symbols
+from edgepack_web.foundry.binary import MAGIC
+from edgepack_web.foundry.symbols import wasm_symbols
 
 WEAK, LOCAL, UNDEFINED, EXPLICIT = 1, 2, 0x10, 0x40
 

@@ -8,20 +8,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from edgepack.context import BuildContext
-from edgepack.errors import BundleError, ProofError, ToolError
-from edgepack.foundry.proof.prove import (
+from edgepack.api import BuildContext, BundleError, PreparedModel, ProofError, RuntimeArtifact, ToolError
+from edgepack.api.kit import (
     QUANTIZED_TOLERANCE,
+    RELEASE,
     TOLERANCE,
     VOCABULARY,
+    LevelProof,
     expected_vectors,
-    nearness,
+    require_near,
     token_ids,
 )
-from edgepack.foundry.releases.known import RELEASE
-from edgepack.npm import find_node
-from edgepack.records.model import PreparedModel
-from edgepack.records.runtime import LevelProof, RuntimeArtifact
+from edgepack_web.npm.node import find_node
 
 LEVEL = "wasm simd128"
 THREADS = (1, 2, 4)
@@ -59,16 +57,10 @@ def prove_module(
             f"{model.name} does not run on {name}: {said(error)}",
             hint="a kernel that the message names is missing: build the runtime for the operators of this very file",
         ) from error
-    try:
-        cosine = min(nearness(vectors, expected) for vectors in answer["runs"])
-    except ValueError as error:
-        raise ProofError(f"{model.name} runs on {name}, but {error}") from error
-    if not cosine >= tolerance:
-        raise ProofError(
-            f"vectors of {model.name} on {name} differ from the stock library's: cosine {cosine:.5f}, "
-            f"at least {tolerance} is asked for",
-            hint="this is a fault of the reduced runtime: report it, with the model's name and the target",
-        )
+    cosine = min(
+        require_near(vectors, expected, tolerance=tolerance, what=model.name, where=name)
+        for vectors in answer["runs"]
+    )
     version = context.run([find_node(), "--version"]).strip()
     with_threads = f", {', '.join(map(str, counts))} threads" if len(counts) > 1 else ""
     return LevelProof(level=LEVEL, proved=True, by=f"Node {version}{with_threads}", min_cosine=cosine)
@@ -90,7 +82,7 @@ def run_script(name: str, request: Mapping[str, Any], *, context: BuildContext) 
 
 def node_scripts() -> dict[str, str]:
     """Name → text of what runs in Node."""
-    scripts = (resources.files("edgepack.foundry.web") / "data").iterdir()
+    scripts = (resources.files("edgepack_web.foundry") / "data").iterdir()
     return {file.name: file.read_text(encoding="utf-8") for file in scripts if file.name.endswith(".mjs")}
 
 

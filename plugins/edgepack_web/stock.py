@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
-from edgepack.context import BuildContext
-from edgepack.foundry.releases.known import RELEASE
-from edgepack.npm import npm_package
-from edgepack.records.runtime import RuntimeArtifact
+from edgepack.api import BuildContext, RuntimeArtifact
+from edgepack.api.kit import RELEASE
+from edgepack_web.npm.package import npm_package
 
 PACKAGE = "onnxruntime-web"
 INTEGRITY = "sha512-adzOe+7uI7lKz6pQNbAsLMQd2Fq5Jhmoxd8LZjJr8m3KvbFyiYyRxRiC57/XXD+jb18voppjeGAjoZmskXG+7A=="
@@ -23,7 +21,7 @@ KEEP = (
     "dist/ort-wasm-simd-threaded.jsep.*",
     "dist/ort.webgpu.min.mjs",
 )
-LICENSE = f"onnxruntime-{RELEASE.version}.txt"
+LICENSE = Path(__file__).with_name("data") / f"onnxruntime-{RELEASE.version}.txt"
 """The package has no licence file of its own: ONNX Runtime's."""
 
 
@@ -45,5 +43,5 @@ def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
         kind="stock",
         provides=None,
         toolchain=f"{PACKAGE} {RELEASE.version}",
-        licenses=(Path(str(resources.files("edgepack.foundry.web") / "data" / LICENSE)),),
+        licenses=(LICENSE,),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.foundry.web.binary import FUNCTION_KIND, Import, Reader, Section, WasmError, imports, sections
+from edgepack.api.kit import Symbols
+from edgepack_web.foundry.binary import FUNCTION_KIND, Import, Reader, Section, WasmError, imports, sections
 
 _SYMBOL_TABLE = 8
 _WEAK, _LOCAL, _UNDEFINED, _EXPLICIT_NAME = 1, 2, 0x10, 0x40

@@ -14,12 +14,12 @@ from tests.support.small_archive import request
 from tests.support.wasm_modules import custom, module, plus
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
-from edgepack.foundry.web.api import DIRECT_API, EXPORTS, direct_api
-from edgepack.foundry.web.binary import sections
-from edgepack.foundry.web.emscripten import Emscripten, emscripten, installation_plan
-from edgepack.foundry.web.objcopy import SCRIPT
-from edgepack.foundry.web.toolchain import EmscriptenToolchain
 from edgepack.plugins.context import HostContext
+from edgepack_web.foundry.api import DIRECT_API, EXPORTS, direct_api
+from edgepack_web.foundry.binary import sections
+from edgepack_web.foundry.emscripten import Emscripten, emscripten, installation_plan
+from edgepack_web.foundry.objcopy import SCRIPT
+from edgepack_web.foundry.toolchain import EmscriptenToolchain
 
 pytestmark = pytest.mark.tools("node", "python")
 
@@ -70,7 +70,7 @@ def test_without_apt_the_stock_runtime_is_offered(
         raise MissingToolError(f"{name} is not installed")
 
     monkeypatch.setattr("edgepack.fetch.debian.tools.find", find)
-    monkeypatch.setattr("edgepack.foundry.web.emscripten.find_node", lambda: Path("node"))
+    monkeypatch.setattr("edgepack_web.foundry.emscripten.find_node", lambda: Path("node"))
     with pytest.raises(MissingToolError, match="apt-get is not installed") as caught:
         emscripten(context=replace(context, offline=False))
     assert '"stock"' in str(caught.value.hint)
@@ -79,7 +79,7 @@ def test_without_apt_the_stock_runtime_is_offered(
 def test_without_node_it_says_so_before_anything_is_fetched(
     context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack.npm._candidates", list)
+    monkeypatch.setattr("edgepack_web.npm.node._candidates", list)
     with pytest.raises(MissingToolError, match="Node 20 or newer is not installed") as caught:
         emscripten(context=context)
     assert "edgepack[web]" in str(caught.value.hint)
@@ -90,7 +90,7 @@ def test_a_full_disk_leaves_nothing_half_made(context: HostContext, monkeypatch:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    module = "edgepack.foundry.web.emscripten"
+    module = "edgepack_web.foundry.emscripten"
     monkeypatch.setattr(f"{module}.fetch_archives", lambda *_, **__: [Path("package.deb")])
     monkeypatch.setattr(f"{module}._runtime_packages", lambda *_: [])
     monkeypatch.setattr(f"{module}.unpack", full)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from edgepack.foundry.patch import Patch, RuntimeRequest
-from edgepack.foundry.toolchains.libcxx import LOCALE, needs_whole_runtime, small_locale
+from edgepack.api.kit import LOCALE, Patch, RuntimeRequest, needs_whole_runtime, small_locale
 
 SOURCES = ("libcxx/src/ios.cpp", "libcxx/src/ios.instantiations.cpp")
 STREAMS = "libcxx/src/iostream.cpp"

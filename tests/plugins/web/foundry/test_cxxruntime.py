@@ -7,7 +7,7 @@ from tests.support.small_archive import request
 
 from edgepack.errors import ToolError
 from edgepack.foundry.toolchains.libcxx import needs_whole_runtime
-from edgepack.foundry.web.cxxruntime import LEAN_STREAMS, narrow_locale, narrow_source
+from edgepack_web.foundry.cxxruntime import LEAN_STREAMS, narrow_locale, narrow_source
 
 LOCALE = """\
 locale::__imp::__imp(size_t refs) {

@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from edgepack.context import BuildContext
-from edgepack.foundry.patch import ALLOCATION_PLANNER, PROTOBUF_MESSAGES, Patch
-from edgepack.foundry.toolchains.cmake import compiler_script
-from edgepack.foundry.toolchains.libcxx import ZIG
-from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.foundry.toolchains.toolchain import HostLibraries
-from edgepack.foundry.units import Unit
-from edgepack.foundry.web.api import DIRECT_API, EXPORTS
-from edgepack.foundry.web.cxxruntime import LEAN_STREAMS
-from edgepack.foundry.web.emscripten import Emscripten
-from edgepack.foundry.web.kernels import kernel_patches
-from edgepack.foundry.web.link import offered_symbols
-from edgepack.foundry.web.symbols import object_symbols
-from edgepack.foundry.web.units import EMSCRIPTEN, web_units
+from edgepack.api import BuildContext
+from edgepack.api.kit import (
+    ALLOCATION_PLANNER,
+    PROTOBUF_MESSAGES,
+    RELEASE,
+    ZIG,
+    HostLibraries,
+    Patch,
+    Symbols,
+    Unit,
+    compiler_script,
+)
+from edgepack_web.foundry.api import DIRECT_API, EXPORTS
+from edgepack_web.foundry.cxxruntime import LEAN_STREAMS
+from edgepack_web.foundry.emscripten import Emscripten
+from edgepack_web.foundry.kernels import kernel_patches
+from edgepack_web.foundry.link import offered_symbols
+from edgepack_web.foundry.symbols import object_symbols
+from edgepack_web.foundry.units import EMSCRIPTEN, web_units
+
+WEB_RELEASE = RELEASE.with_data(resources.files("edgepack_web.foundry") / "data", partial_indexes=("wasm32",))
+"""With how it is compiled for WebAssembly. The symbol index knows what text-embedding models ask for; what it does not
+know, the one for x86-64 may."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from edgepack.foundry.patch import Patch
+from edgepack.api.kit import Patch
 
 API = "onnxruntime/wasm/api.cc"
 EXPORTS = (

@@ -8,9 +8,10 @@ import pytest
 from tests.support.wasm_modules import custom, module, plus
 
 from edgepack.errors import BundleError
-from edgepack.foundry.explain.sizes import explain
-from edgepack.foundry.web.binary import u32
-from edgepack.foundry.web.composition import form_of, is_module, module_layout, module_pieces, without_names
+from edgepack.foundry.explain.sizes import area_of, explain
+from edgepack.foundry.link.composition import Member
+from edgepack_web.foundry.binary import u32
+from edgepack_web.foundry.composition import MODULE, is_module, module_layout, module_pieces, without_names
 
 MAP = """\
     Addr      Off     Size Out     In      Symbol
@@ -50,7 +51,7 @@ def test_sections_and_headers_are_all_of_the_file(tmp_path: Path) -> None:
     file.write_bytes(named)
     layout = module_layout(file)
     assert layout.headers + sum(layout.sections.values()) == len(named)
-    found = explain(file, None, form=form_of(file))
+    found = explain(file, None, form=MODULE)
     assert sum(row.bytes for row in found.sections) == found.bytes == len(named)
     assert without_names(named) == module([plus(1), plus(2)], {"f": 0})
 
@@ -60,5 +61,18 @@ def test_what_is_no_module_is_said(tmp_path: Path) -> None:
     file.write_bytes(b"\0asm\1\0\0\0\1\x50")
     assert is_module(file)
     with pytest.raises(BundleError, match="not a sound WebAssembly module"):
-        explain(file, None, form=form_of(file))
+        explain(file, None, form=MODULE)
     assert not is_module(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("library", "area"),
+    [
+        ("libc-mt.a", "libc"),
+        ("libc++-mt-noexcept.a", "libc++"),
+        ("libemmalloc.a", "allocator"),
+        ("libother.a", "libother.a"),
+    ],
+)
+def test_emscriptens_libraries_count_as_what_they_are(library: str, area: str) -> None:
+    assert area_of(Member(name=f"{library}(strlen.o)", sections={}), form=MODULE) == area

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import resources
 
-from edgepack.foundry.patch import Patch, RuntimeRequest
+from edgepack.api.kit import Patch, RuntimeRequest
 
 FOLDER = "core/mlas/lib"
 
 
 def kernel_sources() -> dict[str, str]:
     """File name, as upstream's → text."""
-    folder = resources.files("edgepack.foundry.web") / "data"
+    folder = resources.files("edgepack_web.foundry") / "data"
     return {
         file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".cpp")
     }

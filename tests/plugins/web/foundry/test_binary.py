@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.wasm_modules import custom, module, plus, text, vector
 
-from edgepack.foundry.web.binary import (
+from edgepack_web.foundry.binary import (
     CODE,
     MAGIC,
     Reader,

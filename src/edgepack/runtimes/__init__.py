@@ -1,0 +1,1 @@
+"""Reduced ONNX Runtimes by themselves, without a bundle around them."""

@@ -1,0 +1,81 @@
+"""Runtimes for Linux: shared libraries."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import UsageError
+from edgepack.foundry.explain.sizes import ELF, Form
+from edgepack.foundry.link.library import SONAME, reduce_runtime
+from edgepack.foundry.proof.prove import prove, prove_file
+from edgepack.foundry.release import Release
+from edgepack.foundry.releases.known import RELEASE, find_release
+from edgepack.foundry.sources.tree import source_tree
+from edgepack.foundry.toolchains.choose import ARCHITECTURES, choose
+from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.records.model import PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
+from edgepack.records.target import Platform
+from edgepack.runtimes.platform import RuntimeOptions
+from edgepack.verify.compatibility import Fit, try_model
+
+HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
+MAGIC = b"\x7fELF"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinuxPlatform:
+    """Linux, on the processors that the foundry compiles for."""
+
+    architectures: tuple[str, ...] = ARCHITECTURES
+    release: Release = RELEASE
+    form: Form = ELF
+    next_step: str = "export ORT_DYLIB_PATH={library}"
+
+    def check(self, options: RuntimeOptions) -> None:
+        if options.threads:
+            raise UsageError("--threads is for platforms without: runtimes for linux have threads")
+
+    def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
+        return choose(_platform(options), context=context)
+
+    def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:
+        return reduce_runtime(needs, platform=_platform(options), kind=options.kind, context=context)
+
+    def recognizes(self, file: Path) -> bool:
+        try:
+            with file.open("rb") as stream:
+                return stream.read(len(MAGIC)) == MAGIC
+        except OSError:
+            return False
+
+    def prove(
+        self, model: PreparedModel, runtime: RuntimeArtifact, *, levels: Levels, context: BuildContext
+    ) -> tuple[LevelProof, ...]:
+        return prove(model, runtime, levels=levels, context=context)
+
+    def prove_file(
+        self, model: Path, library: Path, *, levels: Levels, context: BuildContext
+    ) -> tuple[LevelProof, ...]:
+        return prove_file(model, library, levels=levels, context=context)
+
+    def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
+        return try_model(library, model, context=context)
+
+    def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
+        """The links that linkers and loaders look for, and the C API's header."""
+        (folder / "lib" / runtime.file.name).chmod(0o755)
+        for link in (SONAME, "libonnxruntime.so"):
+            (folder / "lib" / link).symlink_to(runtime.file.name)
+        (folder / "include").mkdir()
+        catalogue = find_release(runtime.version).catalogue
+        header = source_tree(catalogue, sources=None, context=context).onnxruntime / HEADER
+        shutil.copyfile(header, folder / "include" / header.name)
+
+
+def _platform(options: RuntimeOptions) -> Platform:
+    return replace(options.platform, glibc=options.glibc or options.platform.glibc)

@@ -1,0 +1,94 @@
+"""What the commands for runtimes ask of a platform: how its runtimes are compiled, made, proved, tried and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from edgepack.context import BuildContext
+from edgepack.records.model import PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
+from edgepack.records.target import Platform
+
+if TYPE_CHECKING:
+    from edgepack.foundry.explain.sizes import Form
+    from edgepack.foundry.release import Release
+    from edgepack.foundry.toolchains.toolchain import Toolchain
+    from edgepack.verify.compatibility import Fit
+
+
+DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeOptions:
+    """What a runtime is made for."""
+
+    platform: Platform = DEFAULT_PLATFORM
+    kind: RuntimeKind = "minimal"
+    glibc: str | None = None
+    """The oldest C library, where it is named in the place of the platform's."""
+    threads: bool = False
+    """Where a platform has runtimes with and without."""
+    ml: bool = False
+    """With the kernels of ai.onnx.ml."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """As ``open_archive`` takes them."""
+        return (*(("ml",) if self.ml else ()), *(("threads",) if self.threads else ()))
+
+
+class RuntimePlatform(Protocol):
+    """ONNX Runtimes for one system.
+
+    A plugin registers one as ``Spec(axis="platform")``, named as targets name the system (``platform.os``); ``make`` takes
+    no arguments.
+    """
+
+    @property
+    def architectures(self) -> Sequence[str]:
+        """The processors, as targets name them."""
+
+    @property
+    def release(self) -> Release:
+        """The release that it builds, with its own data."""
+
+    @property
+    def form(self) -> Form:
+        """How files of its runtimes are laid out."""
+
+    @property
+    def next_step(self) -> str:
+        """What a person does with a finished runtime, a line with ``{library}`` for its file."""
+
+    def check(self, options: RuntimeOptions) -> None:
+        """Raise ``UsageError`` for what there are no runtimes of."""
+
+    def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
+        """What kernel archives are compiled with. Raises ``MissingToolError``."""
+
+    def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:
+        """A runtime with the kernels and types of ``needs`` and no others."""
+
+    def recognizes(self, file: Path) -> bool:
+        """Whether a file is a runtime of this platform, by its first bytes; a file that cannot be read is none."""
+
+    def prove(
+        self, model: PreparedModel, runtime: RuntimeArtifact, *, levels: Levels, context: BuildContext
+    ) -> tuple[LevelProof, ...]:
+        """Run a model on a runtime; raises ``ProofError`` for other vectors than the stock library's."""
+
+    def prove_file(
+        self, model: Path, library: Path, *, levels: Levels, context: BuildContext
+    ) -> tuple[LevelProof, ...]:
+        """The same for files that are out there."""
+
+    def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
+        """Whether a library runs a model, found by running it. Raises ``BundleError`` where that cannot be tried."""
+
+    def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
+        """What belongs to the library and its companions, which are in ``folder/lib`` already: links, headers."""
