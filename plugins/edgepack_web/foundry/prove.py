@@ -21,7 +21,7 @@ from edgepack.api.kit import (
 )
 from edgepack_web.npm.node import find_node
 
-LEVEL = "wasm simd128"
+LEVEL = "wasm32"
 THREADS = (1, 2, 4)
 
 

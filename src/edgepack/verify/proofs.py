@@ -28,8 +28,6 @@ from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
 
-WASM = "wasm simd128"
-"""The one level of bundles for browsers."""
 GLIBC = "libc.so.6"
 """Its loader knows LD_PRELOAD, and ``$ORIGIN`` in it. A program without it is static, or of another C library."""
 HIDER = "libhidecpuid.so"
@@ -79,10 +77,12 @@ def prove_bundle(
     arch = architecture(bundle.program)
     if provider := runtime.get("provider"):
         return (prove_way(attempt, Way(level=str(provider["name"]))),)
-    if arch is None and bundle.manifest["target"]["platform"]["arch"] == "wasm32":
-        return (prove_way(attempt, Way(level=WASM)),)
-    if arch is None or not runtime:
-        by = HERE if arch in (None, platform.machine()) else f"an emulated {arch}"
+    if arch is None:
+        # What no processor runs by itself, a script or a page, has the one level of what does run it.
+        device = str(bundle.manifest["target"]["platform"]["arch"])
+        return (prove_way(attempt, Way(level=HERE if device == platform.machine() else device)),)
+    if not runtime:
+        by = HERE if arch == platform.machine() else f"an emulated {arch}"
         return (prove_way(attempt, Way(level=HERE, by=by)),)
     return prove_levels(attempt, name=bundle.name, arch=arch, isa=isa, levels=levels, context=context)
 
