@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.berts import write_bert
 from tests.support.cuda_libraries import Unit, library
-from tests.support.fake_tensorrt import fake_wheels, stock_library
+from tests.support.fake_tensorrt import fake_wheels
 
 from edgepack.api import TargetBuilder
 from edgepack.bundle.archive import archive_of, pack
@@ -21,6 +21,7 @@ from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.runner.freeze.sample_bundle import stock_library
 from edgepack.verification import verify_again
 from edgepack_cuda import runtime as cuda_runtime
 from edgepack_cuda.runtime import PROVIDER, SHARED
