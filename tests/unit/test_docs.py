@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
+from tests.support.house import MODULES, imports_of, room_of
 from tests.support.reference import api_names, api_snapshot, command_help, exit_codes
 
 from edgepack.options import Renamed
@@ -86,3 +88,68 @@ def test_every_option_of_a_builder_is_documented() -> None:
         for name, each in load_plugins().builders.items()
     }
     assert documented == known
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    for path, _, heading in (link.partition("#") for link in links):
+        target = file.parent / path if path else file
+        assert target.exists(), f"{file.name} leads to {path}"
+        if heading:
+            assert heading in anchors(target.read_text(encoding="utf-8")), f"{path} has no heading #{heading}"
+
+
+def anchors(text: str) -> set[str]:
+    """What GitHub calls a page's headings."""
+    headings = re.findall(r"^#+ (.*)", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_path_that_a_page_names_exists(name: str) -> None:
+    named = re.findall(
+        r"`([\w./-]+/|[\w./-]*\w\.(?:py|toml|md|cc|txt|json))`", (ROOT / name).read_text("utf-8")
+    )
+    missing = [
+        path for path in named if not (ROOT / path).exists() and not (ROOT / "src/edgepack" / path).exists()
+    ]
+    assert named
+    assert missing == []
+
+
+def drawn_rooms() -> dict[str, tuple[int, str, str]]:
+    """Of the picture in architecture.md: each room with its line's number from the top, its floor, and those it stands on."""
+    picture = page("architecture.md").partition("```text\n")[2].partition("```")[0]
+    lines = [
+        re.fullmatch(r"(\d)  (.+?)  +\S.*?(?:  +([\d ]+))?", line) for line in picture.splitlines() if line
+    ]
+    return {
+        f"edgepack.{name.replace('/', '.')}": (number, line[1], line[3] or "")
+        for number, line in enumerate(lines)
+        if line is not None
+        for name in line[2].split()
+    }
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
+    """Each folder and each folder in one is drawn; each line imports lines below it, and stands on the floors it says."""
+    drawn = drawn_rooms()
+    ours = [name for name in MODULES if name.startswith("edgepack.")]
+    rooms = {".".join(room_of(name).split(".")[:3]) for name in ours} - {"edgepack"}
+    assert drawn.keys() == rooms
+    stands_on: dict[str, set[str]] = {room: set() for room in drawn}
+    for name in ours:
+        room = ".".join(room_of(name).split(".")[:3])
+        for other in imports_of(name) - {"edgepack"}:
+            below = ".".join(room_of(other).split(".")[:3])
+            assert drawn[below][0] >= drawn[room][0], f"{name} imports {other}, which is drawn above it"
+            if drawn[below][1] != drawn[room][1]:
+                stands_on[room].add(drawn[below][1])
+    for room, floors in stands_on.items():
+        together = set().union(*(stands_on[each] for each in drawn if drawn[each][0] == drawn[room][0]))
+        assert sorted(together) == drawn[room][2].split(), f"{room} stands on {floors}"

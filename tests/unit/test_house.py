@@ -11,8 +11,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from tests.support.house import MODULES, ROOT, imports_of, room_of
 
-ROOT = Path(__file__).parents[2]
 HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}
 
 
@@ -22,47 +22,6 @@ def test_what_is_installed_says_what_this_tree_says() -> None:
     wanted = {(group, name, value) for group, points in said.items() for name, value in points.items()}
     stale = "pyproject.toml has changed: python -m pip install --no-deps --no-build-isolation -e ."
     assert wanted == {point for point in installed if point[0] in said}, stale
-
-
-def modules() -> dict[str, Path]:
-    found = {}
-    for base in (ROOT / "src", ROOT / "plugins"):
-        for file in sorted(base.rglob("*.py")):
-            name = ".".join(file.relative_to(base).with_suffix("").parts)
-            found[name.removesuffix(".__init__")] = file
-    return found
-
-
-MODULES = modules()
-
-
-def imports_of(module_name: str) -> set[str]:
-    """Modules of ours that one imports at its top or inside functions, but for what is imported for types alone."""
-    found: set[str] = set()
-    file = MODULES[module_name]
-    package = module_name.split(".") if file.name == "__init__.py" else module_name.split(".")[:-1]
-    todo: list[ast.AST] = list(ast.parse(file.read_text()).body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            continue
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            start = ".".join(
-                [*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]
-            )
-            module = start if node.level else str(node.module)
-            for alias in node.names:
-                found.add(f"{module}.{alias.name}" if f"{module}.{alias.name}" in MODULES else module)
-        todo.extend(ast.iter_child_nodes(node))
-    return found & MODULES.keys()
-
-
-def room_of(module: str) -> str:
-    """The folder that a module lies in; what lies at the top is a room of its own."""
-    folder = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
-    return module if folder == "edgepack" else folder
 
 
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
