@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import edgepack
+from edgepack.licenses import license_text
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource
 from edgepack.records.runtime import RuntimeArtifact
@@ -20,7 +20,7 @@ SBOM = "sbom.cdx.json"
 
 _LICENSE_FILES = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*")
 _KNOWN = {"apache-2.0": "Apache-2.0", "mit": "MIT"}
-"""Identifiers as model cards write them → as SPDX does; their texts are in ``data/licenses``."""
+"""Identifiers as model cards write them → as SPDX does; their texts are in ``edgepack.licenses``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,4 +193,4 @@ def _with_texts(texts: Iterable[Path], versions: Mapping[str, str]) -> list[Comp
 
 
 def _stored(name: str) -> bytes:
-    return (files("edgepack.bundle") / "data" / "licenses" / f"{name}.txt").read_bytes()
+    return (license_text(name) or "").encode()

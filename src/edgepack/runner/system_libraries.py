@@ -9,7 +9,8 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ToolError
-from edgepack.runner.freeze.licenses import package_license, stored
+from edgepack.licenses import license_text
+from edgepack.runner.freeze.licenses import package_license
 
 _SCRIPT = """\
 import ctypes, sys
@@ -49,7 +50,7 @@ def _found(name: str, context: BuildContext) -> SystemLibrary:
             hint=f"apt-get install {PACKAGES.get(name, name)}",
         ) from error
     component = name.split(".so")[0]
-    text = package_license(name, context=context) or stored(component)
+    text = package_license(name, context=context) or license_text(component)
     return SystemLibrary(
         name=name,
         file=Path(said.strip()).resolve(),

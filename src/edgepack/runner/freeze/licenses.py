@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import sysconfig
-from importlib.resources import files
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ToolError
 from edgepack.files.elf import elf_files
+from edgepack.licenses import license_text
 from edgepack.runner.freeze.cxx_runtime import STAND_IN
 
 
@@ -17,15 +17,15 @@ def write_licenses(program: Path, destination: Path, *, context: BuildContext) -
     """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers, h11 and each shared library below ``program``."""
     destination.mkdir(parents=True, exist_ok=True)
     texts = {
-        "python": python_license() or stored("python"),
+        "python": python_license() or license_text("python"),
         "pyinstaller": distribution_license("pyinstaller"),
         "h11": distribution_license("h11"),
     }
     if any(path.name.startswith("tokenizers") for path in elf_files(program)):
-        texts["tokenizers"] = distribution_license("tokenizers") or stored("tokenizers")
+        texts["tokenizers"] = distribution_license("tokenizers") or license_text("tokenizers")
     for name in shared_libraries(program):
         component = name.split(".so")[0]
-        texts[component] = package_license(name, context=context) or stored(component)
+        texts[component] = package_license(name, context=context) or license_text(component)
     for component, text in texts.items():
         if text is None:
             context.note(f"no licence text found for {component}")
@@ -70,9 +70,3 @@ def package_license(library: str, *, context: BuildContext) -> str | None:
     package = owners.partition(":")[0]
     path = Path("/usr/share/doc") / package / "copyright"
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-
-
-def stored(component: str) -> str | None:
-    """A text that edgepack brings along."""
-    path = files("edgepack.runner.freeze.data") / f"{component}.txt"
-    return path.read_text(encoding="utf-8") if path.is_file() else None

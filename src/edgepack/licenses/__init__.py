@@ -1,0 +1,22 @@
+"""Licence texts that edgepack brings along, for what comes without one."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+_TEXTS = {
+    "libgcc_s": ("gcc_runtime", ""),
+    "libstdc++": ("gcc_runtime", ""),
+    "tokenizers": (
+        "apache-2.0",
+        "tokenizers, Copyright the Hugging Face team. https://github.com/huggingface/tokenizers\n\n",
+    ),
+}
+"""Component → the text that it shares with others, and what stands above it."""
+
+
+def license_text(name: str) -> str | None:
+    """The text for a component, or of a licence as model cards name it; ``None`` where there is none."""
+    file, head = _TEXTS.get(name, (name, ""))
+    path = files("edgepack.licenses") / f"{file}.txt"
+    return head + path.read_text(encoding="utf-8") if path.is_file() else None

@@ -1,1 +1,0 @@
-"""Licence texts of what is frozen in, for machines that do not have them."""
