@@ -80,7 +80,7 @@ def lib(
 ) -> None:
     """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#.
 
-    For a target of another platform: what that calls a runtime, e.g. a WebAssembly module and its JavaScript.
+    For a target of another platform: what that calls a runtime.
     """
     from edgepack.console import Story
     from edgepack.plugins.context import host_context
