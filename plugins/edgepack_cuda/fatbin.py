@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgepack.api import BundleError
+from edgepack.api.kit import ELF64
 
 MAGIC = 0xBA55ED50
 SECTION = ".nv_fatbin"
@@ -31,11 +32,11 @@ NOBODYS = 110
 def _no_code() -> bytes:
     """An entry for ``NOBODYS``: a cubin of no kernel, with nothing but the table of its sections' names."""
     names = b"\0.shstrtab".ljust(16, b"\0")
-    head = struct.pack(
-        *("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01\x41\x08", 2, 190, 1, 0, 0, 64 + len(names)),
+    head = ELF64.header.pack(
+        *(b"\x7fELF\x02\x01\x01\x41\x08", 2, 190, 1, 0, 0, 64 + len(names)),
         *(NOBODYS << 8 | 2, 64, 56, 0, 64, 2, 1),
     )
-    table = bytes(64) + struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
+    table = bytes(64) + ELF64.section.pack(1, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
     cubin = head + names + table
     return ENTRY.pack(2, 0x101, ENTRY.size, len(cubin), 0, 8, 1, NOBODYS, 0x11, 0) + cubin
 

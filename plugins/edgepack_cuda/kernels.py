@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterator
 
+from edgepack.api import BundleError
+from edgepack.api.kit import ElfError, read_elf
 from edgepack_cuda.fatbin import Code, Fatbin
 
-SYMBOL = struct.Struct("<IBBHQQ")
 FUNCTION, SYMBOLS = 2, 2
 """``STT_FUNC`` and ``SHT_SYMTAB``."""
 ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]+_\d+_(\w+)_(cu|cpp|cuh|cc)_[0-9a-f]+")
@@ -35,21 +35,14 @@ def kernels_of(section: bytes, fatbin: Fatbin) -> tuple[str, ...]:
 
 
 def functions_of(code: Code, section: bytes) -> Iterator[str]:
-    """Mangled names of a cubin's functions."""
+    """Mangled names of a cubin's functions. Raises ``BundleError`` for one that is damaged."""
     cubin = code.content(section)
     if cubin[:4] != b"\x7fELF":
         return
-    (headers_at,) = struct.unpack_from("<Q", cubin, 40)
-    size, count = struct.unpack_from("<HH", cubin, 58)
-    rows = [struct.unpack_from("<IIQQQQIIQQ", cubin, headers_at + index * size) for index in range(count)]
-    for row in rows:
-        if row[1] != SYMBOLS:
-            continue
-        names = rows[row[6]][4]
-        for at in range(row[4], row[4] + row[5], SYMBOL.size):
-            name, info = SYMBOL.unpack_from(cubin, at)[:2]
-            if info & 15 == FUNCTION:
-                yield cubin[names + name : cubin.index(0, names + name)].decode("latin-1")
+    try:
+        yield from (name for name, info, _ in read_elf(cubin).symbols(SYMBOLS) if info & 15 == FUNCTION)
+    except ElfError as error:
+        raise BundleError(f"device code at {code.offset:#x} is damaged: {error}") from error
 
 
 def plain_name(mangled: str) -> str:

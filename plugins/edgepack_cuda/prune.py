@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgepack.api import BundleError, TargetError
+from edgepack.api.kit import ELF64, ElfSection
 from edgepack_cuda.fatbin import (
     SECTION,
     Code,
@@ -19,14 +20,7 @@ from edgepack_cuda.fatbin import (
     packed,
     read_fatbins,
 )
-from edgepack_cuda.image import (
-    EHDR,
-    Image,
-    Section,
-    memory_of,
-    punch,
-    read_image,
-)
+from edgepack_cuda.image import Image, memory_of, punch, read_image
 from edgepack_cuda.nvidia import dotted
 
 CUDA_MACHINE = 190
@@ -88,7 +82,7 @@ def chosen(fatbin: Fatbin, architectures: Collection[str], *, nearest: bool = Tr
     return tuple(code for code in fatbin.codes if code in kept)
 
 
-def device_code(image: Image, name: str) -> tuple[Section, bytes, tuple[Fatbin, ...]]:
+def device_code(image: Image, name: str) -> tuple[ElfSection, bytes, tuple[Fatbin, ...]]:
     """Section, content and fat binaries of a library. Raises ``BundleError`` for one without device code."""
     section = image.section(SECTION)
     if section is None:
@@ -96,7 +90,7 @@ def device_code(image: Image, name: str) -> tuple[Section, bytes, tuple[Fatbin, 
             f"{name} holds no device code: it has no {SECTION}",
             hint="it is compiled without CUDA, or loads its kernels from elsewhere",
         )
-    content = image.read(section.address, section.size)
+    content = image.memory(section.address, section.size)
     return section, content, read_fatbins(content)
 
 
@@ -159,7 +153,7 @@ def prune(
     )
 
 
-def _rewrite(image: Image, section: Section, code: bytes, kept: Sequence[Fatbin]) -> None:
+def _rewrite(image: Image, section: ElfSection, code: bytes, kept: Sequence[Fatbin]) -> None:
     """Change the section in place: each fat binary begins where it did."""
     changed = bytearray(section.size)
     for fatbin in kept:
@@ -183,7 +177,7 @@ def blobs_of(image: Image) -> Iterator[tuple[int, int, str]]:
     section = image.section(".rodata")
     if section is None:
         return
-    content = image.read(section.address, section.size)
+    content = image.memory(section.address, section.size)
     at = content.find(b"\x7fELF")
     while at >= 0:
         size = _cubin_size(content, at)
@@ -196,11 +190,12 @@ def blobs_of(image: Image) -> Iterator[tuple[int, int, str]]:
 
 def _cubin_size(content: bytes, at: int) -> int:
     """Bytes of the cubin that begins there; 0 for anything else."""
-    if len(content) < at + 64 or int.from_bytes(content[at + 18 : at + 20], "little") != CUDA_MACHINE:
+    if len(content) < at + ELF64.header.size:
         return 0
-    programs, sections = (int.from_bytes(content[at + o : at + o + 8], "little") for o in (32, 40))
-    entries = [int.from_bytes(content[at + o : at + o + 2], "little") for o in (54, 56, 58, 60)]
-    end = max(programs + entries[0] * entries[1], sections + entries[2] * entries[3])
+    header = ELF64.header.unpack_from(content, at)
+    if header[2] != CUDA_MACHINE:
+        return 0
+    end = max(header[5] + header[9] * header[10], header[6] + header[11] * header[12])
     return end if at + end <= len(content) else 0
 
 
@@ -216,7 +211,7 @@ def _drop_blobs(image: Image, architectures: Collection[str]) -> int:
 def _prove(
     small: bytes,
     changed: Image,
-    section: Section,
+    section: ElfSection,
     code: bytes,
     kept: Sequence[Fatbin],
     name: str,
@@ -224,7 +219,7 @@ def _prove(
     """What was written, read again: the same memory as the changed file, and every kept piece of code as it was."""
     again = read_image(small, name)
     # Not the header of the file, which says where the program headers are.
-    if memory_of(again)[EHDR.size :] != memory_of(changed)[EHDR.size :]:
+    if memory_of(again)[ELF64.header.size :] != memory_of(changed)[ELF64.header.size :]:
         raise BundleError(f"pruning {name} changed what is not device code", hint="please report the library")
     section_again, code_again, fatbins = device_code(again, name)
     before = {(f.offset, each.sha256(code)) for f in kept for each in f.codes}

@@ -160,7 +160,7 @@ def cubins(content: bytes) -> dict[tuple[int, str], str]:
 def sha256_of_section(image: Image, name: str) -> str:
     section = image.section(name)
     assert section is not None
-    return hashlib.sha256(image.read(section.address, section.size)).hexdigest()
+    return hashlib.sha256(image.memory(section.address, section.size)).hexdigest()
 
 
 def registered(made: Made, stubs: Path, record: Path) -> list[Registered]:

@@ -1,5 +1,6 @@
 """What plugins may import beyond ``edgepack.api``: to take runtimes from elsewhere, to make them, to add commands.
 
+- ELF files: ``read_elf``; ``ELF64`` to write their tables.
 - Wheels: ``wheel_files`` by their content, ``closure_of`` for the shared libraries that have to go along, ``system_libraries``
   for those of this machine, ``RuntimeFolder`` for all of them with their licences.
 - A runner that is not ours: ``usage_of``, ``tokenizer_cases``, ``golden_document``.
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
     from edgepack.files.elf import opened_libraries as opened_libraries
     from edgepack.files.elf import soname as soname
     from edgepack.files.elf import unused_libraries as unused_libraries
+    from edgepack.files.elf_reader import ELF64 as ELF64
+    from edgepack.files.elf_reader import Elf as Elf
+    from edgepack.files.elf_reader import ElfError as ElfError
+    from edgepack.files.elf_reader import ElfSection as ElfSection
+    from edgepack.files.elf_reader import ElfSegment as ElfSegment
+    from edgepack.files.elf_reader import read_elf as read_elf
     from edgepack.files.shared_libraries import Closure as Closure
     from edgepack.files.shared_libraries import closure_of as closure_of
     from edgepack.files.store import key_of as key_of
@@ -114,6 +121,14 @@ HOMES = {
     "edgepack.fetch.wheels": ("Wheel", "wheel_file", "wheel_files"),
     "edgepack.fetch.unpack": ("unpack", "unpack_matching"),
     "edgepack.files.elf": ("Layout", "needed_libraries", "opened_libraries", "soname", "unused_libraries"),
+    "edgepack.files.elf_reader": (
+        "ELF64",
+        "Elf",
+        "ElfError",
+        "ElfSection",
+        "ElfSegment",
+        "read_elf",
+    ),
     "edgepack.files.shared_libraries": ("Closure", "closure_of"),
     "edgepack.files.store": ("key_of",),
     "edgepack.foundry.compile.archive": ("KernelArchive", "open_archive"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,18 +14,11 @@ from edgepack.files.elf import (
     needed_libraries,
     version_key,
 )
+from edgepack.files.elf_reader import MACHINES
 from edgepack.records.target import Platform
 
-MACHINES = {
-    "x86_64": (62, 64),
-    "aarch64": (183, 64),
-    "arm64": (183, 64),
-    "armv7": (40, 32),
-    "armhf": (40, 32),
-    "i686": (3, 32),
-    "riscv64": (243, 64),
-}
-"""Architecture → ELF's ``e_machine`` and word size (ELF specification, chapter 4)."""
+OTHER_NAMES = {"arm64": "aarch64", "armv7": "armv7l", "armhf": "armv7l"}
+"""What targets call processors, → as ``MACHINES`` has them."""
 
 
 def require_platform(folder: Path, platform: Platform, *, device: Iterable[str] = ()) -> None:
@@ -51,16 +43,15 @@ def require_platform(folder: Path, platform: Platform, *, device: Iterable[str] 
 
 def _require_machine(path: Path, name: str, platform: Platform) -> None:
     machine, bits = _machine_of(path)
-    expected = MACHINES.get(platform.arch)
+    known = {arch: (code, width) for code, (arch, width) in MACHINES.items()}
+    expected = known.get(OTHER_NAMES.get(platform.arch, platform.arch))
     if expected is None:
         raise FloorError(
             f"{name} is a native file, and architecture {platform.arch} is not known",
-            hint=f"known: {', '.join(MACHINES)}",
+            hint=f"known: {', '.join([*known, *OTHER_NAMES])}",
         )
     if (machine, bits) != expected:
-        found = next(
-            (arch for arch, code in MACHINES.items() if code == (machine, bits)), f"machine {machine}"
-        )
+        found = next((arch for arch, code in known.items() if code == (machine, bits)), f"machine {machine}")
         raise FloorError(
             f"{name} is for {found}, the target's devices are {platform.arch}",
             hint="make this part for the target's architecture",
@@ -74,8 +65,7 @@ def _machine_of(path: Path) -> tuple[int, int]:
         raise BundleError(
             f"{path.name} is not a sound ELF file: it ends within its header", hint=UNSOUND_HINT
         )
-    order = "<" if head[5] == 1 else ">"
-    return struct.unpack_from(f"{order}H", head, 18)[0], 64 if head[4] == 2 else 32
+    return int.from_bytes(head[18:20], "little" if head[5] == 1 else "big"), 64 if head[4] == 2 else 32
 
 
 def _require_glibc(path: Path, name: str, platform: Platform) -> None:

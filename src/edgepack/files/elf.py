@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 
 from edgepack.errors import BundleError
+from edgepack.files.elf_reader import (
+    DT_NEEDED,
+    DT_RELR,
+    DT_SONAME,
+    MACHINES,
+    MAGIC,
+    SHT_DYNSYM,
+    SHT_NOBITS,
+    SHT_NULL,
+    STB_WEAK,
+    UNDEFINED,
+    Elf,
+    ElfError,
+    opened_elf,
+    read_elf,
+)
 
 SYSTEM_LIBRARIES = frozenset(
     {
@@ -29,9 +47,6 @@ UNSOUND_HINT = (
 
 LIBRARY_NAME = re.compile(rb"(?<=\0)lib[A-Za-z][\w+-]*\.so(?:\.\d+)*(?=\0)")
 
-MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
-"""``e_machine`` of little-endian ELF files."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
@@ -48,14 +63,15 @@ class Needs:
 def is_elf(path: Path) -> bool:
     """Whether a file is an ELF file."""
     with path.open("rb") as stream:
-        return stream.read(4) == b"\x7fELF"
+        return stream.read(4) == MAGIC
 
 
 def architecture(path: Path) -> str | None:
     """The processor that an ELF file is for, as ``platform.machine()`` says it; None for others and other files."""
     with path.open("rb") as stream:
         head = stream.read(20)
-    return MACHINES.get(int.from_bytes(head[18:20], "little")) if head.startswith(b"\x7fELF") else None
+    name, _ = MACHINES.get(int.from_bytes(head[18:20], "little"), (None, 0))
+    return name if head.startswith(MAGIC) else None
 
 
 def elf_files(folder: Path) -> Iterator[Path]:
@@ -65,42 +81,26 @@ def elf_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def read_needs(path: Path) -> Needs:
-    """What an ELF file asks of its system; a static one asks nothing. Raises ``BundleError`` for a damaged file."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
+@contextmanager
+def sound_elf(path: Path) -> Iterator[Elf[mmap]]:
+    """A file to be read. Raises ``BundleError`` for one that cannot be read, is no ELF file, or is damaged."""
     try:
-        with path.open("rb") as stream:
-            return _needs_of(ELFFile(stream))
-    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        with opened_elf(path) as file:
+            yield file
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}") from error
+    except ElfError as error:
         raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
 
 
-def _needs_of(file: object) -> Needs:
-    from elftools.elf.dynamic import DynamicSection
-    from elftools.elf.gnuversions import GNUVerNeedSection
-
-    libraries: list[str] = []
-    versions: set[str] = set()
-    packed = False
-    for section in file.iter_sections():  # type: ignore[attr-defined]
-        if isinstance(section, DynamicSection):
-            for tag in section.iter_tags():
-                # pyelftools gives a tag its text under a name of the tag's own.
-                kind = tag.entry.d_tag
-                if kind == "DT_NEEDED":
-                    libraries.append(str(vars(tag)["needed"]))
-                elif kind == "DT_RELR":
-                    packed = True
-        elif isinstance(section, GNUVerNeedSection):
-            for _, wanted in section.iter_versions():
-                versions.update(version.name for version in wanted)
-    return Needs(
-        libraries=tuple(libraries),
-        versions=frozenset(versions),
-        packed_relocations=packed,
-    )
+def read_needs(path: Path) -> Needs:
+    """What an ELF file asks of its system; a static one asks nothing. Raises ``BundleError`` for a damaged file."""
+    with sound_elf(path) as file:
+        return Needs(
+            libraries=tuple(file.dynamic_texts(DT_NEEDED)),
+            versions=frozenset(version.name for version in file.needed_versions()),
+            packed_relocations=any(tag == DT_RELR for tag, _ in file.dynamic()),
+        )
 
 
 def needed_libraries(path: Path) -> tuple[str, ...]:
@@ -110,18 +110,8 @@ def needed_libraries(path: Path) -> tuple[str, ...]:
 
 def soname(path: Path) -> str | None:
     """The name that a shared library goes by for others (``DT_SONAME``), or None. Raises ``BundleError``."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.dynamic import DynamicSection
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        with path.open("rb") as stream:
-            dynamic = ELFFile(stream).get_section_by_name(".dynamic")
-            if not isinstance(dynamic, DynamicSection):
-                return None
-            return next((str(vars(tag)["soname"]) for tag in dynamic.iter_tags("DT_SONAME")), None)
-    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
-        raise BundleError(f"{path} is not a sound ELF file: {error}") from error
+    with sound_elf(path) as file:
+        return next(iter(file.dynamic_texts(DT_SONAME)), None)
 
 
 def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
@@ -130,27 +120,10 @@ def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
     Which library a symbol is of is what its version says, so all symbols of the libraries in ``among`` must have one: a
     library that versions none of them would look unused. Raises ``BundleError``.
     """
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
-
-    named = [name for name in needed_libraries(path) if name in among]
-    try:
-        with path.open("rb") as stream:
-            file = ELFFile(stream)
-            indices = file.get_section_by_name(".gnu.version")
-            needs = file.get_section_by_name(".gnu.version_r")
-            if not (isinstance(indices, GNUVerSymSection) and isinstance(needs, GNUVerNeedSection)):
-                return tuple(named)
-            imported = {symbol["ndx"] for symbol in indices.iter_symbols()}
-            used = {
-                str(library.name)
-                for library, versions in needs.iter_versions()
-                if any(version["vna_other"] in imported for version in versions)
-            }
-    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
-        raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
-    return tuple(name for name in named if name not in used)
+    with sound_elf(path) as file:
+        imported = set(file.symbol_versions())
+        used = {version.library for version in file.needed_versions() if version.number in imported}
+        return tuple(name for name in file.dynamic_texts(DT_NEEDED) if name in among and name not in used)
 
 
 def opened_libraries(path: Path) -> tuple[str, ...]:
@@ -203,29 +176,14 @@ def floor_of(folder: Path) -> str | None:
 
 def undefined_symbols(path: Path, *, versions: tuple[str, ...]) -> set[str]:
     """Names of the symbols that a file asks of others under versions that begin with one of ``versions``."""
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
-    from elftools.elf.sections import SymbolTableSection
-
-    with path.open("rb") as stream:
-        file = ELFFile(stream)
-        symbols = file.get_section_by_name(".dynsym")
-        indices = file.get_section_by_name(".gnu.version")
-        needs = file.get_section_by_name(".gnu.version_r")
-        if not (
-            isinstance(symbols, SymbolTableSection)
-            and isinstance(indices, GNUVerSymSection)
-            and isinstance(needs, GNUVerNeedSection)
-        ):
-            return set()
-        wanted = {
-            version["vna_other"]
-            for _, group in needs.iter_versions()
-            for version in group
-            if version.name.startswith(versions)
+    with sound_elf(path) as file:
+        wanted = {version.number for version in file.needed_versions() if version.name.startswith(versions)}
+        indices = file.symbol_versions()
+        return {
+            name
+            for (name, _, _), index in zip(file.symbols(SHT_DYNSYM), indices, strict=bool(indices))
+            if index in wanted
         }
-        pairs = zip(symbols.iter_symbols(), indices.iter_symbols(), strict=True)
-        return {symbol.name for symbol, index in pairs if index["ndx"] in wanted}
 
 
 def rename_needed(path: Path, old: str, new: str) -> None:
@@ -239,23 +197,16 @@ def rename_needed(path: Path, old: str, new: str) -> None:
 
 def weaken_undefined(path: Path, *, prefix: str) -> None:
     """Make undefined dynamic symbols whose names begin with ``prefix`` weak: a loader lets them be missing."""
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.sections import SymbolTableSection
-
-    weak = 2
-    with path.open("r+b") as stream:
-        section = ELFFile(stream).get_section_by_name(".dynsym")
-        if not isinstance(section, SymbolTableSection):
-            raise BundleError(f"{path} has no dynamic symbols")
-        size = section["sh_entsize"]
-        info = 4 if size == 24 else 12  # st_info in Elf64_Sym, in Elf32_Sym
-        for index, symbol in enumerate(section.iter_symbols()):
-            if symbol.name.startswith(prefix) and symbol["st_shndx"] == "SHN_UNDEF":
-                place = section["sh_offset"] + index * size + info
-                stream.seek(place)
-                kind = stream.read(1)[0] & 0xF
-                stream.seek(place)
-                stream.write(bytes([weak << 4 | kind]))
+    content = bytearray(path.read_bytes())
+    file = read_elf(content)
+    table = file.section(".dynsym")
+    if table is None:
+        raise BundleError(f"{path} has no dynamic symbols")
+    info_at = 4 if file.bits == 64 else 12  # st_info in Elf64_Sym, in Elf32_Sym
+    for index, (name, info, section) in enumerate(file.symbols(SHT_DYNSYM)):
+        if name.startswith(prefix) and section == UNDEFINED:
+            content[table.offset + index * file.format.symbol.size + info_at] = STB_WEAK << 4 | info & 0xF
+    path.write_bytes(content)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,24 +221,11 @@ class Layout:
 
 def file_layout(path: Path) -> Layout:
     """How an ELF file is laid out. Raises ``BundleError`` for other files and damaged ones."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        with path.open("rb") as stream:
-            file = ELFFile(stream)
-            sections: dict[str, int] = {}
-            for section in file.iter_sections():
-                taken = 0 if section["sh_type"] in ("SHT_NOBITS", "SHT_NULL") else section["sh_size"]
-                if section["sh_type"] != "SHT_NULL":
-                    sections[section.name] = sections.get(section.name, 0) + taken
-            headers = (
-                file["e_ehsize"]
-                + file["e_phnum"] * file["e_phentsize"]
-                + file["e_shnum"] * file["e_shentsize"]
-            )
-    except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror}") from error
-    except (ELFError, ValueError, KeyError, AttributeError, AssertionError) as error:
-        raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
-    return Layout(headers=headers, sections=sections)
+    with sound_elf(path) as file:
+        sections: dict[str, int] = {}
+        for section in file.sections:
+            if section.kind != SHT_NULL:
+                taken = section.size if section.kind != SHT_NOBITS else 0
+                sections[section.name] = sections.get(section.name, 0) + taken
+        tables = len(file.segments) * file.format.segment.size + len(file.sections) * file.format.section.size
+        return Layout(headers=file.format.header.size + tables, sections=sections)

@@ -18,8 +18,9 @@ from tests.support.cuda_libraries import UNITS, Unit, library
 from tests.support.recording_cudart import assert_registered, compile_recorder, registrations
 
 from edgepack.api import BundleError, TargetError
+from edgepack.api.kit import ELF64
 from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, packed, read_fatbins
-from edgepack_cuda.image import EHDR, SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
+from edgepack_cuda.image import SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
 from edgepack_cuda.inspect import inspect
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on
 from edgepack_cuda.select import select_units
@@ -98,7 +99,7 @@ def test_punching_changes_no_byte_in_memory_and_no_relocation(whole: Path) -> No
     start = image.offset_of(section.address) + 20_000
     image.content[start : start + 400_000] = bytes(400_000)
     small = read_image(punch(image), "it")
-    assert memory_of(small)[EHDR.size :] == memory_of(image)[EHDR.size :]
+    assert memory_of(small)[ELF64.header.size :] == memory_of(image)[ELF64.header.size :]
     assert relocations(small.content) == relocations(image.content) != []
     assert len(small.content) < len(image.content) - 380_000
 
@@ -324,4 +325,4 @@ def test_tools_that_go_by_sections_find_nothing_beyond_the_file(whole: Path) -> 
     for each in in_file:
         if each.flags & SHF_ALLOC:
             piece = content[each.offset : each.offset + each.size]
-            assert piece == image.read(each.address, each.size), each.name
+            assert piece == image.memory(each.address, each.size), each.name

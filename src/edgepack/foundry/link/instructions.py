@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import FloorError, MissingToolError
-from edgepack.files.elf import architecture
+from edgepack.files.elf import architecture, sound_elf
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.units import Unit
 from edgepack.tools import install_hint
@@ -71,15 +71,9 @@ class Use:
 
 def beyond_baseline(library: Path, pieces: Iterable[Piece]) -> Iterator[Use]:
     """What these pieces of a library use that not every processor has, each instruction set once a piece."""
-    from elftools.elf.elffile import ELFFile
-
     arch = architecture(library) or ""
-    with library.open("rb") as stream:
-        code = [
-            (section["sh_addr"], section.data())
-            for section in ELFFile(stream).iter_sections()
-            if section["sh_flags"] & 4 and section["sh_type"] == "SHT_PROGBITS"
-        ]
+    with sound_elf(library) as file:
+        code = [(section.address, file.data(section)) for section in file.code]
     for piece in pieces:
         for address, data in code:
             if address <= piece.address < address + len(data):

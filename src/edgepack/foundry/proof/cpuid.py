@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgepack.errors import ProofError
+from edgepack.files.elf_reader import Elf, ElfError, read_elf
 from edgepack.foundry.link.instructions import disassembler
 
 CPUID, INVALID = b"\x0f\xa2", b"\x0f\x0b"
 """cpuid, and ud2, which is as long."""
-EXECUTABLE = 4
-"""SHF_EXECINSTR"""
 
 
 def replace_cpuid(file: Path, copy: Path) -> None:
@@ -19,12 +18,10 @@ def replace_cpuid(file: Path, copy: Path) -> None:
 
     Raises ``ProofError`` when there is none.
     """
-    from elftools.common.exceptions import ELFError
-
     content = bytearray(file.read_bytes())
     try:
-        found = list(_places(file))
-    except ELFError as error:
+        found = list(_places(read_elf(content)))
+    except ElfError as error:
         raise ProofError(f"{file.name} is not a sound ELF file: {error}") from error
     if not found:
         raise ProofError(f"{file.name} does not ask what the processor has")
@@ -34,12 +31,8 @@ def replace_cpuid(file: Path, copy: Path) -> None:
     copy.chmod(file.stat().st_mode)
 
 
-def _places(file: Path) -> Iterator[int]:
+def _places(file: Elf[bytearray]) -> Iterator[int]:
     """Offsets of the file's cpuid instructions."""
-    from elftools.elf.elffile import ELFFile
-
-    with file.open("rb") as stream:
-        for section in ELFFile(stream).iter_sections():
-            if section["sh_flags"] & EXECUTABLE and section["sh_type"] == "SHT_PROGBITS":
-                code = disassembler("x86_64").disasm_lite(section.data(), section["sh_offset"])
-                yield from (at for at, _, name, _ in code if name == "cpuid")
+    for section in file.code:
+        code = disassembler("x86_64").disasm_lite(file.data(section), section.offset)
+        yield from (at for at, _, name, _ in code if name == "cpuid")

@@ -8,9 +8,15 @@ from pathlib import Path
 
 from edgepack.errors import FloorError
 from edgepack.files.elf import SYSTEM_LIBRARIES, glibc_floor, needed_libraries, version_key
-
-_SYMTAB, _DYNSYM = 2, 11
-_LOCAL, _WEAK, _GNU_UNIQUE = 0, 2, 10
+from edgepack.files.elf_reader import (
+    SHT_DYNSYM,
+    SHT_SYMTAB,
+    STB_GNU_UNIQUE,
+    STB_WEAK,
+    UNDEFINED,
+    ElfError,
+    read_elf,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,43 +30,25 @@ class Symbols:
 
 
 def symbols(path: Path, *, dynamic: bool = False) -> Symbols:
-    """The symbols of a 64-bit little-endian object, or with ``dynamic`` those that a shared library offers.
+    """The symbols of an object, or with ``dynamic`` those that a shared library offers.
 
     Raises ``ValueError`` for anything else.
     """
-    data = path.read_bytes()
-    if data[:6] != b"\x7fELF\x02\x01":
-        raise ValueError(f"{path} is not a 64-bit little-endian ELF file")
-    try:
-        return _symbols(data, _DYNSYM if dynamic else _SYMTAB)
-    except (struct.error, IndexError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{path} is damaged") from error
-
-
-def _symbols(data: bytes, kind: int) -> Symbols:
-    (offset,) = struct.unpack_from("<Q", data, 40)
-    size, count = struct.unpack_from("<HH", data, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", data, offset + size * index) for index in range(count)]
     defines: set[str] = set()
     weak: set[str] = set()
     needs: set[str] = set()
-    for section in sections:
-        if section[1] != kind:
-            continue
-        names = sections[section[6]][4]
-        table = data[section[4] : section[4] + section[5]]
-        for name, info, _, index, _, _ in struct.iter_unpack("<IBBHQQ", table):
-            binding = info >> 4
-            if binding == _LOCAL or not name:
-                continue
-            text = data[names + name : data.index(b"\0", names + name)].decode()
-            if index == 0:
-                if binding != _WEAK:
-                    needs.add(text)
-            elif binding in (_WEAK, _GNU_UNIQUE):
-                weak.add(text)
+    try:
+        file = read_elf(path.read_bytes())
+        for name, info, section in file.symbols(SHT_DYNSYM if dynamic else SHT_SYMTAB, local=False):
+            if section == UNDEFINED:
+                if info >> 4 != STB_WEAK:
+                    needs.add(name)
+            elif info >> 4 in (STB_WEAK, STB_GNU_UNIQUE):
+                weak.add(name)
             else:
-                defines.add(text)
+                defines.add(name)
+    except ElfError as error:
+        raise ValueError(f"{path} is not a sound ELF file: {error}") from error
     return Symbols(defines=frozenset(defines), weak=frozenset(weak), needs=frozenset(needs))
 
 
