@@ -62,6 +62,18 @@ def test_levels_of_processors() -> None:
     assert LEVELS.of_processor("aarch64", ["asimd", "asimddp"]).name == "dotprod"
 
 
+def test_levels_that_an_emulator_stands_in_for() -> None:
+    """The proof of a library runs on an emulated processor of a level where it knows one, each level on its own."""
+    for arch, without in (
+        ("x86_64", {"avx_vnni", "avx_vnni_int8", "avx512", "avx512_vnni", "amx"}),
+        ("aarch64", set()),
+    ):
+        emulated = {level.name: level.emulated for level in LEVELS.on(arch)}
+        assert {name for name, processor in emulated.items() if processor is None} == without
+        known = [processor for processor in emulated.values() if processor]
+        assert len(set(known)) == len(known)
+
+
 def test_what_a_processor_hides() -> None:
     levels = {level.name: level.hidden_bits() for level in LEVELS.on("x86_64")}
     leaf1, leaf7, *_ = levels["avx"]

@@ -84,6 +84,15 @@ def test_an_operator_named_twice_keeps_all_its_types(text: str) -> None:
     assert types_of(parse_config(text), "Cast") == '{"inputs":{"0":["bool","float"]}}'
 
 
+def test_types_as_people_write_them() -> None:
+    """Spaces after JSON, its keys in any order, one text in the end."""
+    found = parse_config(
+        'ai.onnx ; 13 ; Cast{"outputs":{"0":["bool"]}, "inputs":{"0":["float"]}}   , Add{ "inputs": {"0": ["float"]} }  '
+    )
+    assert types_of(found, "Cast") == '{"inputs":{"0":["float"]},"outputs":{"0":["bool"]}}'
+    assert types_of(found, "Add") == '{"inputs":{"0":["float"]}}'
+
+
 def test_an_operator_once_with_and_once_without_types_gets_all_types() -> None:
     assert types_of(parse_config('ai.onnx;13;Cast{"inputs":{"0":["float"]}},Cast'), "Cast") == ""
 

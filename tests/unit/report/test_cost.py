@@ -101,6 +101,13 @@ def test_a_user_s_table_replaces_the_built_in_one(tmp_path: Path) -> None:
     assert cost.amount == pytest.approx(0.014)
 
 
+def test_what_a_table_need_not_say(tmp_path: Path) -> None:
+    prices = load_prices(write(tmp_path / "own.toml", OWN.replace("devices = [7]", "")))
+    assert prices.devices == (1_000, 100_000, 1_000_000)
+    (each,) = prices.lists
+    assert (each.gigabyte, each.service, each.source) == (GB, "", "")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -109,6 +116,7 @@ def test_a_user_s_table_replaces_the_built_in_one(tmp_path: Path) -> None:
         ('[["more", 0.002]]', "[[10, 0.002]]", 'end with ["more"'),
         ('[["more", 0.002]]', '[[10, 1], [5, 1], ["more", 1]]', "must ascend"),
         ('[["more", 0.002]]', "[]", "must ascend"),
+        ('[["more", 0.002]]', '[[0, 1], ["more", 1]]', "must ascend"),
         ('[["more", 0.002]]', '[["more", -1]]', "below zero"),
         ('[["more", 0.002]]', '[["more", nan]]', "below zero or not a number"),
         ('[["more", 0.002]]', '[["mor", 1]]', "could not convert"),

@@ -15,11 +15,11 @@ from edgepack.foundry.releases.ort_1_21.overlay import (
     COMMON,
     HELPER,
     MACROS,
+    MESSAGES_PATCH,
     OVERLAY,
     asks_for_messages,
     lean_checks,
     lean_logging,
-    lean_messages,
 )
 from edgepack.foundry.sources.tree import SourceTree
 
@@ -70,16 +70,28 @@ def test_statements_below_warning_are_nothing() -> None:
 
 
 def test_messages_are_neither_read_nor_written() -> None:
-    text = lean_messages(MESSAGES, request())
+    text = MESSAGES_PATCH.rewritten(MESSAGES, request(), origin="ONNX Runtime 1.21")
     assert text.count("__builtin_trap();") == 3
     assert "keep(from);" in text and "goto handle" not in text
     assert text.count("{") == text.count("}")
 
 
+def test_what_failed_checks_call_is_added() -> None:
+    _, _, helper = OVERLAY
+    text = helper.rewritten("// upstream's helper\n", request(), origin="ONNX Runtime 1.21")
+    assert text.startswith("// upstream's helper\n")
+    for function in ("void FailAt(const char* file", "common::Status StatusAt(const char* file"):
+        assert text.count(function) == 1
+
+
 def test_files_of_another_release_are_refused() -> None:
     checks, logging, _ = OVERLAY
-    for patch, name in ((checks, r"common\.h"), (logging, r"macros\.h")):
-        with pytest.raises(ToolError, match=rf"{name} is not as ONNX Runtime 2's"):
+    for patch, name in (
+        (checks, r"common\.h"),
+        (logging, r"macros\.h"),
+        (MESSAGES_PATCH, r"onnx-ml\.pb\.cc"),
+    ):
+        with pytest.raises(ToolError, match=rf"{name} is not as ONNX Runtime 2's: {patch.name} does"):
             patch.rewritten("#pragma once\n", request(), origin="ONNX Runtime 2")
 
 

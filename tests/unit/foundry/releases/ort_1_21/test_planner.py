@@ -26,5 +26,7 @@ def test_sizes_are_looked_up_by_number() -> None:
 
 
 def test_another_file_is_refused() -> None:
-    with pytest.raises(ToolError, match=r"allocation_planner\.cc is not as ONNX Runtime 1\.21's"):
+    with pytest.raises(
+        ToolError, match=r"allocation_planner\.cc is not as ONNX Runtime 1\.21's: sizes of elements"
+    ):
         PLANNER_PATCH.rewritten("int main() {}", request(), origin="ONNX Runtime 1.21")

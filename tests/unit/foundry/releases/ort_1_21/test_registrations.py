@@ -11,7 +11,10 @@ from tests.support.small_archive import request
 from edgepack.errors import ToolError, UnsupportedModelError
 from edgepack.foundry.releases.ort_1_21.registrations import (
     added_by_optimizers,
+    kernels_in,
+    possible_operators,
     reduce_registrations,
+    registration_patch,
     registrations,
     require_kernels,
 )
@@ -112,6 +115,49 @@ def test_what_optimizers_add_in_extended_builds() -> None:
     }
 
 
+def test_optimizers_add_nothing_to_minimal_builds(tmp_path: Path) -> None:
+    folder = tmp_path / "onnxruntime/core/optimizer/layout_transformation"
+    folder.mkdir(parents=True)
+    (folder / "layout_transformation_potentially_added_ops.h").write_text(
+        "// @@region_begin(extended_minimal_build_required_kernels)@@\n"
+        'OpIdentifierWithStringViews{kOnnxDomain, "Transpose", 13},\n'
+        "// @@region_end(extended_minimal_build_required_kernels)@@\n"
+    )
+    needs = parse_config("ai.onnx;14;Reshape")
+    assert possible_operators(tmp_path, "minimal", needs) == needs
+    both = parse_config("ai.onnx;13;Transpose\nai.onnx;14;Reshape")
+    assert possible_operators(tmp_path, "minimal-extended", needs) == both
+
+
+def test_a_header_that_marks_nothing_adds_nothing() -> None:
+    assert not added_by_optimizers('OpIdentifierWithStringViews{kOnnxDomain, "Transpose", 13}').kernels
+
+
+def test_the_patch_keeps_what_is_possible_in_the_runtime_s_kind() -> None:
+    """Types are those of the needs alone where nothing else can come; integers stay where optimizers may need them."""
+    table = TABLE.replace("14, double, Add", "14, int64_t, Add")
+    needs = parse_config('ai.onnx;14;Add{"inputs":{"0":["float"]}}')
+    possible = parse_config('ai.onnx;14;Add{"inputs":{"0":["float"]}},Reshape')
+    patch = registration_patch("core/providers/cpu/cpu_execution_provider.cc")
+
+    def kept(kind: str) -> set[tuple[str, tuple[str, ...]]]:
+        asked = request(needs, possible=possible, kind=kind)
+        made = patch.rewritten(table, asked, origin="ONNX Runtime 1.21")
+        return {(row.name, row.types) for _, row in registrations(made)}
+
+    assert kept("minimal") == {("Add", ("float",)), ("Reshape", ())}
+    assert kept("minimal-extended") == {("Add", ("float",)), ("Add", ("int64_t",)), ("Reshape", ())}
+
+
+def test_kernels_of_reduced_sources() -> None:
+    needs = parse_config("ai.onnx;14;Reshape\ncom.microsoft;1;BiasGelu")
+    text, _ = reduce_registrations(TABLE, needs, None)
+    symbols = kernels_in([text, CONTRIB], needs)
+    assert [re.findall("Reshape|BiasGelu", symbol) for symbol in symbols] == [["Reshape"], ["BiasGelu"]]
+    with pytest.raises(UnsupportedModelError, match=r"com\.microsoft:BiasGelu\(1\)"):
+        kernels_in([text], needs)
+
+
 def test_a_version_within_the_range_of_a_row_keeps_it() -> None:
     assert reduced("ai.onnx;12;Reshape")[1] == {("Reshape", 5, ())}
     assert reduced("ai.onnx;13;Reshape")[1] == set()
@@ -192,6 +238,12 @@ def test_type_control_gets_the_allowed_types() -> None:
     assert "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Output, 0, float);" in text
     assert "Flatten" not in text
     assert type_control(text, []) == CONTROL
+
+
+def test_type_control_names_the_operators_that_upstream_does_not_track() -> None:
+    assert lines_for('com.microsoft;1;SkipLayerNormalization{"inputs":{"0":["float"]}}') == [
+        "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kMSDomain, SkipLayerNormalization, Input, 0, float);"
+    ]
 
 
 def test_a_tree_without_insertion_point_is_refused() -> None:
