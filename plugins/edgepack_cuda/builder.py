@@ -11,7 +11,6 @@ from edgepack.api import (
     ModelSource,
     OptionTable,
     PreparedModel,
-    Renamed,
     RunnerArtifact,
     RuntimeArtifact,
     Target,
@@ -26,9 +25,6 @@ from edgepack_cuda.runtime import Choice, fetch, libraries_for
 NAME = "CUDAExecutionProvider"
 OPTIONS: OptionTable = {
     "capabilities": ["8.6"],
-    "cuda_arch": Renamed(
-        "capabilities", hint='capabilities = ["8.6"]: with the dot, as for the other GPU targets'
-    ),
     "layout": ("thin", "full", "lite"),
     "units": ("model", "listed", "all"),
     "prune_vendor": False,

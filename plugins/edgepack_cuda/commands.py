@@ -95,17 +95,6 @@ def prune_command(
     click.echo(f"{output}: {len(made.content) / 1e6:.2f} of {len(content) / 1e6:.2f} MB; {made.in_words()}")
 
 
-@cuda.command("draft")
-@click.argument("library", type=click.Path(path_type=Path))
-@click.option("--ort", metavar="VERSION", required=True, help="The ONNX Runtime that the LIBRARY is of.")
-def draft_command(library: Path, ort: str) -> None:
-    """Print lists of kernels by operator for the provider of another ONNX Runtime, to be gone over by hand."""
-    from edgepack_cuda.draft import draft
-    from edgepack_cuda.inspect import read_library
-
-    click.echo(draft(read_library(library), library.name, ort), nl=False)
-
-
 def is_vendors(name: str) -> bool:
     """Whether a library is NVIDIA's own, by its name."""
     return name.startswith(VENDOR)

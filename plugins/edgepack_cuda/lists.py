@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -40,23 +40,22 @@ class Lists:
         wanted = {each for name in named for each in _of_generations(name, present, architectures)}
         return frozenset(index for index, names in enumerate(kernels) if wanted & set(map(short, names)))
 
-    def named(self) -> Callable[[str], bool]:
-        """Whether a kernel of a library is in the lists."""
-        names = {*self.always, *(kernel for each in self.operators.values() for kernel in each)}
-        return lambda kernel: short(kernel) in names or _of_any(short(kernel)) in names
+    @property
+    def names(self) -> frozenset[str]:
+        """All kernels of the lists."""
+        return frozenset(self.always).union(*self.operators.values())
 
     def absent(self, kernels: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """Kernels of the lists that no unit holds: the lists are of another build."""
-        present = {_of_any(name) for name in _present(kernels)}
-        named = {*self.always, *(kernel for each in self.operators.values() for kernel in each)}
-        return tuple(sorted({_of_any(name) for name in named} - present))
+        present = {of_any(name) for name in _present(kernels)}
+        return tuple(sorted({of_any(name) for name in self.names} - present))
 
 
 def _present(kernels: Sequence[Sequence[str]]) -> set[str]:
     return {short(name) for names in kernels for name in names}
 
 
-def _of_any(kernel: str) -> str:
+def of_any(kernel: str) -> str:
     """``name<Sm?>`` for ``name<Sm80>``."""
     return re.sub(r"<Sm\d+>$", CHOSEN, kernel)
 
@@ -84,17 +83,6 @@ def known_versions() -> tuple[str, ...]:
     return tuple(
         sorted(name.removeprefix(PREFIX).removesuffix(".toml") for name in names if name.startswith(PREFIX))
     )
-
-
-def nearest(version: str, known: Sequence[str]) -> str:
-    """The newest version that is not newer than one, else the oldest; empty where none is known."""
-    ordered = sorted(known, key=_numbers)
-    before = [each for each in ordered if _numbers(each) <= _numbers(version)]
-    return (before[-1:] or ordered[:1] or [""])[0]
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def lists_for(version: str) -> Lists | None:

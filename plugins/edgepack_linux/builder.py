@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from edgepack import api
@@ -32,7 +31,6 @@ OPTIONS: OptionTable = {
     "runtime": ("minimal", "minimal-extended", "full"),
     "prove": ("here", "all"),
     "runtime_glibc": None,
-    "sources": None,
 }
 
 
@@ -45,7 +43,6 @@ class LinuxBuilder:
     runtime: RuntimeKind
     levels: Levels
     runtime_glibc: str | None
-    sources: Path | None
     runner: str = "pyinstaller"
     library: bool = False
 
@@ -65,7 +62,6 @@ class LinuxBuilder:
             "platform": self.target.platform,
             "kind": self.runtime,
             "glibc": self.runtime_glibc,
-            "sources": self.sources,
             "context": self.context,
         }
         native = self.runner == "native"
@@ -79,7 +75,6 @@ class LinuxBuilder:
                 platform=self.target.platform,
                 kind=self.runtime,
                 glibc=self.runtime_glibc,
-                sources=self.sources,
                 library=self.library,
                 context=self.context,
             )
@@ -122,7 +117,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         runtime=options["runtime"],
         levels=options["prove"],
         runtime_glibc=options["runtime_glibc"],
-        sources=Path(options["sources"]) if options["sources"] else None,
         runner=options["runner"],
         library=options["library"],
     )

@@ -32,7 +32,6 @@ OPTIONS: OptionTable = {
     "fallback": ("none", "stock"),
     "threads": False,
     "webgpu": False,
-    "sources": None,
     "asset_cap": "25 MiB",
 }
 
@@ -48,7 +47,6 @@ class WebBuilder:
     asset_cap: int
     threads: bool = False
     webgpu: bool = False
-    sources: Path | None = None
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(
@@ -95,7 +93,7 @@ class WebBuilder:
     def _reduced(self, model: PreparedModel, *, threads: bool = False) -> RuntimeArtifact:
         from edgepack_web.foundry.reduce import reduce_web_runtime
 
-        return reduce_web_runtime(model.needs, threads=threads, sources=self.sources, context=self.context)
+        return reduce_web_runtime(model.needs, threads=threads, context=self.context)
 
     def _on_gpu(self, source: ModelSource) -> OnGpu | None:
         if not self.webgpu:
@@ -162,7 +160,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         context=context,
         runtime=options["runtime"],
         fallback=options["fallback"],
-        sources=Path(options["sources"]) if options["sources"] else None,
         asset_cap=cap,
         threads=options["threads"],
         webgpu=options["webgpu"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgepack.errors import TargetError
@@ -12,37 +11,23 @@ from edgepack.typed import Malformed, check_value
 from edgepack.words import nearest
 
 OptionTable = Mapping[str, Any]
-"""Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices.
-A name that an option had before stands for a ``Renamed``."""
-
-
-@dataclass(frozen=True)
-class Renamed:
-    """In the place of a default: the option of this name is called otherwise now."""
-
-    now: str
-    hint: str
+"""Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""
 
 
 def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
     """The target's options over the defaults; a tuple in ``known`` lists the choices, the first is the default.
 
-    Raises ``TargetError`` for an unknown option, one that was renamed, or a value of the wrong kind.
+    Raises ``TargetError`` for an unknown option, or a value of the wrong kind.
     """
-    current = {name: value for name, value in known.items() if not isinstance(value, Renamed)}
     given: dict[str, Any] = {}
     for name, value in target.options.items():
-        if isinstance(renamed := known.get(name), Renamed):
+        if name not in known:
             raise TargetError(
-                f"target {target.name}: option {name} is now called {renamed.now}", hint=renamed.hint
+                f"target {target.name}: unknown option {name}{nearest(name, known)}",
+                hint=f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
             )
-        if name not in current:
-            raise TargetError(
-                f"target {target.name}: unknown option {name}{nearest(name, current)}",
-                hint=f"options of builder {target.builder}: {', '.join(sorted(current)) or 'none'}",
-            )
-        given[name] = _checked(target, name, value, current[name])
-    defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in current.items()}
+        given[name] = _checked(target, name, value, known[name])
+    defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
     return {**defaults, **given}
 
 

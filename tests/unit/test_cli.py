@@ -87,7 +87,7 @@ def test_the_cache_is_shown_and_cleaned(tmp_path: Path) -> None:
     shown = json.loads(edgepack("cache", "--json", env=env).stdout)
     assert shown == {"path": str(tmp_path), "bytes": 1024, "kinds": {"models": 1000, "runners": 24}}
     assert json.loads(edgepack("cache", "clean", "models", "--json", env=env).stdout) == {"freed_bytes": 1000}
-    assert json.loads(edgepack("cache", "size", "--json", env=env).stdout)["kinds"] == {"runners": 24}
+    assert json.loads(edgepack("cache", "--json", env=env).stdout)["kinds"] == {"runners": 24}
     edgepack("cache", "clean", env=env)
     assert json.loads(edgepack("cache", "--json", env=env).stdout)["bytes"] == 0
 

@@ -147,7 +147,7 @@ def _lay_out(
     context: BuildContext,
 ) -> None:
     try:
-        files = fetch_archives([(archive,) for archive in archives], sources=None, context=context)
+        files = fetch_archives([(archive,) for archive in archives], context=context)
         runtime = _runtime_packages(table["binaryen"]["runtime"], context)
     except (DownloadError, HashMismatchError, MissingToolError) as error:
         raise MissingToolError(f"Emscripten cannot be had here: {error.message}", hint=HINT) from error

@@ -38,7 +38,6 @@ def reduce_web_runtime(
     *,
     kind: RuntimeKind = "minimal",
     threads: bool = False,
-    sources: Path | None = None,
     context: BuildContext,
 ) -> RuntimeArtifact:
     """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
@@ -56,7 +55,6 @@ def reduce_web_runtime(
         toolchain=toolchain,
         features=features,
         release=WEB_RELEASE,
-        sources=sources,
         context=context,
     )
     folder = context.store.cached(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from edgepack.errors import UsageError as UsageError
     from edgepack.foundry.link.library import reduce_runtime as reduce_runtime
     from edgepack.options import OptionTable as OptionTable
-    from edgepack.options import Renamed as Renamed
     from edgepack.options import read_options as read_options
     from edgepack.options import require_platform as require_platform
     from edgepack.plugins.hookspecs import hookimpl as hookimpl
@@ -74,7 +73,7 @@ HOMES = {
         "UsageError",
     ),
     "edgepack.foundry.link.library": ("reduce_runtime",),
-    "edgepack.options": ("OptionTable", "Renamed", "read_options", "require_platform"),
+    "edgepack.options": ("OptionTable", "read_options", "require_platform"),
     "edgepack.plugins.hookspecs": ("hookimpl",),
     "edgepack.plugins.spec": ("API_VERSION", "Spec", "TargetBuilder", "lazy"),
     "edgepack.recipes.prepare": ("prepare_model",),

@@ -54,13 +54,6 @@ def cache_where(as_json: bool) -> None:
         click.echo(str(default_root()))
 
 
-@cache.command("size")
-@common_options
-def cache_size(as_json: bool) -> None:
-    """Print what the cache holds, by kind."""
-    _show_cache(as_json=as_json)
-
-
 @cache.command("clean")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @common_options

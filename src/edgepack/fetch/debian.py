@@ -15,7 +15,7 @@ from edgepack.errors import DownloadError, EdgepackError, MissingToolError, Tool
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-HINT = "name a folder that holds the sources (--sources FOLDER or EDGEPACK_SOURCES), or import a kernel archive that was exported --with-sources"
+HINT = "name a folder that holds the sources in EDGEPACK_SOURCES, or import a kernel archive that was exported --with-sources"
 
 
 @dataclass(frozen=True, kw_only=True)

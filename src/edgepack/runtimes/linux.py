@@ -73,7 +73,7 @@ class LinuxPlatform:
             (folder / "lib" / link).symlink_to(runtime.file.name)
         (folder / "include").mkdir()
         catalogue = find_release(runtime.version).catalogue
-        header = source_tree(catalogue, sources=None, context=context).onnxruntime / HEADER
+        header = source_tree(catalogue, context=context).onnxruntime / HEADER
         shutil.copyfile(header, folder / "include" / header.name)
 
 

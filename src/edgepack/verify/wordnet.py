@@ -76,7 +76,7 @@ def _synsets(context: BuildContext) -> list[tuple[str, str, bool]]:
     """Word, gloss, and whether the word has no other meaning, in the order of the glosses' digests."""
 
     def make(folder: Path) -> None:
-        (archive,) = fetch_archives([(ARCHIVE,)], sources=None, context=context)
+        (archive,) = fetch_archives([(ARCHIVE,)], context=context)
         unpacked = context.work_dir / "wordnet"
         unpack(archive, unpacked, keep=[FOLDER])
         (folder / SYNSETS).write_text(json.dumps(read_synsets(unpacked / FOLDER)), encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from bin import cuda_lists as module
 from tests.support.berts import source_of
 from tests.support.cuda_libraries import library
 from tests.support.families import FAMILIES, write_family
@@ -14,9 +15,8 @@ from tests.support.families import FAMILIES, write_family
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.recipes.prepare import prepare_model
-from edgepack_cuda import draft as module
 from edgepack_cuda.kernels import plain_name
-from edgepack_cuda.lists import Lists, known_versions, lists_for, nearest
+from edgepack_cuda.lists import Lists, known_versions, lists_for
 
 pytestmark = pytest.mark.tools("gcc")
 
@@ -103,7 +103,7 @@ def test_the_lists_know_all_operators_of_each_family(
 def test_the_lists_that_another_version_begins_with(
     version: str, known: tuple[str, ...], expected: str
 ) -> None:
-    assert nearest(version, known) == expected
+    assert module.nearest(version, known) == expected
 
 
 def test_lists_for_another_version_are_drafted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,8 +231,6 @@ def target(*overrides: str) -> Target:
             "unknown option capabilites (did you mean capabilities?)",
             "batch_size, capabilities,",
         ),
-        ('cuda_arch=["86"]', "option cuda_arch is now called capabilities", 'capabilities = ["8.6"]'),
-        ("cuda_arch=86", "option cuda_arch is now called capabilities", 'capabilities = ["8.6"]'),
     ],
 )
 def test_options_that_make_no_sense(context: HostContext, override: str, message: str, hint: str) -> None:

@@ -178,7 +178,6 @@ def open_archive(
     toolchain: Toolchain,
     features: Sequence[str] = (),
     release: Release = RELEASE,
-    sources: Path | None = None,
     context: BuildContext,
 ) -> KernelArchive:
     """The archive in the store; sources are fetched and configured when that has not been done yet.
@@ -188,7 +187,7 @@ def open_archive(
     """
     settings = release.build_settings(toolchain.platform)
     variables = plan.cmake_variables(settings, kind, features)
-    tree = source_tree(release.catalogue, sources=sources, context=context)
+    tree = source_tree(release.catalogue, context=context)
     inputs = archive_inputs(
         release, kind=kind, features=features, tree_key=tree.key, toolchain=toolchain.identity
     )
@@ -206,7 +205,6 @@ def open_archive(
                         folder / "build",
                         variables=variables,
                         toolchain=toolchain,
-                        sources=sources,
                         context=context,
                     )
             units = plan.read_units(

@@ -43,7 +43,6 @@ def configure(
     *,
     variables: Mapping[str, str],
     toolchain: Toolchain,
-    sources: Path | None,
     context: BuildContext,
 ) -> None:
     """Run upstream's CMake into ``build``, and generate the headers that the sources include."""
@@ -54,7 +53,7 @@ def configure(
         "CMAKE_MAKE_PROGRAM": str(ninja),
         "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
         "Python_EXECUTABLE": sys.executable,
-        "ONNX_CUSTOM_PROTOC_EXECUTABLE": str(protoc(tree.catalogue.protoc, sources=sources, context=context)),
+        "ONNX_CUSTOM_PROTOC_EXECUTABLE": str(protoc(tree.catalogue.protoc, context=context)),
         "safeint_SOURCE_DIR": str(tree.folder / "safeint/usr/include/safeint"),
         "FETCHCONTENT_SOURCE_DIR_UTF8_RANGE": str(tree.folder / "utf8_range"),
     }

@@ -56,7 +56,6 @@ def reduce_runtime(
     *,
     platform: Platform,
     kind: RuntimeKind = "minimal",
-    sources: Path | None = None,
     glibc: str | None = None,
     context: BuildContext,
 ) -> RuntimeArtifact:
@@ -69,7 +68,7 @@ def reduce_runtime(
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """
     needs = union([needs])
-    build = open_build(needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context)
+    build = open_build(needs, platform=platform, kind=kind, glibc=glibc, context=context)
     archive = build.archive
     folder = context.store.cached(
         "runtime",
@@ -94,7 +93,6 @@ def open_build(
     *,
     platform: Platform,
     kind: RuntimeKind,
-    sources: Path | None,
     glibc: str | None,
     context: BuildContext,
 ) -> NativeBuild:
@@ -105,9 +103,7 @@ def open_build(
     RELEASE.feature_levels.check(platform.isa, platform.arch)
     features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
     toolchain = choose(platform, glibc=glibc, context=context)
-    archive = open_archive(
-        kind=kind, toolchain=toolchain, features=features, sources=sources, context=context
-    )
+    archive = open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
     return NativeBuild(archive=archive, toolchain=toolchain, isa=tuple(sorted(platform.isa)))
 
 

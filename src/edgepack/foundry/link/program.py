@@ -57,16 +57,12 @@ def build_program(
     *,
     platform: Platform,
     kind: RuntimeKind = "minimal",
-    tree: Path | None = None,
     glibc: str | None = None,
     context: BuildContext,
 ) -> Path:
-    """A folder in the store with the finished file, ``licenses/`` and ``link.map``.
-
-    ``tree`` is the user's own folder of ONNX Runtime's sources. Raises what ``reduce_runtime`` raises.
-    """
+    """A folder in the store with the finished file, ``licenses/`` and ``link.map``. Raises what ``reduce_runtime`` raises."""
     needs = union([needs])
-    build = open_build(needs, platform=platform, kind=kind, sources=tree, glibc=glibc, context=context)
+    build = open_build(needs, platform=platform, kind=kind, glibc=glibc, context=context)
     inputs = {
         "schema": SCHEMA,
         "archive": build.archive.identity,

@@ -76,7 +76,7 @@ def _libc(arch: str, tables: Mapping[str, Any], *, context: BuildContext) -> Pat
 def _unpacked(kind: str, table: Mapping[str, Any], *, keep: list[str], context: BuildContext) -> Path:
     """The packages' files in the store."""
     packages = [(read_archive(entry),) for entry in table["packages"]]
-    files = fetch_archives(packages, sources=None, context=context)
+    files = fetch_archives(packages, context=context)
 
     def lay_out(folder: Path) -> None:
         for file in files:

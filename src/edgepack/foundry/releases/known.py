@@ -22,13 +22,13 @@ def check_isa(names: Iterable[str], arch: str) -> tuple[str, ...]:
     return RELEASE.feature_levels.check(names, arch)
 
 
-def fetch_sources(*, sources: Path | None = None, context: BuildContext) -> Mapping[str, Path]:
+def fetch_sources(*, context: BuildContext) -> Mapping[str, Path]:
     """Get every source archive into the store, so that builds can run offline; part → archive in the store.
 
-    ``sources`` (or ``EDGEPACK_SOURCES``) is a folder with archives, or one archive, to be looked through first.
+    ``EDGEPACK_SOURCES`` is a folder with archives, or one archive, to be looked through first.
     Raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
     """
-    return fetch_parts(RELEASE.catalogue, sources=sources, context=context)
+    return fetch_parts(RELEASE.catalogue, context=context)
 
 
 def find_release(version: str) -> Release:

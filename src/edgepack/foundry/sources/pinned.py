@@ -1,4 +1,4 @@
-"""Where the sources come from: what the user names, the store, the upstream release, Debian. All pinned by SHA-256."""
+"""Where the sources come from: what ``EDGEPACK_SOURCES`` names, the store, the upstream release, Debian. All pinned by SHA-256."""
 
 from __future__ import annotations
 
@@ -85,30 +85,26 @@ def read_catalogue(file: Traversable) -> Catalogue:
     )
 
 
-def fetch_parts(
-    catalogue: Catalogue, *, sources: Path | None = None, context: BuildContext
-) -> Mapping[str, Path]:
+def fetch_parts(catalogue: Catalogue, *, context: BuildContext) -> Mapping[str, Path]:
     """Get every archive of a release into the store; part → archive in the store.
 
-    ``sources`` (or ``EDGEPACK_SOURCES``) is a folder with archives, or one archive, to be looked through first.
+    ``EDGEPACK_SOURCES`` is a folder with archives, or one archive, to be looked through first.
     Raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
     """
     parts = catalogue.parts.values()
-    found = fetch_archives([part.archives for part in parts], sources=sources, context=context)
+    found = fetch_archives([part.archives for part in parts], context=context)
     return {part.name: path for part, path in zip(parts, found, strict=True)}
 
 
-def fetch_tool(tool: HostTool, *, sources: Path | None = None, context: BuildContext) -> list[Path]:
+def fetch_tool(tool: HostTool, *, context: BuildContext) -> list[Path]:
     """All packages of a tool, in the store."""
-    return fetch_archives([(package,) for package in tool.packages], sources=sources, context=context)
+    return fetch_archives([(package,) for package in tool.packages], context=context)
 
 
-def fetch_archives(
-    wanted: Iterable[tuple[Archive, ...]], *, sources: Path | None, context: BuildContext
-) -> list[Path]:
+def fetch_archives(wanted: Iterable[tuple[Archive, ...]], *, context: BuildContext) -> list[Path]:
     """For each tuple of alternatives the path in the store of one of them."""
     choices = list(wanted)
-    named = _named(sources)
+    named = _named()
     found: dict[int, Path] = {}
     for index, archives in enumerate(choices):
         if path := _at_hand(archives, named, context):
@@ -210,11 +206,10 @@ def _keep(file: Path, archive: Archive, context: BuildContext) -> Path:
     return stored
 
 
-def _named(sources: Path | None) -> list[Path]:
-    if sources is None and (variable := os.environ.get("EDGEPACK_SOURCES")):
-        sources = Path(variable).expanduser()
-    if sources is None:
+def _named() -> list[Path]:
+    if not (variable := os.environ.get("EDGEPACK_SOURCES")):
         return []
+    sources = Path(variable).expanduser()
     if sources.is_file():
         return [sources]
     if not sources.is_dir():

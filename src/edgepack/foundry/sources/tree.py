@@ -42,9 +42,9 @@ class SourceTree:
         return self.folder / "onnxruntime"
 
 
-def source_tree(catalogue: Catalogue, *, sources: Path | None, context: BuildContext) -> SourceTree:
+def source_tree(catalogue: Catalogue, *, context: BuildContext) -> SourceTree:
     """The tree in the store, fetched and unpacked when it is not there yet."""
-    archives = fetch_parts(catalogue, sources=sources, context=context)
+    archives = fetch_parts(catalogue, context=context)
     digests = {name: sha256_of(path) for name, path in archives.items()}
     inputs = tree_inputs(digests)
     folder = context.store.folder("source-tree", inputs)
@@ -59,7 +59,7 @@ def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
     return {"layout": LAYOUT, **digests}
 
 
-def protoc(tool: HostTool, *, sources: Path | None, context: BuildContext) -> Path:
+def protoc(tool: HostTool, *, context: BuildContext) -> Path:
     """The protobuf compiler of exactly the right version: the one on PATH, or Debian's, unpacked into the store."""
     try:
         installed = tools.find("protoc")
@@ -72,7 +72,7 @@ def protoc(tool: HostTool, *, sources: Path | None, context: BuildContext) -> Pa
             f"protoc {tool.version} is not installed",
             hint=f"put protoc of exactly version {tool.version} on PATH",
         )
-    packages = fetch_tool(tool, sources=sources, context=context)
+    packages = fetch_tool(tool, context=context)
     folder = context.store.cached(
         "protoc",
         {package.name: sha256_of(package) for package in packages},

@@ -36,7 +36,6 @@ def link_native_runner(
     *,
     platform: Platform,
     kind: RuntimeKind = "minimal",
-    sources: Path | None = None,
     glibc: str | None = None,
     library: bool = False,
     context: BuildContext,
@@ -63,7 +62,6 @@ def link_native_runner(
             model.needs,
             platform=platform,
             kind=kind,
-            tree=sources,
             glibc=glibc,
             context=context,
         )
@@ -90,14 +88,11 @@ def linked_runtime(
     *,
     platform: Platform,
     kind: RuntimeKind = "minimal",
-    sources: Path | None = None,
     glibc: str | None = None,
     context: BuildContext,
 ) -> RuntimeArtifact:
     """The runtime that ``link_native_runner`` links into the program: there is no library of its own."""
-    build = open_build(
-        model.needs, platform=platform, kind=kind, sources=sources, glibc=glibc, context=context
-    )
+    build = open_build(model.needs, platform=platform, kind=kind, glibc=glibc, context=context)
     context.note(f"{len(model.needs)} operators, linked into the program")
     return build.artifact(None, model.needs)
 

@@ -52,8 +52,8 @@ def fake_apt(
     return folder
 
 
-def fetch(context: HostContext, sources: Path | None = None) -> Path:
-    (found,) = fetch_archives([(ARCHIVE,)], sources=sources, context=context)
+def fetch(context: HostContext) -> Path:
+    (found,) = fetch_archives([(ARCHIVE,)], context=context)
     return found
 
 
@@ -72,11 +72,14 @@ def test_a_release_that_is_not_known() -> None:
         find_release("0.1")
 
 
-def test_a_folder_that_the_user_names(context: HostContext, tmp_path: Path) -> None:
+def test_a_folder_that_the_user_names(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "mine/deep"
     folder.mkdir(parents=True)
     (folder / ARCHIVE.file).write_bytes(CONTENT)
-    found = fetch(context, tmp_path / "mine")
+    monkeypatch.setenv("EDGEPACK_SOURCES", str(tmp_path / "mine"))
+    found = fetch(context)
     assert found.read_bytes() == CONTENT and found.is_relative_to(context.store.root)
 
 
@@ -88,15 +91,21 @@ def test_an_archive_that_the_user_names(
     assert fetch(context).read_bytes() == CONTENT
 
 
-def test_a_folder_that_is_not_there(context: HostContext, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEPACK_SOURCES", str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match="nowhere"):
-        fetch(context, tmp_path / "nowhere")
+        fetch(context)
 
 
-def test_another_content_than_the_pinned_one_is_refused(context: HostContext, tmp_path: Path) -> None:
+def test_another_content_than_the_pinned_one_is_refused(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ARCHIVE.file).write_bytes(b"other sources")
+    monkeypatch.setenv("EDGEPACK_SOURCES", str(tmp_path))
     with pytest.raises(HashMismatchError) as caught:
-        fetch(context, tmp_path)
+        fetch(context)
     assert ARCHIVE.sha256 in caught.value.message
     assert hashlib.sha256(b"other sources").hexdigest() in caught.value.message
 
@@ -104,7 +113,7 @@ def test_another_content_than_the_pinned_one_is_refused(context: HostContext, tm
 def test_offline_names_what_is_missing(context: HostContext) -> None:
     with pytest.raises(DownloadError, match=r"lib_1\.0\.orig\.tar\.gz not in the store.*--offline") as caught:
         fetch(context)
-    assert "--sources" in str(caught.value.hint)
+    assert "EDGEPACK_SOURCES" in str(caught.value.hint)
 
 
 def test_debian_s_package_and_then_the_store(
@@ -158,11 +167,11 @@ def test_no_network(online: HostContext, tmp_path: Path, monkeypatch: pytest.Mon
     fake_apt(tmp_path, monkeypatch, update=100)
     with pytest.raises(DownloadError, match="package lists of trixie") as caught:
         fetch(online)
-    assert "--sources" in str(caught.value.hint)
+    assert "EDGEPACK_SOURCES" in str(caught.value.hint)
 
 
 def test_no_apt_get(online: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match=r"apt-get is not installed.*lib_1\.0\.orig") as caught:
         fetch(online)
-    assert "--sources" in str(caught.value.hint)
+    assert "EDGEPACK_SOURCES" in str(caught.value.hint)

@@ -1,14 +1,24 @@
-"""A first form of the lists for another version of ONNX Runtime, made from those that there are and the library itself."""
+"""A first form of the lists for another version of ONNX Runtime, to be gone over by hand. For edgepack's maintainers.
+
+    python bin/cuda_lists.py libonnxruntime_providers_cuda.so VERSION > plugins/edgepack_cuda/data/onnxruntime-VERSION.toml
+
+It is made from the lists that there are and the library itself; docs/gpu.md says what is to be done with it.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from edgepack.api import BundleError
+from edgepack.errors import BundleError
 from edgepack_cuda.image import read_image
+from edgepack_cuda.inspect import read_library
 from edgepack_cuda.kernels import kernels_of
-from edgepack_cuda.lists import Lists, known_versions, lists_for, nearest
+from edgepack_cuda.lists import Lists, known_versions, lists_for, of_any, short
 from edgepack_cuda.prune import device_code
 
 HEAD = """\
@@ -16,6 +26,16 @@ HEAD = """\
 # of them. Drafted from the lists for {base}; {state}.
 # <Sm?>: of those for several generations, the one that is chosen on a device, the newest that is not newer.
 """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("library", type=Path)
+    parser.add_argument("version", help="the ONNX Runtime that the library is of")
+    options = parser.parse_args(arguments)
+    sys.stdout.write(draft(read_library(options.library), options.library.name, options.version))
 
 
 def draft(content: bytes, name: str, version: str) -> str:
@@ -36,6 +56,17 @@ def draft(content: bytes, name: str, version: str) -> str:
     return "\n".join([*lines, *_others(base, kernels)]) + "\n"
 
 
+def nearest(version: str, known: Sequence[str]) -> str:
+    """The newest version that is not newer than one, else the oldest; empty where none is known."""
+    ordered = sorted(known, key=_numbers)
+    before = [each for each in ordered if _numbers(each) <= _numbers(version)]
+    return (before[-1:] or ordered[:1] or [""])[0]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
 def _line(key: str, names: Sequence[str], gone: Sequence[str]) -> str:
     lost = [name for name in names if name in gone]
     kept = json.dumps([name for name in names if name not in gone])
@@ -44,6 +75,10 @@ def _line(key: str, names: Sequence[str], gone: Sequence[str]) -> str:
 
 def _others(base: Lists, kernels: Sequence[Sequence[str]]) -> list[str]:
     """The names of all other kernels, among which what took the place of a gone one is to be found."""
-    named = base.named()
-    others = sorted({name for names in kernels for name in names if not named(name)})
+    names = {name for names in kernels for name in names}
+    others = sorted(name for name in names if base.names.isdisjoint({short(name), of_any(short(name))}))
     return ["", "# no operator's:", *(f"#   {name}" for name in others)]
+
+
+if __name__ == "__main__":
+    main()
