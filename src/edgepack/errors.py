@@ -120,7 +120,7 @@ class FloorError(EdgepackError):
 
 
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
-    """Raised by ``TargetBuilder.embed`` when this host cannot execute the bundle; the reason goes into the report."""
+    """This host cannot execute the bundle; the reason goes into the report."""
 
     def __init__(self, reason: str, *, instead: Sequence[Sequence[float]] | None = None) -> None:
         super().__init__(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from importlib import import_module
@@ -14,6 +15,8 @@ from tests.support.reference import api_names, api_snapshot, command_help, exit_
 
 from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
+from edgepack.plugins.spec import Spec
+from edgepack.runner.frozen.base import errors as embed_errors
 from edgepack.targets import KNOWN_KEYS
 
 INTERFACES = ["edgepack.api", "edgepack.api.kit"]
@@ -42,6 +45,14 @@ def test_every_exit_code_is_in_the_reference(update_golden: bool) -> None:
     matches_block("commands.md", "exit codes", exit_codes(), update=update_golden)
 
 
+def test_every_exit_code_of_the_program_is_in_its_page() -> None:
+    listed = re.findall(r"^\| (\d) \|", section(page("runner.md"), "## Exit codes"), re.MULTILINE)
+    kinds = [
+        kind for _, kind in inspect.getmembers(embed_errors, inspect.isclass) if hasattr(kind, "exit_code")
+    ]
+    assert listed == ["0", *sorted(str(kind.exit_code) for kind in kinds)]
+
+
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_every_name_for_plugins_is_in_the_reference(interface: str, update_golden: bool) -> None:
     matches_block("plugins.md", interface, api_names(import_module(interface)), update=update_golden)
@@ -66,6 +77,13 @@ def test_every_hook_is_documented_with_its_arguments() -> None:
         if name.startswith("edgepack_")
     }
     assert {name: rows.get(name) for name in hooks} == hooks
+
+
+def test_every_field_of_a_spec_is_documented() -> None:
+    rows = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \|", section(page("plugins.md"), "## A builder"), re.MULTILINE
+    )
+    assert re.findall(r"\w+", " ".join(rows)) == [each.name for each in dataclasses.fields(Spec)]
 
 
 @pytest.mark.parametrize("table", KNOWN_KEYS)
