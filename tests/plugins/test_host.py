@@ -95,10 +95,9 @@ def test_a_broken_command_is_its_plugins_fault(install: InstallPlugin, code: str
 
 
 def test_no_plugin_takes_the_place_of_a_command(install: InstallPlugin) -> None:
-    install("targets", "import click\n@click.command()\ndef command(): click.echo('stolen')\n")
-    install("cuda", "import click\n@click.command()\ndef command(): click.echo('stolen')\n")
     for name in ("targets", "cuda"):
-        assert "stolen" not in CliRunner().invoke(cli, [name, "--help"]).output
+        install(name, "import click\ncommand = click.Command('x', help='Stolen.')\n")
+        assert "Stolen" not in CliRunner().invoke(cli, [name, "--help"]).output
 
 
 def test_the_in_tree_plugin_is_found() -> None:

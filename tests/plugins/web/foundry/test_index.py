@@ -26,6 +26,12 @@ def test_the_index_that_is_shipped_knows_the_functions_for_javascript_and_other_
     assert load_index(replace(RELEASE, data=(tmp_path,)), "minimal", "wasm32").definers("f") == ()
 
 
+def test_what_its_own_index_does_not_know_the_one_for_x86_64_may() -> None:
+    own, other = WEB_RELEASE.index_files("minimal", "wasm32")
+    assert (own.name, other.name) == ("symbols-minimal-wasm32.json.zst", "symbols-minimal.json.zst")
+    assert len(WEB_RELEASE.index_files("minimal", "aarch64")) == 1
+
+
 def test_how_it_is_compiled_for_webassembly_is_the_plugins_own() -> None:
     own, others = (release.build_settings("wasm32") for release in (WEB_RELEASE, RELEASE))
     assert "cxx_runtime" in own["units"] and "cxx_runtime" not in others["units"]
