@@ -53,9 +53,7 @@ class CudaBuilder:
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         choice = Choice(
-            architectures=self.architectures,
-            operators=self._operators(model),
-            layout=self.layout,
+            architectures=self.architectures, operators=self._operators(model), layout=self.layout
         )
         libraries = libraries_for(choice, context=self.context)
         for note in (*libraries.notes, *libraries.changes[:1]):

@@ -11,15 +11,7 @@ from dataclasses import dataclass
 
 from edgepack.api import BundleError, TargetError
 from edgepack.api.kit import ELF64, ElfSection
-from edgepack_cuda.fatbin import (
-    SECTION,
-    Code,
-    Fatbin,
-    architecture_key,
-    only,
-    packed,
-    read_fatbins,
-)
+from edgepack_cuda.fatbin import SECTION, Code, Fatbin, architecture_key, only, packed, read_fatbins
 from edgepack_cuda.image import Image, memory_of, punch, read_image
 from edgepack_cuda.nvidia import dotted
 
@@ -99,10 +91,7 @@ def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[s
     present = sorted({each for fatbin in fatbins for each in fatbin.architectures}, key=architecture_key)
     for architecture in architectures:
         if not architecture.rstrip("a").isdigit():
-            raise TargetError(
-                f"{architecture!r} is no architecture",
-                hint="a compute capability, e.g. 8.6",
-            )
+            raise TargetError(f"{architecture!r} is no architecture", hint="a compute capability, e.g. 8.6")
         if not any(chosen(fatbin, [architecture]) for fatbin in fatbins):
             raise TargetError(
                 f"{name} has no code that runs on compute capability {dotted(architecture)}",
@@ -209,12 +198,7 @@ def _drop_blobs(image: Image, architectures: Collection[str]) -> int:
 
 
 def _prove(
-    small: bytes,
-    changed: Image,
-    section: ElfSection,
-    code: bytes,
-    kept: Sequence[Fatbin],
-    name: str,
+    small: bytes, changed: Image, section: ElfSection, code: bytes, kept: Sequence[Fatbin], name: str
 ) -> None:
     """What was written, read again: the same memory as the changed file, and every kept piece of code as it was."""
     again = read_image(small, name)

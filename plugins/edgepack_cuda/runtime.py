@@ -172,13 +172,7 @@ def _lay_provider(
         )
     if units is None and (opened := opened_libraries(whole)):
         notes.append(f"operators may ask for what {PROVIDER} opens by itself: {', '.join(opened)}")
-    pruned = prune(
-        content,
-        PROVIDER,
-        architectures=choice.architectures,
-        units=units,
-        blobs=units is None,
-    )
+    pruned = prune(content, PROVIDER, architectures=choice.architectures, units=units, blobs=units is None)
     file.write_bytes(pruned.content)
     changes = [f"{PROVIDER}: {pruned.in_words()}; run path $ORIGIN"]
     changes += [f"{PROVIDER}: no longer names {name}, of which it imports nothing" for name in unused]

@@ -78,11 +78,7 @@ class LinuxBuilder:
                 library=self.library,
                 context=self.context,
             )
-        return api.freeze_runner(
-            model=model,
-            platform=self.target.platform,
-            context=self.context,
-        )
+        return api.freeze_runner(model=model, platform=self.target.platform, context=self.context)
 
 
 def fetch(target: Target, context: BuildContext) -> None:

@@ -59,10 +59,7 @@ class TensorrtBuilder:
 
     def profile(self, source: ModelSource) -> Profile:
         return profile_for(
-            self.target,
-            batch_size=self.batch_size,
-            max_batch=self.max_batch,
-            max_length=source.max_length,
+            self.target, batch_size=self.batch_size, max_batch=self.max_batch, max_length=source.max_length
         )
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:

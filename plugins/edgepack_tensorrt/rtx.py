@@ -79,11 +79,7 @@ def with_engine(
 
 
 def rtx_runtime(
-    model: PreparedModel,
-    *,
-    profile: Profile,
-    capabilities: Sequence[str],
-    libraries: RuntimeFolder,
+    model: PreparedModel, *, profile: Profile, capabilities: Sequence[str], libraries: RuntimeFolder
 ) -> RuntimeArtifact:
     """ONNX Runtime and the provider: the stock library, which holds every kernel."""
     engine = next(path for path in model.companions if path.name == ENGINE)

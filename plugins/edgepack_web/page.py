@@ -220,8 +220,7 @@ def _write_service_worker(root: Path, assets: Sequence[str]) -> None:
     version = hashlib.sha256(contents).hexdigest()[:16]
     text = place.read_text(encoding="utf-8")
     place.write_text(
-        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(list(KEPT))),
-        encoding="utf-8",
+        text.replace("{{version}}", version).replace('"{{shell}}"', _compact(list(KEPT))), encoding="utf-8"
     )
 
 

@@ -114,8 +114,7 @@ def parse_size(text: str) -> int:
 def read_pass(entry: Mapping[str, Any]) -> Pass:
     """A step of a recipe as TOML has it, e.g. ``{ pass = "int4", layers = ["encoder.*"] }``; nothing is checked."""
     return Pass(
-        name=str(entry["pass"]),
-        parameters={key: setting for key, setting in entry.items() if key != "pass"},
+        name=str(entry["pass"]), parameters={key: setting for key, setting in entry.items() if key != "pass"}
     )
 
 

@@ -141,10 +141,7 @@ def _installed(table: Mapping[str, Any], context: BuildContext) -> Path:
 
 
 def _lay_out(
-    folder: Path,
-    table: Mapping[str, Any],
-    archives: Sequence[Archive],
-    context: BuildContext,
+    folder: Path, table: Mapping[str, Any], archives: Sequence[Archive], context: BuildContext
 ) -> None:
     try:
         files = fetch_archives([(archive,) for archive in archives], context=context)

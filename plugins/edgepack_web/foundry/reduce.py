@@ -34,11 +34,7 @@ SCRIPTS = (("--pre-js", "onnxruntime/wasm/pre.js"), ("--post-js", "onnxruntime/w
 
 
 def reduce_web_runtime(
-    needs: Operators,
-    *,
-    kind: RuntimeKind = "minimal",
-    threads: bool = False,
-    context: BuildContext,
+    needs: Operators, *, kind: RuntimeKind = "minimal", threads: bool = False, context: BuildContext
 ) -> RuntimeArtifact:
     """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
 
@@ -51,11 +47,7 @@ def reduce_web_runtime(
     toolchain = EmscriptenToolchain(tools=emscripten(context=context), threads=threads)
     features = (THREADS,) if threads else ()
     archive = open_archive(
-        kind=kind,
-        toolchain=toolchain,
-        features=features,
-        release=WEB_RELEASE,
-        context=context,
+        kind=kind, toolchain=toolchain, features=features, release=WEB_RELEASE, context=context
     )
     folder = context.store.cached(
         "runtime-web",

@@ -143,11 +143,7 @@ def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> str:
                 hint="a part is a short word in small letters, e.g. firmware",
             )
         return part
-    named = {
-        model_path(model, runner): "model",
-        tokenizer_path(runner): "tokenizer",
-        GOLDEN: "golden",
-    }
+    named = {model_path(model, runner): "model", tokenizer_path(runner): "tokenizer", GOLDEN: "golden"}
     if path not in named and (runner.directory / path).exists():
         return "runner"
     folders = {"lib": "runtime", "model": "model", LICENSES: "licenses"}

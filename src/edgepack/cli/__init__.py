@@ -54,10 +54,7 @@ class WithPlugins(click.Group):
         ]
 
 
-@click.group(
-    cls=WithPlugins,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=WithPlugins, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="edgepack", message="%(prog)s %(version)s")
 def cli() -> None:
     """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right.
@@ -83,10 +80,7 @@ for command in (
     searching.search,
 ):
     cli.add_command(command)
-for command in (
-    archives.export_command,
-    archives.import_command,
-):
+for command in (archives.export_command, archives.import_command):
     runtimes.runtime.add_command(command)
 
 

@@ -151,11 +151,7 @@ def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client
 
 
 def ask(
-    url: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    policy: Policy = PATIENT,
-    allow_http: bool = False,
+    url: str, *, headers: Mapping[str, str] | None = None, policy: Policy = PATIENT, allow_http: bool = False
 ) -> bytes:
     """A short answer, e.g. of an API, in memory (at most ``MAX_ANSWER`` bytes). Raises ``DownloadError``."""
 

@@ -30,14 +30,7 @@ def unpack(
             return None
         return path if not keep or any(path.is_relative_to(name) for name in keep) else None
 
-    _lay_out(
-        archive,
-        destination,
-        where,
-        kinds=("file", "link", "hard link"),
-        executables=True,
-        onto=True,
-    )
+    _lay_out(archive, destination, where, kinds=("file", "link", "hard link"), executables=True, onto=True)
 
 
 def unpack_matching(archive: Path, destination: Path, patterns: Sequence[str], *, below: int = 0) -> None:

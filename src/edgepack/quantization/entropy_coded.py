@@ -31,11 +31,7 @@ def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None)
     if moments is None:
         return np.clip(np.rint(values / scales), -LARGEST, LARGEST).astype(np.int8), scales
     grid = Grid(
-        scales=scales[None],
-        zeros=np.zeros_like(scales[None]),
-        block=len(values),
-        low=-LARGEST,
-        high=LARGEST,
+        scales=scales[None], zeros=np.zeros_like(scales[None]), block=len(values), low=-LARGEST, high=LARGEST
     )
     return unclipped_pairs(gptq(grid, values, moments)), scales
 

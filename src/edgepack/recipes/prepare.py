@@ -40,11 +40,7 @@ TOKENIZER = "tokenizer.json"
 
 
 def prepare_model(
-    source: ModelSource,
-    *,
-    options: ModelOptions,
-    platform: Platform | None = None,
-    context: BuildContext,
+    source: ModelSource, *, options: ModelOptions, platform: Platform | None = None, context: BuildContext
 ) -> PreparedModel:
     """Make a model small by its target's recipe and convert it to its target's format.
 
@@ -129,10 +125,7 @@ def _needs(folder: Path) -> Operators:
 
 
 def _describe(
-    folder: Path,
-    source: ModelSource,
-    model_format: ModelFormat,
-    facts: Mapping[str, Any],
+    folder: Path, source: ModelSource, model_format: ModelFormat, facts: Mapping[str, Any]
 ) -> PreparedModel:
     tokenizer = folder / TOKENIZER
     return PreparedModel(

@@ -57,8 +57,7 @@ def recipe_named(name: str) -> Recipe:
     known = recipes()
     if name not in known:
         raise TargetError(
-            f"there is no recipe {name!r}{nearest(name, known)}",
-            hint=f"recipes: {', '.join(known)}",
+            f"there is no recipe {name!r}{nearest(name, known)}", hint=f"recipes: {', '.join(known)}"
         )
     return known[name]
 
@@ -75,8 +74,7 @@ def transform_of(step: Pass) -> Transform:
     """The function of a pass, ``(model, note[, material], **parameters) -> model``."""
     if step.name not in PASSES:
         raise TargetError(
-            f"there is no pass {step.name!r}{nearest(step.name, PASSES)}",
-            hint=f"passes: {', '.join(PASSES)}",
+            f"there is no pass {step.name!r}{nearest(step.name, PASSES)}", hint=f"passes: {', '.join(PASSES)}"
         )
     module, _, function = PASSES[step.name].partition(":")
     transform: Transform = getattr(import_module(module), function)

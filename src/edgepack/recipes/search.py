@@ -80,12 +80,7 @@ class Trial:
     """One model and target, and what trying a recipe on them gives."""
 
     def __init__(
-        self,
-        *,
-        source: ModelSource,
-        options: ModelOptions,
-        device: Platform | None,
-        context: BuildContext,
+        self, *, source: ModelSource, options: ModelOptions, device: Platform | None, context: BuildContext
     ) -> None:
         self._source, self._options, self._device, self._context = source, options, device, context
 
@@ -169,11 +164,7 @@ def model_latency(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
     session = open_session(file, options)
     # Ids that every vocabulary has.
     ids = np.tile(np.arange(tokens, dtype=np.int64) % 8 + 1, (batch, 1))
-    values = {
-        "input_ids": ids,
-        "attention_mask": np.ones_like(ids),
-        "token_type_ids": np.zeros_like(ids),
-    }
+    values = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
     feed = {each.name: values[each.name] for each in session.get_inputs()}
     session.run(None, feed)
     times = []

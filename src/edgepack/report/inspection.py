@@ -71,12 +71,7 @@ def _operators(inspection: ModelInspection) -> Table:
 
 def _providers(inspection: ModelInspection) -> Table:
     made = table(
-        "provider",
-        Number("nodes"),
-        "runs",
-        Number("parts"),
-        "form of the graph",
-        title="execution providers",
+        "provider", Number("nodes"), "runs", Number("parts"), "form of the graph", title="execution providers"
     )
     for fit in inspection.providers:
         parts = "" if fit.partitions is None else str(fit.partitions)

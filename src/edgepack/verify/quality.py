@@ -78,12 +78,7 @@ def batch_independence(embed: Embed, together: Embed, texts: Sequence[str]) -> f
 
 
 def measure_retrieval(
-    embed: Embed,
-    source: ModelSource,
-    *,
-    glosses: int = GLOSSES,
-    words: int = WORDS,
-    context: BuildContext,
+    embed: Embed, source: ModelSource, *, glosses: int = GLOSSES, words: int = WORDS, context: BuildContext
 ) -> Retrieval:
     """How well words find their glosses, by ``embed`` and by the full-precision model; raises ``NoWordNet``.
 

@@ -12,14 +12,7 @@ from pathlib import Path
 from edgepack import tools
 from edgepack.bundle.manifest import JSON_LINES
 from edgepack.context import BuildContext
-from edgepack.errors import (
-    BundleError,
-    CannotRunHere,
-    EdgepackError,
-    MissingToolError,
-    ProofError,
-    ToolError,
-)
+from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.releases.known import RELEASE

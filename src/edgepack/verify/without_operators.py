@@ -65,8 +65,7 @@ def ort_format_version(model: Path) -> str:
     content = model.read_bytes()
     if content[4:8] != b"ORTM":
         raise ModelError(
-            f"{model.name} is not a model in ORT format",
-            hint="`edgepack bundle` makes one, model/model.ort",
+            f"{model.name} is not a model in ORT format", hint="`edgepack bundle` makes one, model/model.ort"
         )
     try:
         return str(_session(content).OrtVersion().decode())

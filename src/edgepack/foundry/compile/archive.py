@@ -201,11 +201,7 @@ def open_archive(
             if not plan.is_configured(folder / "build"):
                 with context.progress("configure ONNX Runtime"):
                     plan.configure(
-                        tree,
-                        folder / "build",
-                        variables=variables,
-                        toolchain=toolchain,
-                        context=context,
+                        tree, folder / "build", variables=variables, toolchain=toolchain, context=context
                     )
             units = plan.read_units(
                 tree, folder / "build", release=release, settings=settings, family=toolchain.family

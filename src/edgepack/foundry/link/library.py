@@ -89,12 +89,7 @@ def reduce_runtime(
 
 
 def open_build(
-    needs: Operators,
-    *,
-    platform: Platform,
-    kind: RuntimeKind,
-    glibc: str | None,
-    context: BuildContext,
+    needs: Operators, *, platform: Platform, kind: RuntimeKind, glibc: str | None, context: BuildContext
 ) -> NativeBuild:
     """The kernel archive for a platform, with every family of kernels that the operators are of.
 

@@ -116,6 +116,5 @@ def _needed_emulator(name: str, arch: str, context: BuildContext) -> Emulator:
         return find_emulator(arch, context=context)
     except MissingToolError as error:
         raise MissingToolError(
-            f"{name} is for {arch} and is proved under an emulator here: {error.message}",
-            hint=error.hint,
+            f"{name} is for {arch} and is proved under an emulator here: {error.message}", hint=error.hint
         ) from error

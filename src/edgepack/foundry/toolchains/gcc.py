@@ -55,11 +55,7 @@ class Gcc:
 
     def cmake_variables(self, folder: Path) -> dict[str, str]:
         gcc = self.command("C")[0]
-        named = {
-            "CMAKE_C_COMPILER": gcc,
-            "CMAKE_CXX_COMPILER": str(self.program),
-            "CMAKE_ASM_COMPILER": gcc,
-        }
+        named = {"CMAKE_C_COMPILER": gcc, "CMAKE_CXX_COMPILER": str(self.program), "CMAKE_ASM_COMPILER": gcc}
         return named | cross_compiling(self.arch)
 
     def environment(self, cache: Path) -> None:

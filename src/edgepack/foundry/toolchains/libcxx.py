@@ -85,14 +85,7 @@ _ONLY_THROWING = (
     "private_typeinfo.cpp",
 )
 _ONLY_NOT_THROWING = ("cxa_noexception.cpp",)
-_COMMON = (
-    "-Oz",
-    "-DNDEBUG",
-    "-fPIC",
-    "-ffunction-sections",
-    "-fdata-sections",
-    "-fvisibility=hidden",
-)
+_COMMON = ("-Oz", "-DNDEBUG", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden")
 _FLAGS = (
     "-std=c++23",
     "-D_GNU_SOURCE",

@@ -122,11 +122,7 @@ def _fetch(file: HubFile, request: FileRequest, folder: Path, context: BuildCont
     destination.parent.mkdir(parents=True, exist_ok=True)
     if file.sha256 is None:
         download(
-            request.url,
-            destination,
-            size=file.size,
-            headers=request.headers,
-            allow_http=request.allow_http,
+            request.url, destination, size=file.size, headers=request.headers, allow_http=request.allow_http
         )
         return
     fetched = fetch_file(

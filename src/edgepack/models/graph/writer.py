@@ -74,8 +74,5 @@ def finish(writer: GraphWriter, *, name: str, dimension: int) -> onnx.ModelProto
         list(writer.initializers.values()),
     )
     return helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="edgepack",
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="edgepack"
     )

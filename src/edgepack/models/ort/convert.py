@@ -28,11 +28,7 @@ WORTH_KEEPING = 1 << 12
 
 
 def convert_to_ort(
-    model: onnx.ModelProto,
-    destination: Path,
-    *,
-    level: Level = "all",
-    runtime_optimizations: bool = False,
+    model: onnx.ModelProto, destination: Path, *, level: Level = "all", runtime_optimizations: bool = False
 ) -> Path:
     """Write ``model`` to ``destination`` in ORT format.
 

@@ -87,12 +87,7 @@ def lay_out_sources(folder: Path, *, compiled: bool) -> None:
 
 
 def run_pyinstaller(
-    work: Path,
-    *,
-    excludes: Excludes,
-    python_library: Path,
-    compiled: bool = False,
-    context: BuildContext,
+    work: Path, *, excludes: Excludes, python_library: Path, compiled: bool = False, context: BuildContext
 ) -> None:
     settings = {
         "script": str(work / "sources" / f"{PROGRAM}.py"),

@@ -57,14 +57,7 @@ def link_native_runner(
     folder = context.work_dir / "native-runner"
     licenses: dict[str, Path] = {}
     for place, one in wanted:
-        made = build_program(
-            one,
-            model.needs,
-            platform=platform,
-            kind=kind,
-            glibc=glibc,
-            context=context,
-        )
+        made = build_program(one, model.needs, platform=platform, kind=kind, glibc=glibc, context=context)
         licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / one.output, folder / place)

@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
-from edgepack.runner.tokenizer.compile import (
-    BY_CODE_POINT_STEP,
-    normalizer_tables,
-    piece_tables,
-)
+from edgepack.runner.tokenizer.compile import BY_CODE_POINT_STEP, normalizer_tables, piece_tables
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import template_of
 from edgepack.runner.tokenizer.unsupported import unsupported
