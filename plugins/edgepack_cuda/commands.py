@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -73,7 +74,14 @@ def prune_command(
     content = read_library(library)
     architectures = resolve(archs)
     units = (
-        select_units(content, library.name, ort, operators or None, architectures=architectures, note=_note)
+        select_units(
+            content,
+            library.name,
+            ort,
+            operators or None,
+            architectures=architectures,
+            note=partial(click.echo, err=True),
+        )
         if ort or operators
         else None
     )
@@ -98,10 +106,6 @@ def prune_command(
 def is_vendors(name: str) -> bool:
     """Whether a library is NVIDIA's own, by its name."""
     return name.startswith(VENDOR)
-
-
-def _note(message: str) -> None:
-    click.echo(message, err=True)
 
 
 def require_permission(name: str, allowed: bool) -> None:

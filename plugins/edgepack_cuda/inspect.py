@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgepack.api import BundleError
 from edgepack.api.kit import Number, add_row, table
 from edgepack_cuda.fatbin import architecture_key
-from edgepack_cuda.image import Image, read_image
+from edgepack_cuda.image import read_image
 from edgepack_cuda.kernels import kernels_of
 from edgepack_cuda.nvidia import dotted
 from edgepack_cuda.prune import blobs_of, device_code
@@ -76,7 +76,7 @@ def inspect(path: Path) -> Inspection:
     for fatbin in fatbins:
         for each in fatbin.codes:
             sizes[each.architecture, each.kind].append((each.size, each.unpacked or each.size))
-    for size, architecture in _blobs(image):
+    for _, size, architecture in blobs_of(image):
         sizes[architecture, "constant"].append((size, size))
     return Inspection(
         library=path.name,
@@ -104,10 +104,6 @@ def inspect(path: Path) -> Inspection:
             for fatbin in fatbins
         ),
     )
-
-
-def _blobs(image: Image) -> list[tuple[int, str]]:
-    return [(size, architecture) for _, size, architecture in blobs_of(image)]
 
 
 def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:

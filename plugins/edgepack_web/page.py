@@ -14,7 +14,6 @@ from typing import Any
 
 from edgepack.api import (
     BuildContext,
-    EdgepackError,
     Placement,
     PreparedModel,
     RuntimeArtifact,
@@ -246,10 +245,3 @@ def _compact(value: object) -> str:
 
 def _escaped(text: str) -> str:
     return re.sub(r"[<>&\"{}]", "", text)
-
-
-def require_names(root: Path, paths: Sequence[str]) -> None:
-    """Raise when a file that a page would ask for is not there: a fault of this plugin."""
-    absent = [path for path in paths if not (root / path).is_file()]
-    if absent:
-        raise EdgepackError(f"the web bundle lacks {', '.join(absent)}")

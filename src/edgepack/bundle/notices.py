@@ -46,12 +46,14 @@ def write_notices(
     folder: Path, *, source: ModelSource, runtime: RuntimeArtifact | None, runner: RunnerArtifact
 ) -> tuple[Component, ...]:
     """Fill a folder with a licence text a component, ``NOTICES.txt`` and ``sbom.cdx.json``; say which components."""
+    # The licence texts of what is linked into the program come with the runner.
+    linked_in = {"onnxruntime": runtime.version} if runtime else {}
     components = distinct(
         [
             _edgepack(),
             _model(source),
             *(_runtime(runtime) if runtime and runtime.library else ()),
-            *_with_texts(runner.licenses, {**_linked_in(runtime), **runner.versions}),
+            *_with_texts(runner.licenses, {**linked_in, **runner.versions}),
         ]
     )
     folder.mkdir()
@@ -168,11 +170,6 @@ def _runtime(runtime: RuntimeArtifact) -> list[Component]:
         name="onnxruntime", version=runtime.version, kind="library", license="MIT", text=said.encode()
     )
     return [unsaid, *components]
-
-
-def _linked_in(runtime: RuntimeArtifact | None) -> dict[str, str]:
-    """Versions of what is linked into the program: its licence texts come with the runner."""
-    return {} if runtime is None else {"onnxruntime": runtime.version}
 
 
 def _with_texts(texts: Iterable[Path], versions: Mapping[str, str]) -> list[Component]:

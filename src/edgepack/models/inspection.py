@@ -97,7 +97,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
     model = onnx.load(str(exported_model(source, context=context)))
     notes: list[str] = []
     fused = fuse(model, notes.append)
-    if not notes and not _has_attention(fused):
+    if not notes and not {"Attention", "MultiHeadAttention"} & fused_operators(fused).keys():
         notes.append("its attention is not of a shape that can be fused: more operators, slower")
     parts = _parts(model)
     recipe, reason = _recommend(model, parts)
@@ -127,11 +127,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
 
 def as_dict(inspection: ModelInspection) -> dict[str, Any]:
     """The inspection as plain data (schema 2)."""
-    plain = asdict(inspection)
-    plain["inputs"] = [{"name": each.name, "shape": list(each.shape)} for each in inspection.inputs]
-    for name in ("parts", "operators", "fused_operators", "providers", "files", "matryoshka", "hindrances"):
-        plain[name] = list(plain[name])
-    return {"schema": SCHEMA, **plain, "parameters": inspection.parameters}
+    return {"schema": SCHEMA, **asdict(inspection), "parameters": inspection.parameters}
 
 
 def _architecture(source: ModelSource) -> str:
@@ -199,10 +195,6 @@ def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
         matrix = EMBEDDINGS if tensor.name in tables else MATRICES
         sizes[matrix if len(tensor.dims) > 1 else OTHERS] += math.prod(tensor.dims)
     return tuple(ParameterGroup(name=name, parameters=count) for name, count in sizes.items())
-
-
-def _has_attention(fused: onnx.ModelProto) -> bool:
-    return bool({"Attention", "MultiHeadAttention"} & fused_operators(fused).keys())
 
 
 def _recommend(model: onnx.ModelProto, parts: Sequence[ParameterGroup]) -> tuple[str, str]:

@@ -30,7 +30,6 @@ class Converted:
 
     file: Path
     needs: Operators
-    optimized: Path | None
 
 
 def quantize_model(
@@ -79,4 +78,4 @@ def convert_model(
         convert_to_ort(model, destination, level=level, runtime_optimizations=runtime_optimizations)
         if optimized is not None:
             save_optimized(model, optimized, level="basic" if runtime_optimizations else level)
-    return Converted(file=destination, needs=operators_of_ort_model(destination), optimized=optimized)
+    return Converted(file=destination, needs=operators_of_ort_model(destination))

@@ -6,6 +6,7 @@ import os
 
 from edgepack.context import BuildContext
 from edgepack.errors import UsageError
+from edgepack.files.elf import version_key
 from edgepack.foundry.toolchains.gcc import Gcc, gcc_program
 from edgepack.foundry.toolchains.toolchain import NativeToolchain
 from edgepack.foundry.toolchains.zig import Zig, zig_program
@@ -22,7 +23,7 @@ def choose(platform: Platform, *, glibc: str | None = None, context: BuildContex
     """
     if platform.os != "linux" or platform.arch not in ARCHITECTURES:
         raise UsageError(f"no runtime can be built for {platform.os} on {platform.arch}")
-    floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=_version)
+    floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=version_key)
     name = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
     if name == "zig":
         program = zig_program()
@@ -33,7 +34,3 @@ def choose(platform: Platform, *, glibc: str | None = None, context: BuildContex
         version = context.run([program, "-dumpfullversion"]).strip()
         return Gcc(program=program, version=version, arch=platform.arch, glibc=floor)
     raise UsageError(f"EDGEPACK_TOOLCHAIN={name} is no toolchain that edgepack knows", hint="zig or gcc")
-
-
-def _version(glibc: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in glibc.split("."))

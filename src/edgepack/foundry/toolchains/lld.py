@@ -7,12 +7,15 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
+from edgepack.files.elf import version_key
 from edgepack.files.store import key_of, require_space
 from edgepack.foundry.toolchains.glibc import ProgramStart
 from edgepack.foundry.toolchains.libcxx import UNWINDER
 from edgepack.foundry.toolchains.toolchain import Link
 
 _EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
+KNOWS_RELR = "2.36"
+"""The first glibc whose loader knows packed relative relocations."""
 
 
 def link_with_lld(
@@ -22,7 +25,7 @@ def link_with_lld(
     flags = [*link_flags(link, context), "--icf=all"]
     if any(path.as_posix().endswith(f"/{UNWINDER}.o") for path in link.objects):
         flags.append("--eh-frame-hdr")
-    if _knows_relr(glibc):
+    if version_key(glibc) >= version_key(KNOWS_RELR):
         flags.append("--pack-dyn-relocs=relr")
     kind = ["-pie", "-dynamic-linker", start.loader, str(start.object)] if start else ["-shared"]
     command = [str(zig), "ld.lld", "-m", _EMULATION[arch], "-o", str(link.output), *kind, *flags]
@@ -53,8 +56,3 @@ def run_linker(command: Sequence[str], link: Link, context: BuildContext) -> Non
             # lld writes through a mapping: on a full disk the system ends it (SIGBUS), without a word of why.
             require_space(link.output, sum(path.stat().st_size for path in link.objects))
         raise
-
-
-def _knows_relr(glibc: str) -> bool:
-    """Whether the floor's loader knows packed relative relocations (glibc 2.36)."""
-    return tuple(int(number) for number in glibc.split(".")) >= (2, 36)

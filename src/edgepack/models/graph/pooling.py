@@ -50,9 +50,10 @@ def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
 
     ``tokens`` is float32 [batch, sequence, dimension], ``mask`` int64 [batch, sequence].
     """
-    pooled = (
-        _first_token(writer, tokens) if pooling.mode == "cls" else _mean(writer, tokens, mask, pooling.mode)
-    )
+    if pooling.mode == "cls":
+        pooled = writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
+    else:
+        pooled = _mean(writer, tokens, mask, pooling.mode)
     finish_vector(writer, pooled, normalize=pooling.normalize)
 
 
@@ -67,10 +68,6 @@ def finish_vector(writer: GraphWriter, vector: str, *, normalize: bool) -> None:
     else:
         last = vector
     _name_output(writer, last)
-
-
-def _first_token(writer: GraphWriter, tokens: str) -> str:
-    return writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
 
 
 def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str:

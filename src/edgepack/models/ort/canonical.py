@@ -75,7 +75,14 @@ def _write_head(kernels: Kernels) -> tuple[bytes, tuple[int, int]]:
 
     builder = flatbuffers.Builder(4096)
     operators = [
-        _pair(builder, name, [_constraint(builder, *entry) for entry in sorted(constraints.items())])
+        _pair(
+            builder,
+            name,
+            [
+                _pair(builder, constraint, [_argument(builder, each) for each in arguments])
+                for constraint, arguments in sorted(constraints.items())
+            ],
+        )
         for name, constraints in sorted(kernels.items())
     ]
     entries = _vector(builder, operators)
@@ -91,10 +98,6 @@ def _write_head(kernels: Kernels) -> tuple[bytes, tuple[int, int]]:
     head = bytes(builder.Output())
     session = _root(head)
     return head, (session.Pos + session.Offset(FIRST), session.Pos + session.Offset(SECOND))
-
-
-def _constraint(builder: Any, name: str, arguments: list[KernelArgument]) -> int:
-    return _pair(builder, name, [_argument(builder, argument) for argument in arguments])
 
 
 def _argument(builder: Any, argument: KernelArgument) -> int:

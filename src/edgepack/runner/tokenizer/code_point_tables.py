@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgepack.runner.tokenizer.code_points import LIMIT, barriers, mark_orders, normal_forms, reorders
@@ -43,18 +43,23 @@ def normalizer_sections(normalizer: Normalizer) -> dict[str, bytes]:
     numbers: dict[str, int] = {}
     for point, text in forms.items():
         actions[point] = _action(point, text, walls, numbers)
-    offsets, data = [0], []
-    for text in numbers:
-        data += [ord(letter) for letter in text]
-        offsets.append(len(data))
     made = {ord(letter) for text in forms.values() for letter in text}
     orders = mark_orders() if ordered else {}
     marks = {point: order for point, order in orders.items() if point in made or actions[point] == KEEP}
     return {
         "forms": two_stage(actions, width=2),
-        "formtext": u32([len(offsets) - 1, len(data), *offsets, *data]),
+        "formtext": form_texts(numbers),
         "marks": u32([point << 8 | order for point, order in sorted(marks.items())]),
     }
+
+
+def form_texts(texts: Iterable[str]) -> bytes:
+    """How many there are and how many letters in all, where each begins and the last ends, the letters."""
+    offsets, letters = [0], []
+    for text in texts:
+        letters += [ord(letter) for letter in text]
+        offsets.append(len(letters))
+    return u32([len(offsets) - 1, len(letters), *offsets, *letters])
 
 
 def _action(point: int, text: str, walls: set[int], numbers: dict[str, int]) -> int:

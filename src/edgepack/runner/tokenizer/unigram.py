@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from edgepack.runner.tokenizer.code_point_tables import FIRST_FORM, two_stage
+from edgepack.runner.tokenizer.code_point_tables import FIRST_FORM, form_texts, two_stage
 from edgepack.runner.tokenizer.code_points import LIMIT
 from edgepack.runner.tokenizer.graphemes import cluster_kinds
 from edgepack.runner.tokenizer.sections import u32
@@ -76,13 +76,9 @@ def precompiled_sections(charsmap: str) -> dict[str, bytes]:
             forms[ord(letters)] = number
         elif len(key) <= LONGEST_CLUSTER:
             clusters[key] = number
-    offsets, data = [0], []
-    for text in numbers:
-        data += [ord(letter) for letter in text]
-        offsets.append(len(data))
     return {
         "pcforms": two_stage(forms, width=2),
-        "pctext": u32([len(offsets) - 1, len(data), *offsets, *data]),
+        "pctext": form_texts(numbers),
         "clusters": build_trie(clusters),
         "graphem": two_stage(cluster_kinds(), width=1),
     }

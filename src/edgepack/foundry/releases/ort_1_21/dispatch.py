@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.foundry.patch import KERNEL_TABLE, Patch, RuntimeRequest
+from edgepack.foundry.patch import KERNEL_TABLE, Patch
 
 MLAS = "onnxruntime_mlas/"
 """What names of MLAS's units begin with."""
@@ -70,16 +70,12 @@ def trim_dispatch(source: str, keep: Iterable[str]) -> str:
     return ASSIGNMENT.sub(replace, source)
 
 
-def _trimmed(source: str, request: RuntimeRequest) -> str:
-    return trim_dispatch(source, request.entries)
-
-
 DISPATCH_PATCH = Patch(
     name="MLAS's table of kernels",
     file=PLATFORM,
     units=PLATFORM_UNITS,
     must_find=(CONSTRUCTOR,),
-    rewrite=_trimmed,
+    rewrite=lambda source, request: trim_dispatch(source, request.entries),
     trim=KERNEL_TABLE,
 )
 

@@ -94,10 +94,6 @@ def lean_logging(macros: str, request: RuntimeRequest) -> str:
     return _ENABLED.sub(compare, macros)
 
 
-def _with_helper(helper: str, request: RuntimeRequest) -> str:
-    return helper + _HELPER
-
-
 def lean_messages(source: str, request: RuntimeRequest) -> str:
     """protobuf's generated code for ONNX's messages without reading and writing them.
 
@@ -121,7 +117,12 @@ OVERLAY = (
         rewrite=lean_checks,
     ),
     Patch(name="lean logging", file=MACROS, must_find=(_ENABLED,), rewrite=lean_logging),
-    Patch(name="what failed checks call", file=HELPER, units=f"onnxruntime_*/{HELPER}", rewrite=_with_helper),
+    Patch(
+        name="what failed checks call",
+        file=HELPER,
+        units=f"onnxruntime_*/{HELPER}",
+        rewrite=lambda helper, _: helper + _HELPER,
+    ),
 )
 MESSAGES_PATCH = Patch(
     name="protobuf messages that are neither read nor written",

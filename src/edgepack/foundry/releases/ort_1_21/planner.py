@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from edgepack.foundry.patch import ALLOCATION_PLANNER, Patch, RuntimeRequest
+from edgepack.foundry.patch import ALLOCATION_PLANNER, Patch
 
 PLANNER = "core/framework/allocation_planner.cc"
 _BY_NAME = "MLDataType ml_data_type = DataTypeImpl::TypeFromProto(type_proto);"
@@ -18,17 +18,12 @@ _BY_NUMBER = (
 )
 
 
-def _by_number(source: str, request: RuntimeRequest) -> str:
-    """``allocation_planner.cc`` that finds an element's size by its type's number; what is planned is the same."""
-    return source.replace(_BY_NAME, _BY_NUMBER)
-
-
 PLANNER_PATCH = Patch(
     name="sizes of elements by number",
     file=PLANNER,
     units=f"*/{PLANNER}",
     must_find=(re.compile(re.escape(_BY_NAME)),),
-    rewrite=_by_number,
+    rewrite=lambda source, _: source.replace(_BY_NAME, _BY_NUMBER),
     change=f"{_BY_NAME} -> {_BY_NUMBER}",
     trim=ALLOCATION_PLANNER,
 )
