@@ -159,12 +159,14 @@ def _pack_and_report(
 ) -> Outcome:
     """Archive and report, put in their places just before the folder is: where that is, everything is."""
     from edgepack.bundle.archive import archive_of, pack
-    from edgepack.report.measure import measure
+    from edgepack.report.measure import measure, weigh
     from edgepack.report.text import as_json
 
+    # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
+    sizes = weigh(bundle, context=context)
     with written_beside(archive_of(destination)) as archive:
         packed = pack(bundle, archive, context=context)
-        report = replace(measure(packed, verification, prices=prices, context=context), proofs=proofs)
+        report = replace(measure(packed, verification, sizes=sizes, prices=prices), proofs=proofs)
         _require_budget(target, report)
     report_file = report_file_of(destination)
     with written_beside(report_file) as temporary:

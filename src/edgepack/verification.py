@@ -94,14 +94,14 @@ def report_again(path: Path, *, prices: Path | None) -> Report:
     """Measure a bundle; its verification is the one that the build wrote beside it, when it is of this very bundle."""
     from edgepack.bundle.archive import archive_of
     from edgepack.bundle.manifest import open_bundle
-    from edgepack.report.measure import measure
+    from edgepack.report.measure import measure, weigh
 
     bundle = open_bundle(path)
     archive = archive_of(path)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
     verification, proofs = _recorded(bundle)
-    return replace(measure(bundle, verification, prices=prices), proofs=proofs)
+    return replace(measure(bundle, verification, sizes=weigh(bundle), prices=prices), proofs=proofs)
 
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:

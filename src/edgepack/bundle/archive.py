@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from edgepack.bundle.manifest import MANIFEST, mode_of
@@ -13,13 +15,10 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files import unpack as layout
 from edgepack.files.archives import BadArchive
-from edgepack.files.pack import Entry, write_tarball
+from edgepack.files.frames import HUGE, LARGE, frame
+from edgepack.files.pack import Entry, pieces
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
-
-LEVEL = 19
-LARGEST_WINDOW = 27
-"""2^27 bytes: what zstd and tar --zstd unpack without being asked to (``--long``)."""
 
 
 def archive_of(directory: Path) -> Path:
@@ -27,54 +26,45 @@ def archive_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".tar.zst")
 
 
-def pack(bundle: Bundle, destination: Path, *, context: BuildContext | None = None) -> Bundle:
+def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
     """Write the bundle's archive and return the bundle with it.
 
-    Sorted; one folder, named as the bundle is, whatever the bundle's folder is called.
+    One folder, named as the bundle is, whatever the bundle's folder is called; sorted, large files last. Each of these
+    is a frame of its own, and what lies before it is another: what an earlier build compressed is taken from the store.
     """
-    total = sum(int(file["size"]) for file in bundle.manifest["files"])
+    parts = list(pieces(_entries(bundle), large=LARGE))
+    sizes = [part.stat().st_size if isinstance(part, Path) else len(part) for part in parts]
     with (
         written_beside(destination) as temporary,
-        _progress(context, total) as advance,
+        context.progress("compress", sum(sizes), unit="B") as bar,
         temporary.open("wb") as out,
+        ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
     ):
-        write_tarball(
-            out,
-            _entries(bundle),
-            level=LEVEL,
-            window_log=window_log(total),
-            overlap_log=9,  # one job's ratio to 0.05 %
-            advance=advance,
-        )
+        make = partial(frame, store=context.store, advance=bar.advance)
+        # A huge frame takes all cores by itself, and much memory.
+        jobs = [
+            pool.submit(make, part) if size <= HUGE else None for part, size in zip(parts, sizes, strict=True)
+        ]
+        for part, job in zip(parts, jobs, strict=True):
+            made = job.result() if job else make(part)
+            with made.open("rb") as content:
+                shutil.copyfileobj(content, out, 1 << 20)
     return replace(bundle, archive=destination)
 
 
-def window_log(total: int) -> int:
-    """The smallest window that holds so many bytes, between zstd's own for this level and the largest."""
-    return max(23, min(LARGEST_WINDOW, (total + (total >> 4)).bit_length()))
-
-
 def _entries(bundle: Bundle) -> list[Entry]:
-    files = [MANIFEST, *(str(file["path"]) for file in bundle.manifest["files"])]
-    folders = {parent.as_posix() for name in files for parent in Path(name).parents if parent != Path()}
-    names = ["", *sorted({*files, *folders}, key=lambda name: name.split("/"))]
+    sizes = {str(file["path"]): int(file["size"]) for file in bundle.manifest["files"]}
+    sizes[MANIFEST] = (bundle.directory / MANIFEST).stat().st_size
+    folders = {parent.as_posix() for name in sizes for parent in Path(name).parents if parent != Path()}
+    names = sorted({*sizes, *folders}, key=lambda name: (sizes.get(name, 0) >= LARGE, name.split("/")))
     return [
         Entry(
             name=f"{bundle.name}/{name}".rstrip("/"),
             source=bundle.directory / name,
             executable=mode_of(bundle.directory / name) == "0755",
         )
-        for name in names
+        for name in ("", *names)
     ]
-
-
-@contextmanager
-def _progress(context: BuildContext | None, total: int) -> Iterator[Callable[[int], None]]:
-    if context is None:
-        yield lambda size: None
-        return
-    with context.progress("compress", total, unit="B") as bar:
-        yield bar.advance
 
 
 def unpack(archive: Path, destination: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -32,13 +32,11 @@ def write_tarball(
     *,
     level: int,
     window_log: int,
-    overlap_log: int = 0,
     advance: Callable[[int], None] = lambda size: None,
 ) -> None:
     """Write the entries, in the order given, as one ``.tar.zst``; ``advance`` is told the bytes of content added.
 
-    Modes are 0644, 0755 for folders and what is executable. ``overlap_log`` is zstd's: 0 is its own choice, with 9
-    its jobs see a whole window of what came before.
+    Modes are 0644, 0755 for folders and what is executable.
     """
     import zstandard
 
@@ -47,7 +45,6 @@ def write_tarball(
         window_log=window_log,
         threads=os.cpu_count() or 1,
         job_size=JOB,
-        overlap_log=overlap_log,
         write_checksum=True,
     )
     with (
@@ -58,21 +55,44 @@ def write_tarball(
             advance(_add(tar, entry))
 
 
+def pieces(entries: Iterable[Entry], *, large: int) -> Iterator[bytes | Path]:
+    """The same tar cut where files of at least ``large`` bytes begin and end: those files, and what lies between them."""
+    between, size = bytearray(), 0
+    for entry in entries:
+        info, content = _member(entry), entry.source
+        between += info.tobuf(tarfile.PAX_FORMAT)
+        if isinstance(content, Path) and info.size >= large:
+            size += len(between) + info.size
+            yield bytes(between)
+            yield content
+            between.clear()
+        elif info.isreg():
+            between += content if isinstance(content, bytes) else content.read_bytes()
+        between += bytes(-info.size % tarfile.BLOCKSIZE)
+    between += bytes(2 * tarfile.BLOCKSIZE)
+    yield bytes(between) + bytes(-(size + len(between)) % tarfile.RECORDSIZE)
+
+
 def _add(tar: tarfile.TarFile, entry: Entry) -> int:
     """Append one member and say how many bytes of content it has."""
+    info = _member(entry)
+    if not info.isreg():
+        tar.addfile(info)
+        return 0
+    with io.BytesIO(entry.source) if isinstance(entry.source, bytes) else entry.source.open("rb") as content:
+        tar.addfile(info, content)
+    return info.size
+
+
+def _member(entry: Entry) -> tarfile.TarInfo:
     info, source = tarfile.TarInfo(entry.name), entry.source
     info.mtime, info.mode = MTIME, 0o755 if entry.executable else 0o644
     if isinstance(source, bytes):
         info.size = len(source)
-        tar.addfile(info, io.BytesIO(source))
     elif source.is_symlink():
         info.type, info.linkname, info.mode = tarfile.SYMTYPE, source.readlink().as_posix(), 0o777
-        tar.addfile(info)
     elif source.is_dir():
         info.type, info.mode = tarfile.DIRTYPE, 0o755
-        tar.addfile(info)
     else:
         info.size = source.stat().st_size
-        with source.open("rb") as content:
-            tar.addfile(info, content)
-    return info.size
+    return info

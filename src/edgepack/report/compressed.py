@@ -5,20 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
+from edgepack.files.frames import CHECKSUM, HUGE, LARGE, LEVEL, frame
 from edgepack.files.store import Store
 
 BROTLI_LARGE = 4_000_000
 """Bytes above which brotli's best level is not used. It takes 30 s for MiniLM's int8 weights; level 9 takes 20 s and
 gives more bytes than level 7 in 3 s (14.88 against 14.81 MB); for libraries, 7 is within 2 % of 9."""
-HUGE = 100_000_000
-"""Bytes above which all encoders are quick ones: NVIDIA's libraries, of 234 and 552 MB. Of 60 MB of one, zstd -19 makes
-16.4 MB in 37 s of a processor, -12 18.1 MB in 3 s; brotli 7 17.8 MB in 5 s, 6 18.0 MB in 2 s; gzip -9 22.46 MB in 7 s,
--6 22.52 MB in 3 s."""
 BROTLI_WINDOW = 24
 """log2 of the largest window that RFC 7932 has, which browsers take."""
 
@@ -32,9 +31,11 @@ class Levels:
     zstd: int
 
 
-BEST = Levels(gzip=9, brotli=11, zstd=19)
-LARGER = Levels(gzip=9, brotli=7, zstd=19)
+BEST = Levels(gzip=9, brotli=11, zstd=LEVEL)
+LARGER = Levels(gzip=9, brotli=7, zstd=LEVEL)
 QUICK = Levels(gzip=6, brotli=6, zstd=12)
+"""Above ``HUGE``: NVIDIA's libraries, of 234 and 552 MB. Of 60 MB of one, zstd -19 makes 16.4 MB in 37 s of a processor,
+-12 18.1 MB in 3 s; brotli 7 17.8 MB in 5 s, 6 18.0 MB in 2 s; gzip -9 22.46 MB in 7 s, -6 22.52 MB in 3 s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,21 +87,35 @@ def total(sizes: Iterable[WireSize]) -> WireSize:
 
 def _cached(sha256: str, path: Path, store: Store, encoders: Executor) -> WireSize:
     copies = {name: copied(path, suffix) for name, suffix in (("brotli", ".br"), ("gzip", ".gz"))}
-    levels = levels_for(path.stat().st_size)
-    inputs = {
-        "sha256": sha256,
-        "gzip": f"copy of {copies['gzip']}" if copies["gzip"] else str(levels.gzip),
-        "brotli": f"copy of {copies['brotli']}" if copies["brotli"] else f"{levels.brotli}/{BROTLI_WINDOW}",
-        "zstd": str(levels.zstd),
+    size = path.stat().st_size
+    encoded_with = _encoders_for(size)
+    inputs = {"sha256": sha256} | {
+        name: encoder if copies.get(name) is None else f"copy of {copies[name]}"
+        for name, encoder in encoded_with.items()
     }
 
     def make(folder: Path) -> None:
-        known = {name: size for name, size in copies.items() if size is not None}
-        sizes = compress(path.read_bytes(), encoders, **known)
+        content = path.read_bytes()
+        zstd = partial(_framed, content, store) if LARGE <= size <= HUGE else partial(_zstd, content)
+        sizes = compress(content, encoders, zstd=zstd, brotli=copies["brotli"], gzip=copies["gzip"])
         (folder / "sizes.json").write_text(json.dumps(asdict(sizes)))
 
     entry = store.cached("wire-sizes", inputs, make)
     return WireSize(**json.loads((entry / "sizes.json").read_text()))
+
+
+def _encoders_for(size: int) -> dict[str, str]:
+    """Name → library, version and level: what a file's sizes depend on beside its content."""
+    import brotli
+    import zstandard
+
+    levels = levels_for(size)
+    zstd = ".".join(map(str, zstandard.ZSTD_VERSION))
+    return {
+        "gzip": f"zlib {zlib.ZLIB_RUNTIME_VERSION} {levels.gzip}",
+        "brotli": f"brotli {brotli.__version__} {levels.brotli}/{BROTLI_WINDOW}",
+        "zstd": f"zstd {zstd} {levels.zstd}",
+    }
 
 
 def copied(path: Path, suffix: str) -> int | None:
@@ -110,14 +125,19 @@ def copied(path: Path, suffix: str) -> int | None:
 
 
 def compress(
-    content: bytes, encoders: Executor, *, brotli: int | None = None, gzip: int | None = None
+    content: bytes,
+    encoders: Executor,
+    *,
+    zstd: Callable[[], int],
+    brotli: int | None = None,
+    gzip: int | None = None,
 ) -> WireSize:
     """The sizes of some content in each encoding; the encoders run beside each other and let go of Python's lock.
 
-    ``brotli`` and ``gzip`` are sizes that are known already.
+    ``zstd`` makes that size; ``brotli`` and ``gzip`` are sizes that are known already.
     """
     raw = len(content)
-    jobs = {"zstd": encoders.submit(_zstd, content)}
+    jobs = {"zstd": encoders.submit(zstd)}
     if brotli is None:
         jobs["brotli"] = encoders.submit(_brotli, content)
     if gzip is None:
@@ -141,3 +161,8 @@ def _zstd(content: bytes) -> int:
     import zstandard
 
     return len(zstandard.ZstdCompressor(level=levels_for(len(content)).zstd).compress(content))
+
+
+def _framed(content: bytes, store: Store) -> int:
+    """As ``_zstd``, of the frame that the archive has, so that a large file is compressed once."""
+    return frame(content, store=store).stat().st_size - CHECKSUM

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from edgepack.bundle.manifest import ENCODED, LINK, MANIFEST, PARTS, content_of, digest
 from edgepack.context import BuildContext
+from edgepack.files.frames import HUGE
 from edgepack.files.store import Store, default_root
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import PartSize, Report, Verification, Visit
 from edgepack.report.compressed import (
     BEST,
     BROTLI_LARGE,
-    HUGE,
     LARGER,
     QUICK,
     WireSize,
@@ -24,21 +24,31 @@ from edgepack.report.compressed import (
 from edgepack.report.cost import download_costs, load_prices
 
 
+def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, WireSize]:
+    """Path → wire sizes of every file that is one; compressed copies count as what they are copies of.
+
+    Each file is compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB), quicker ones above
+    100 MB. Sizes are kept in the store by content, so that measuring again is quick.
+    """
+    contents = {
+        file["path"]: file["sha256"]
+        for file in bundle.manifest["files"]
+        if file["mode"] != LINK and file["part"] != ENCODED
+    }
+    contents[MANIFEST] = content_of(bundle.directory / MANIFEST)[1]
+    by_content = _wire_sizes({sha: bundle.directory / path for path, sha in contents.items()}, context)
+    return {path: by_content[sha256] for path, sha256 in contents.items()}
+
+
 def measure(
     bundle: Bundle,
     verification: Verification,
     *,
+    sizes: Mapping[str, WireSize],
     prices: Path | None = None,
-    context: BuildContext | None = None,
 ) -> Report:
-    """Measure a bundle; ``prices`` is the user's own price table.
-
-    Wire sizes are of each file compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB),
-    quicker ones above 100 MB.
-    They are kept in the store by content, so that measuring again is quick. The archive, all in one, is smaller.
-    """
+    """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` is the user's own price table."""
     table = load_prices(prices)
-    sizes = _sizes(bundle, context)
     parts = _parts(bundle, sizes)
     visits = _visits(bundle, sizes)
     archive_bytes = bundle.archive.stat().st_size if bundle.archive else None
@@ -56,18 +66,6 @@ def measure(
         digest=digest(bundle),
         visits=visits,
     )
-
-
-def _sizes(bundle: Bundle, context: BuildContext | None) -> dict[str, WireSize]:
-    """Path → wire sizes of every file that is one; compressed copies count as what they are copies of."""
-    contents = {
-        file["path"]: file["sha256"]
-        for file in bundle.manifest["files"]
-        if file["mode"] != LINK and file["part"] != ENCODED
-    }
-    contents[MANIFEST] = content_of(bundle.directory / MANIFEST)[1]
-    by_content = _wire_sizes({sha: bundle.directory / path for path, sha in contents.items()}, context)
-    return {path: by_content[sha256] for path, sha256 in contents.items()}
 
 
 def _parts(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[PartSize, ...]:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from edgepack.bundle.archive import LARGEST_WINDOW, archive_of, pack, unpack, window_log
+from edgepack.bundle.archive import archive_of, pack, unpack
 from edgepack.bundle.manifest import open_bundle
 from edgepack.errors import BundleError, DiskFullError, OutputError
+from edgepack.files.frames import frame
 from edgepack.files.pack import MTIME
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
@@ -31,7 +32,7 @@ Assembled = Callable[..., Bundle]
 def members(archive: Path) -> list[tarfile.TarInfo]:
     """What tar sees."""
     with archive.open("rb") as stream:
-        content = zstandard.ZstdDecompressor().stream_reader(stream).read()
+        content = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True).read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         return tar.getmembers()
 
@@ -65,18 +66,20 @@ def test_the_archive_lies_beside_the_folder_and_unpacks_to_the_same_bundle(
     assert (unpacked / "_internal" / "data").readlink() == Path("data.bin")
 
 
-def test_two_folders_of_one_bundle_pack_to_the_same_bytes(assembled: Assembled, tmp_path: Path) -> None:
-    first = pack(assembled(tmp_path / "a" / "first"), tmp_path / "a" / "first.tar.zst")
+def test_two_folders_of_one_bundle_pack_to_the_same_bytes(
+    assembled: Assembled, tmp_path: Path, context: HostContext
+) -> None:
+    first = pack(assembled(tmp_path / "a" / "first"), tmp_path / "a" / "first.tar.zst", context=context)
     second = assembled(tmp_path / "b" / "second")
     for path in second.directory.rglob("*"):
         os.utime(path, (1e9, 1e9), follow_symlinks=False)
-    packed_again = pack(second, archive_of(second.directory))
+    packed_again = pack(second, archive_of(second.directory), context=context)
     assert first.archive is not None and packed_again.archive is not None
     assert first.archive.read_bytes() == packed_again.archive.read_bytes()
 
 
-def test_members_say_nothing_of_the_host(bundle: Bundle) -> None:
-    archive = pack(bundle, archive_of(bundle.directory)).archive
+def test_members_say_nothing_of_the_host(bundle: Bundle, context: HostContext) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     found = members(archive)
     assert found[0].name == bundle.name
@@ -86,35 +89,90 @@ def test_members_say_nothing_of_the_host(bundle: Bundle) -> None:
     assert {oct(member.mode) for member in found if member.isfile()} == {"0o755", "0o644"}
 
 
-def test_the_system_s_tar_reads_it(bundle: Bundle, tmp_path: Path) -> None:
-    archive = pack(bundle, archive_of(bundle.directory)).archive
+@pytest.fixture
+def frame_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of 100 bytes are large ones."""
+    monkeypatch.setattr("edgepack.bundle.archive.LARGE", 100)
+
+
+@pytest.mark.usefixtures("frame_each")
+def test_large_files_come_last_and_are_frames_of_their_own(
+    bundle: Bundle, tmp_path: Path, context: HostContext
+) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
+    assert archive is not None
+    sizes = [member.size for member in members(archive)]
+    large = [size >= 100 for size in sizes]
+    assert large == sorted(large) and sum(large) > 3
+    content = archive.read_bytes()
+    for path in bundle.directory.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            alone = frame(path, store=context.store).read_bytes()
+            assert (alone in content) == (path.stat().st_size >= 100)
+    assert open_bundle(unpack(archive, tmp_path / "out")).manifest == bundle.manifest
+
+
+@pytest.mark.usefixtures("frame_each")
+def test_what_was_compressed_is_not_compressed_again(
+    bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
+    assert archive is not None
+    before = archive.read_bytes()
+    monkeypatch.delattr(zstandard, "ZstdCompressor")
+    assert pack(bundle, archive, context=context).archive == archive
+    assert archive.read_bytes() == before
+
+
+@pytest.mark.usefixtures("frame_each")
+def test_a_file_that_changed_after_the_manifest_is_not_kept_under_its_old_digest(
+    bundle: Bundle, tmp_path: Path, context: HostContext
+) -> None:
+    model = bundle.directory / "model" / "model.onnx"
+    right = model.read_bytes()
+    model.write_bytes(bytes(len(right)))
+    pack(bundle, tmp_path / "wrong.tar.zst", context=context)
+    model.write_bytes(right)
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
+    assert archive is not None
+    assert (unpack(archive, tmp_path / "out") / "model" / "model.onnx").read_bytes() == right
+
+
+@pytest.mark.parametrize("large", [100, 10**9])
+def test_the_system_s_tar_reads_it(
+    large: int, bundle: Bundle, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgepack.bundle.archive.LARGE", large)
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     (tmp_path / "out").mkdir()
-    content = zstandard.ZstdDecompressor().stream_reader(archive.read_bytes()).read()
-    subprocess.run(["tar", "-x", "-C", tmp_path / "out"], input=content, check=True)
+    reader = zstandard.ZstdDecompressor().stream_reader(archive.read_bytes(), read_across_frames=True)
+    subprocess.run(["tar", "-x", "-C", tmp_path / "out"], input=reader.read(), check=True)
     assert open_bundle(tmp_path / "out" / bundle.name).manifest == bundle.manifest
 
 
 def test_a_failed_pack_keeps_the_archive_that_was_there(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, context: HostContext
 ) -> None:
-    archive = pack(bundle, archive_of(bundle.directory)).archive
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     before = archive.read_bytes()
 
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("edgepack.files.pack._add", full)
+    monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(DiskFullError):
-        pack(bundle, archive_of(bundle.directory))
+        pack(bundle, archive_of(bundle.directory), context=context)
     assert archive.read_bytes() == before
     assert names_in(archive.parent) == ["tiny", "tiny.tar.zst"]
 
 
 @pytest.mark.parametrize("keep", [0, 10, 1000, -20])
-def test_an_archive_that_was_cut_off_is_refused(bundle: Bundle, tmp_path: Path, keep: int) -> None:
-    archive = pack(bundle, archive_of(bundle.directory)).archive
+def test_an_archive_that_was_cut_off_is_refused(
+    bundle: Bundle, tmp_path: Path, keep: int, context: HostContext
+) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     archive.write_bytes(archive.read_bytes()[:keep])
     with pytest.raises(BundleError, match="damaged"):
@@ -122,8 +180,8 @@ def test_an_archive_that_was_cut_off_is_refused(bundle: Bundle, tmp_path: Path, 
     assert not (tmp_path / "out" / "bundle").exists()
 
 
-def test_a_changed_byte_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
-    archive = pack(bundle, archive_of(bundle.directory)).archive
+def test_a_changed_byte_is_noticed(bundle: Bundle, tmp_path: Path, context: HostContext) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     content = bytearray(archive.read_bytes())
     content[len(content) // 2] ^= 0x55
@@ -177,15 +235,11 @@ def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_an_existing_folder_is_not_unpacked_over(bundle: Bundle, tmp_path: Path) -> None:
-    archive = pack(bundle, archive_of(bundle.directory)).archive
+def test_an_existing_folder_is_not_unpacked_over(
+    bundle: Bundle, tmp_path: Path, context: HostContext
+) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     with pytest.raises(OutputError, match="exists already"):
         unpack(archive, bundle.directory)
     assert open_bundle(bundle.directory) == bundle
-
-
-def test_the_window_holds_the_bundle_and_stays_what_tar_unpacks_unasked() -> None:
-    assert window_log(1000) == 23
-    assert 1 << window_log(50_000_000) >= 50_000_000
-    assert window_log(10**10) == LARGEST_WINDOW == 27

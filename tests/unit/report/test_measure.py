@@ -14,12 +14,13 @@ import brotli
 import pytest
 import zstandard
 
+from edgepack.bundle.archive import pack
 from edgepack.bundle.manifest import file_entry
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
 from edgepack.report import compressed
-from edgepack.report.measure import measure
+from edgepack.report.measure import measure, weigh
 
 PASSED = Verification(status="passed", texts=200, mean_cosine=0.99, p1_cosine=0.98, min_cosine=0.97)
 
@@ -52,9 +53,13 @@ def bundle(tmp_path: Path) -> Bundle:
     return Bundle(directory=folder, manifest=manifest, archive=archive)
 
 
+def measured(bundle: Bundle, context: HostContext, verification: Verification = PASSED) -> Report:
+    return measure(bundle, verification, sizes=weigh(bundle, context=context))
+
+
 @pytest.fixture
 def report(bundle: Bundle, context: HostContext) -> Report:
-    return measure(bundle, PASSED, context=context)
+    return measured(bundle, context)
 
 
 def test_every_byte_is_in_exactly_one_part(bundle: Bundle, report: Report) -> None:
@@ -77,9 +82,9 @@ def test_wire_sizes_are_those_of_the_real_encoders(report: Report) -> None:
 def test_emulation_is_said(bundle: Bundle, context: HostContext) -> None:
     target = {"name": "other", "platform": {"arch": "s390x"}}
     elsewhere = replace(bundle, manifest={**bundle.manifest, "target": target})
-    assert "under an emulator of s390x" in measure(elsewhere, PASSED, context=context).notes[0]
+    assert "under an emulator of s390x" in measured(elsewhere, context).notes[0]
     unverified = Verification(status="not verified", reason="no emulator")
-    assert "emulator" not in measure(elsewhere, unverified, context=context).notes[0]
+    assert "emulator" not in measured(elsewhere, context, unverified).notes[0]
 
 
 def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
@@ -87,7 +92,9 @@ def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
     incompressible = len(CONTENT["_internal/python.zip"][1])
     assert incompressible < runner.zstd < incompressible + 200
     with ThreadPoolExecutor(1) as encoders:
-        assert compressed.compress(b"x", encoders) == compressed.WireSize(raw=1, gzip=1, brotli=1, zstd=1)
+        assert compressed.compress(b"x", encoders, zstd=lambda: 10) == compressed.WireSize(
+            raw=1, gzip=1, brotli=1, zstd=1
+        )
 
 
 def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, context: HostContext) -> None:
@@ -95,7 +102,7 @@ def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, context:
     flat = [cost for cost in report.costs if cost.provider.startswith("flat")]
     assert [cost.devices for cost in flat] == [1_000, 100_000, 1_000_000]
     assert [cost.amount for cost in flat] == pytest.approx([1.0, 100.0, 1_000.0])
-    without = measure(replace(bundle, archive=None), PASSED, context=context)
+    without = measured(replace(bundle, archive=None), context)
     assert without.archive_bytes is None
     assert without.costs[0].bytes_total == 1_000 * sum(part.zstd for part in without.parts)
     assert "all files under zstd" in " ".join(without.notes)
@@ -104,23 +111,54 @@ def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, context:
 def test_a_content_is_compressed_once(
     bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = measure(bundle, PASSED, context=context)
+    first = measured(bundle, context)
 
-    def again(content: bytes, encoders: Executor) -> compressed.WireSize:
+    def again(content: bytes, encoders: Executor, **known: object) -> compressed.WireSize:
         raise AssertionError("compressed again")
 
     monkeypatch.setattr(compressed, "compress", again)
-    assert measure(bundle, PASSED, context=context) == first
+    assert measured(bundle, context) == first
     (bundle.directory / "manifest.json").write_text(json.dumps({**bundle.manifest, "name": "other"}))
     with pytest.raises(AssertionError, match="compressed again"):
-        measure(bundle, PASSED, context=context)
+        measured(bundle, context)
+
+
+def test_a_large_file_is_compressed_once_for_the_archive_and_the_report(
+    bundle: Bundle, context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("edgepack.report.compressed", "edgepack.bundle.archive"):
+        monkeypatch.setattr(importlib.import_module(module), "LARGE", 10_000)
+    before = weigh(bundle, context=context)
+    content = CONTENT["model/model.ort"][1]
+    assert before["model/model.ort"].zstd == len(zstandard.ZstdCompressor(level=19).compress(content))
+    frames = {path.name for path in (context.store.root / "zstd-frame").iterdir()}
+    assert len(frames) == 2  # the model's and the library's
+    made = pack(replace(bundle, archive=None), tmp_path / "made.tar.zst", context=context).archive
+    assert made is not None
+    raw = [zstandard.ZstdDecompressor().decompress(path.read_bytes()) for path in frames_of(context, frames)]
+    assert sorted(raw) == sorted([content, CONTENT["lib/libonnxruntime.so.1.21.0"][1]])
+    assert all(path.read_bytes() in made.read_bytes() for path in frames_of(context, frames))
+
+
+def frames_of(context: HostContext, names: set[str]) -> list[Path]:
+    return [context.store.root / "zstd-frame" / name / "frame.zst" for name in names]
+
+
+def test_sizes_are_made_again_by_another_version_of_a_library(
+    bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weigh(bundle, context=context)
+    kept = len(list((context.store.root / "wire-sizes").iterdir()))
+    monkeypatch.setattr(brotli, "__version__", "0.0")
+    weigh(bundle, context=context)
+    assert len(list((context.store.root / "wire-sizes").iterdir())) == 2 * kept
 
 
 def test_without_a_context_sizes_are_kept_in_the_user_s_cache(
     bundle: Bundle, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
-    assert measure(bundle, PASSED) == report
+    assert measure(bundle, PASSED, sizes=weigh(bundle)) == report
     assert len(list((tmp_path / "cache" / "wire-sizes").iterdir())) == len(CONTENT) + 1
 
 
@@ -137,7 +175,7 @@ def test_what_huge_files_are_compressed_with_is_said(
     assert not any("zstd -12" in note for note in report.notes)
     for module in (compressed, importlib.import_module("edgepack.report.measure")):
         monkeypatch.setattr(module, "HUGE", 10_000)
-    found = measure(bundle, PASSED, context=context)
+    found = measured(bundle, context)
     assert "gzip -6, brotli 6 and zstd -12 of files above 0.01 MB" in found.notes
     content = CONTENT["model/model.ort"][1]
     assert found.parts[0].zstd == len(zstandard.ZstdCompressor(level=12).compress(content))

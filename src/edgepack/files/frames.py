@@ -1,0 +1,82 @@
+"""Frames of zstd: content is compressed once, and what came of it is kept in the store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from edgepack.files.pack import JOB
+from edgepack.files.store import Store, sha256_of
+
+LEVEL = 19
+LARGE = 4_000_000
+"""Bytes from which a file in an archive is a frame of its own. Smaller ones shrink better together."""
+HUGE = 100_000_000
+"""Bytes above which all cores work on one frame, a job each. Its size is not that of one core's frame."""
+HUGE_WINDOW = 27
+"""2^27 bytes: what zstd and tar --zstd unpack without being asked to (``--long``)."""
+CHECKSUM = 4
+"""Bytes at a frame's end that servers do not send."""
+
+
+def frame(content: Path | bytes, *, store: Store, advance: Callable[[int], None] = lambda size: None) -> Path:
+    """A file's content, or some, as one frame at ``LEVEL`` with a checksum: a file in the store.
+
+    ``advance`` is told all bytes of the content, at once or as they are compressed. Two processes do not compress the
+    same at the same time.
+    """
+    import zstandard
+
+    size = content.stat().st_size if isinstance(content, Path) else len(content)
+    sha256 = sha256_of(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+    version = ".".join(map(str, zstandard.ZSTD_VERSION))
+    jobs = f" window {HUGE_WINDOW} jobs {JOB}" if size > HUGE else ""
+    told = 0
+
+    def tell(more: int) -> None:
+        nonlocal told
+        told += more
+        advance(more)
+
+    def make(folder: Path) -> None:
+        with (folder / "frame.zst").open("wb") as out:
+            if size <= HUGE:
+                out.write(_by_one_core(content.read_bytes() if isinstance(content, Path) else content))
+            else:
+                _by_all_cores(content, size, out, tell)
+
+    made = store.cached("zstd-frame", {"sha256": sha256, "zstd": f"{version} -{LEVEL}{jobs}"}, make)
+    advance(size - told)
+    return made / "frame.zst"
+
+
+def _by_one_core(content: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(content)
+
+
+def _by_all_cores(content: Path | bytes, size: int, out: IO[bytes], advance: Callable[[int], None]) -> None:
+    import io
+
+    import zstandard
+
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        LEVEL,
+        window_log=HUGE_WINDOW,
+        threads=os.cpu_count() or 1,
+        job_size=JOB,
+        overlap_log=9,  # jobs see a whole window of what came before: one job's ratio to 0.05 %
+        write_checksum=True,
+    )
+    compressor = zstandard.ZstdCompressor(compression_params=parameters)
+    with (
+        io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source,
+        compressor.stream_writer(out, size=size, closefd=False) as stream,
+    ):
+        while chunk := source.read(1 << 20):
+            stream.write(chunk)
+            advance(len(chunk))

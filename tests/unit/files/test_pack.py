@@ -1,0 +1,34 @@
+"""The tar that is made of entries, whole and in pieces."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from edgepack.files.pack import Entry, pieces, write_tarball
+
+
+@pytest.fixture
+def entries(tmp_path: Path) -> list[Entry]:
+    contents = {"a": b"", "b": b"small", "c": b"large" * 200, "d" * 120: b"x" * 512, "e": b"large" * 301}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "link").symlink_to("b")
+    (tmp_path / "folder").mkdir()
+    names = ("folder", *contents, "link")
+    found = [Entry(name=f"top/{name}", source=tmp_path / name, executable=name == "c") for name in names]
+    return [Entry(name="index.json", source=b"{}" * 700), *found]
+
+
+@pytest.mark.parametrize("large", [1, 600, 10_000])
+def test_pieces_are_the_tar(entries: list[Entry], large: int) -> None:
+    out = io.BytesIO()
+    write_tarball(out, entries, level=1, window_log=20)
+    whole = zstandard.ZstdDecompressor().stream_reader(out.getvalue()).read()
+    parts = list(pieces(entries, large=large))
+    assert b"".join(part if isinstance(part, bytes) else part.read_bytes() for part in parts) == whole
+    files = [part.name for part in parts if isinstance(part, Path)]
+    assert files == {1: ["b", "c", "d" * 120, "e"], 600: ["c", "e"], 10_000: []}[large]
