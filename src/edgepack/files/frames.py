@@ -12,8 +12,9 @@ from edgepack.files.pack import JOB
 from edgepack.files.store import Store, sha256_of
 
 LEVEL = 19
-LARGE = 4_000_000
-"""Bytes from which a file in an archive is a frame of its own. Smaller ones shrink better together."""
+LARGE = 1 << 23
+"""Bytes from which a file in an archive is a frame of its own: as many as the window of this level. Smaller ones shrink better
+together."""
 HUGE = 100_000_000
 """Bytes above which all cores work on one frame, a job each. Its size is not that of one core's frame."""
 HUGE_WINDOW = 27
