@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
 ]
-SOURCE = Path(__file__).parents[1] / "fake_onnxruntime.c"
+SOURCE = Path(__file__).parents[1] / "support" / "fake_onnxruntime.c"
 NAME = "NvTensorRTRTXExecutionProvider"
 PROVIDER: dict[str, Any] = {
     "name": NAME,
