@@ -253,6 +253,7 @@ def test_ctrl_c_in_the_middle(tiny_model: Path, tmp_path: Path) -> None:
             break
     process.send_signal(signal.SIGINT)
     rest = process.stderr.read()
+    process.stderr.close()
     assert process.wait(60) == 130, rest
     assert "Traceback" not in rest
     assert list(out.iterdir()) == []
@@ -305,6 +306,7 @@ def test_a_killed_build_leaves_nothing_that_is_taken_for_a_bundle(tiny_model: Pa
         if line.startswith("bundle "):
             break
     process.kill()
+    process.stderr.close()
     process.wait()
     time.sleep(0.1)
     assert not (tmp_path / "tiny-bert-linux-x86-min").exists()

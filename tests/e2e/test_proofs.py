@@ -24,7 +24,10 @@ AVX2_GEMM = "QgemmU8X8KernelAvx2"
 MULTIPLY, SHUFFLE = 0x04, 0x00
 """Opcodes of vpmaddubsw and of vpshufb, whose encodings differ in nothing else."""
 
-pytestmark = pytest.mark.skipif("avx2" not in processor_flags(), reason="this processor has no AVX2")
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif("avx2" not in processor_flags(), reason="this processor has no AVX2"),
+]
 
 
 def runner(bundle: Bundle, context: HostContext) -> Run:
