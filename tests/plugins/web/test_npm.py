@@ -109,9 +109,10 @@ def node_that_says(path: Path, version: str) -> Path:
 def test_an_old_node_is_not_taken_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = node_that_says(tmp_path / "old", "v18.19.0")
     new = node_that_says(tmp_path / "new", "v24.1.0")
-    monkeypatch.setattr(node, "_candidates", lambda: [old, new])
+    monkeypatch.setattr(node, "is_installed", lambda name: True)
+    monkeypatch.setattr(node, "find", lambda name: new)
     assert find_node() == new
-    monkeypatch.setattr(node, "_candidates", lambda: [old])
+    monkeypatch.setattr(node, "find", lambda name: old)
     with pytest.raises(MissingToolError, match=r"Node 20 or newer is not installed: .*old is v18") as caught:
         find_node()
     assert "edgepack[web]" in str(caught.value.hint)

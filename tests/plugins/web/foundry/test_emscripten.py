@@ -79,7 +79,7 @@ def test_without_apt_the_stock_runtime_is_offered(
 def test_without_node_it_says_so_before_anything_is_fetched(
     context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack_web.npm.node._candidates", list)
+    monkeypatch.setattr("edgepack_web.npm.node.is_installed", lambda name: False)
     with pytest.raises(MissingToolError, match="Node 20 or newer is not installed") as caught:
         emscripten(context=context)
     assert "edgepack[web]" in str(caught.value.hint)
