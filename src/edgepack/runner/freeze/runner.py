@@ -27,6 +27,7 @@ from edgepack.runner.freeze.licenses import write_licenses
 from edgepack.runner.freeze.pyinstaller import PROGRAM, SOURCES, freeze
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
+from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
 from edgepack.runner.native.build import link_tokens_library
 from edgepack.runner.tokenizer.cached import compiled_tokenizer
 from edgepack.tools import find
@@ -34,8 +35,6 @@ from edgepack.tools import find
 log = logging.getLogger(__name__)
 
 KIND = "pyinstaller"
-TOKENS_FILE = "lib/libtokens.so"
-"""In the program's folder, where the frozen program looks for it."""
 SCHEMA = "1"
 
 
@@ -140,8 +139,8 @@ def make(folder: Path, *, library: Path | None = None, context: BuildContext) ->
     versions = versions_of(program, trim)
     write_licenses(program, folder / "licenses", context=context)
     if library is not None:
-        (program / TOKENS_FILE).parent.mkdir()
-        shutil.copyfile(library, program / TOKENS_FILE)
+        (program / LIBRARY).parent.mkdir()
+        shutil.copyfile(library, program / LIBRARY)
     (folder / "versions.json").write_text(json.dumps(versions, indent=1))
     # The store may lie on another file system than temporary folders do.
     shutil.copytree(program, folder / "program", symlinks=True)

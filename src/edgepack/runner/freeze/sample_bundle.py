@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.files.store import digest_tree
+from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
+from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "kitten", "sat", "on", "the", "mat", "##s")
 DIMENSION = 8
@@ -39,12 +41,10 @@ def write_sample(folder: Path, *, batch_dependent: bool = False) -> None:
 
 def write_compiled_tokenizer(folder: Path, tokens_library: Path) -> None:
     """Put a compiled tokenizer, and the library that reads it, in the place of tokenizer.json."""
-    from edgepack.runner.tokenizer.compile import compile_tokenizer
-
     document = folder / "model/tokenizer.json"
     document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text(encoding="utf-8")))
     document.unlink()
-    shutil.copyfile(tokens_library, folder / "lib/libtokens.so")
+    shutil.copyfile(tokens_library, folder / LIBRARY)
 
 
 def write_golden(folder: Path, vectors: Mapping[str, list[float]], *, tolerance: float = 0.999) -> None:

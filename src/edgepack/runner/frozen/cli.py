@@ -14,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERNAL = "_internal"
-
 
 def main(arguments: Sequence[str], directory: str, *, program: str = "embed") -> int:
     """Run the program for the bundle in ``directory``; the exit code. Interrupts go on to the caller."""
