@@ -85,7 +85,6 @@ def export_command(
 
     They then link runtimes without compiling those objects again. FILE is kernels-KIND-ARCH.tar.zst by default.
     """
-    from edgepack.console import Story
     from edgepack.foundry.compile.exchange import export_archive
     from edgepack.foundry.link.everything import compile_everything
     from edgepack.plugins.context import host_context
@@ -97,8 +96,7 @@ def export_command(
     options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=with_ml)
     platform.check(options)
     output = file or Path(f"kernels-{kind}-{arch}{'-threads' if threads else ''}.tar.zst")
-    story = Story()
-    with host_context(story=story, offline=offline) as context, story.step("export"):
+    with host_context(offline=offline) as context, context.story.step("export"):
         archive = _open(options, platform, context)
         if full:
             compile_everything(archive, context=context)
@@ -117,15 +115,13 @@ def export_command(
 @common_options
 def import_command(file: Path, as_json: bool) -> None:
     """Check an exported FILE and put it into the cache, beside what is there already."""
-    from edgepack.console import Story
     from edgepack.foundry.compile.exchange import import_archive
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.runtimes.known import release_for
 
     host = load_plugins()
-    story = Story()
-    with host_context(story=story, offline=True) as context, story.step("import"):
+    with host_context(offline=True) as context, context.story.step("import"):
         made = import_archive(file, release_for=partial(release_for, host=host), context=context)
         context.note(f"{_words(made)}; {made.added} were not there yet")
     if as_json:

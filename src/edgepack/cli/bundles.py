@@ -69,7 +69,6 @@ def bundle(
 ) -> None:
     """Make a self-contained bundle, verify it and say what it weighs."""
     from edgepack import pipeline
-    from edgepack.console import Story
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
 
@@ -79,7 +78,7 @@ def bundle(
     if gate:
         overrides = (*overrides, f"model.gate={gate}")
     target = target_with_flags(host, target_name, overrides, click_context)
-    with host_context(story=Story(), offline=offline) as context:
+    with host_context(offline=offline) as context:
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
         )
@@ -153,10 +152,9 @@ def verify(
     import dataclasses
 
     from edgepack import verification
-    from edgepack.console import Story
     from edgepack.plugins.context import host_context
 
-    with host_context(story=Story(), offline=offline) as context:
+    with host_context(offline=offline) as context:
         result = verification.verify_again(
             path,
             model=model,
@@ -234,7 +232,6 @@ def fetch(
     as_json: bool,
 ) -> None:
     """Download everything that a build needs, so that the build itself can be --offline."""
-    from edgepack.console import Story
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
@@ -242,8 +239,8 @@ def fetch(
     host = load_plugins()
     target = target_with_flags(host, target_name, overrides, click_context)
     builder = host.builder_of(target)
-    story = Story()
-    with host_context(story=story) as context:
+    with host_context() as context:
+        story = context.story
         with story.step("model"):
             source = ingest(model, context=context)
         with story.step("runtime"):

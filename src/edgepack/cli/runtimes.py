@@ -82,7 +82,6 @@ def lib(
 
     For a target of another platform: what that calls a runtime.
     """
-    from edgepack.console import Story
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.runtimes.known import platform_for
@@ -91,7 +90,7 @@ def lib(
     host = load_plugins()
     options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads, host=host)
     platform = platform_for(options.runtime.platform, host)
-    with host_context(story=Story(), offline=offline) as context:
+    with host_context(offline=offline) as context:
         made = make_library(
             models or (None,),
             options=options,
@@ -128,7 +127,6 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
 
     Exit code 12 when a kernel is missing or the vectors differ.
     """
-    from edgepack.console import Story
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.report.text import proof_table
@@ -136,7 +134,7 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     from edgepack.runtimes.library import prove_again
 
     platform = platform_of(library, load_plugins())
-    with host_context(story=Story(), offline=offline) as context:
+    with host_context(offline=offline) as context:
         proofs = prove_again(library, model, platform=platform, levels=levels, context=context)
     print_json([asdict(proof) for proof in proofs]) if as_json else print_rich(proof_table(proofs))
 
@@ -151,7 +149,6 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     The operator list beside the library is believed; where there is none, the MODEL (.ort or .onnx) is tried on the
     library, in a process of its own. Exit code 11 when it does not run.
     """
-    from edgepack.console import Story
     from edgepack.errors import MismatchError
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
@@ -159,7 +156,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     from edgepack.runtimes.library import fit
 
     platform = platform_of(library, load_plugins())
-    with host_context(story=Story(), offline=True) as context:
+    with host_context(offline=True) as context:
         found = fit(library, model, platform=platform, context=context)
     if as_json:
         print_json(

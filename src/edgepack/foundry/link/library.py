@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -49,6 +49,25 @@ class NativeBuild:
             isa=release.feature_levels.kept(self.isa, arch),
             requires=release.feature_levels.required_flags(self.isa, arch),
         )
+
+    def link(
+        self, link: Link, needs: Operators, *, asked: Sequence[str], below: Path, context: BuildContext
+    ) -> Reduced:
+        """Link the objects of ``link`` with what they and the symbols ``asked`` lead to, and finish the file.
+
+        Beside it come its map, in which objects are named relative to ``below``, and its licences.
+        """
+
+        def once(reduced: Reduced) -> Sequence[Piece]:
+            whole = replace(link, objects=[*link.objects, *reduced.objects])
+            self.toolchain.link(whole, context=context)
+            return list(self.toolchain.pieces(link.map_file))
+
+        outside = Outside(asked=asked, libraries=link.libraries)
+        request = self.archive.request(needs, self.isa)
+        reduced = link_reduced(self.archive, request, outside, once, context=context)
+        settle(reduced, self.toolchain, link.output, below=below)
+        return reduced
 
 
 def reduce_runtime(
@@ -128,29 +147,18 @@ def build_library(build: NativeBuild, needs: Operators, folder: Path, context: B
     """Link the library into ``folder``, with its map, its licences and the record of what it is made of."""
     archive, toolchain = build.archive, build.toolchain
     version = archive.release.version
-    output, map_file = folder / library_name(version), folder / MAP
-    outside = Outside(asked=archive.exports, libraries=toolchain.libraries(context=context))
-
-    def link(reduced: Reduced) -> Sequence[Piece]:
-        toolchain.link(
-            Link(
-                objects=reduced.objects,
-                output=output,
-                map_file=map_file,
-                log_file=archive.link_log,
-                exports=archive.exports,
-                required=archive.exports,
-                soname=SONAME,
-                symbol_version=f"VERS_{version}",
-                libraries=outside.libraries,
-            ),
-            context=context,
-        )
-        return list(toolchain.pieces(map_file))
-
-    request = archive.request(needs, build.isa)
-    reduced = link_reduced(archive, request, outside, link, context=context)
-    settle(reduced, toolchain, output, below=archive.objects)
+    link = Link(
+        objects=(),
+        output=folder / library_name(version),
+        map_file=folder / MAP,
+        log_file=archive.link_log,
+        exports=archive.exports,
+        required=archive.exports,
+        soname=SONAME,
+        symbol_version=f"VERS_{version}",
+        libraries=toolchain.libraries(context=context),
+    )
+    reduced = build.link(link, needs, asked=archive.exports, below=archive.objects, context=context)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
-    composition = reduced.composition(toolchain.pieces(map_file), output)
+    composition = reduced.composition(toolchain.pieces(link.map_file), link.output)
     write_composition(composition, folder / COMPOSITION)

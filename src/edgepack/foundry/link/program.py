@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,7 @@ from edgepack.context import BuildContext
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.library import NativeBuild, open_build
-from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
-from edgepack.foundry.link.settle import MAP, settle
-from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.link.settle import MAP
 from edgepack.foundry.toolchains.toolchain import Link
 from edgepack.operators.config import format_config, union
 from edgepack.records.operators import Operators
@@ -81,28 +79,16 @@ def build_program(
 def _build(
     build: NativeBuild, sources: ProgramSources, needs: Operators, folder: Path, context: BuildContext
 ) -> None:
-    archive, toolchain = build.archive, build.toolchain
     own, asked = _compile(build, sources, context)
-    output, map_file = folder / sources.output, folder / MAP
-    outside = Outside(asked=asked, libraries=toolchain.libraries(context=context))
-
-    def link(reduced: Reduced) -> Sequence[Piece]:
-        toolchain.link(
-            Link(
-                objects=[*own, *reduced.objects],
-                output=output,
-                map_file=map_file,
-                log_file=archive.link_log,
-                exports=sources.exports,
-                libraries=outside.libraries,
-            ),
-            context=context,
-        )
-        return list(toolchain.pieces(map_file))
-
-    request = archive.request(needs, build.isa)
-    reduced = link_reduced(archive, request, outside, link, context=context)
-    settle(reduced, toolchain, output, below=archive.folder)
+    link = Link(
+        objects=own,
+        output=folder / sources.output,
+        map_file=folder / MAP,
+        log_file=build.archive.link_log,
+        exports=sources.exports,
+        libraries=build.toolchain.libraries(context=context),
+    )
+    build.link(link, needs, asked=asked, below=build.archive.folder, context=context)
 
 
 def _compile(
