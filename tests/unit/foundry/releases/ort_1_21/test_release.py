@@ -87,8 +87,3 @@ def test_what_a_library_is_linked_with_otherwise_is_in_its_key() -> None:
     changed = PATCHES["sizes of elements by number"].change
     assert "TypeFromProto" in changed.partition(" -> ")[0]
     assert "TensorTypeFromONNXEnum" in changed.partition(" -> ")[2]
-
-
-def test_of_which_runtimes_shipped_indexes_know_only_a_part() -> None:
-    assert RELEASE.partial_indexes == {"wasm32"}
-    assert RELEASE.api_symbols == "onnxruntime/core/providers/cpu/symbols.txt"
