@@ -56,7 +56,6 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     f"{RELEASE}/release": (f"{RELEASE}/test_release.py",),
     f"{RELEASE}/type_filter": (f"{RELEASE}/test_registrations.py",),
     f"{RELEASE}/typecontrol": (f"{RELEASE}/test_registrations.py", f"{RELEASE}/test_release.py"),
-    "quantization/arrays": ("quantization",),
     "quantization/calibration": ("quantization/test_calibration.py", "passes/test_int8_static.py"),
     "quantization/embeddings": ("passes/test_int8_weights.py", "passes/test_int4.py"),
     "quantization/entropy_coded": ("quantization/test_entropy_coded.py", "passes/test_int8_weights.py"),
@@ -69,7 +68,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "passes/int8_static": ("passes/test_int8_static.py",),
     "passes/int8_weights": ("passes/test_int8_weights.py",),
     "passes/int4": ("passes/test_int4.py",),
-    "bundle/manifest": ("bundle/test_manifest.py", "bundle/test_assemble.py"),
+    "bundle/manifest": ("bundle/test_manifest.py", "bundle/test_sections.py", "bundle/test_assemble.py"),
     "report/cost": ("report/test_cost.py",),
 }
 """Module → the unit tests that are to notice its mistakes, those that do so soonest first."""
