@@ -1,8 +1,8 @@
 """int4 weights in blocks: MatMulNBits for matrices, GatherBlockQuantized for embedding tables.
 
 After https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits; on the CPU,
-ONNX Runtime 1.21 has the kernel for four bits alone. Blocks are rounded to the nearest, by half-quadratic quantization or
-by GPTQ (https://arxiv.org/abs/2210.17323), whichever loses least of a matrix's product on calibration texts. What stays
+ONNX Runtime 1.21 has the kernel for four bits alone. Blocks are rounded to the nearest, with fitted scales or by GPTQ
+(https://arxiv.org/abs/2210.17323), whichever loses least of a matrix's product on calibration texts. What stays
 float32 here may be quantized by a later pass: with ``layers`` that is how mixed recipes are written.
 
 Cost: the file has a sixth of the size; the furthest from full precision, and no faster than it.
@@ -29,7 +29,6 @@ from edgepack.quantization.rounding import (
     asymmetric_grid,
     dequantized,
     gptq,
-    hqq,
     round_to_nearest,
     with_fitted_scales,
 )
@@ -39,7 +38,7 @@ BITS = 4
 SIGNED = 8
 """uint4 with a zero point is int4 with one that is less by this."""
 Block = Literal[16, 32, 64, 128, 256]
-METHODS: tuple[Rounding, ...] = ("nearest", "hqq", "gptq")
+METHODS: tuple[Rounding, ...] = ("nearest", "fitted", "gptq")
 
 
 def int4(
@@ -50,7 +49,7 @@ def int4(
     block: Block = 32,
     tables: Literal["int4", "int8", "float"] = "int4",
     table_block: Block = 32,
-    rounding: Literal["best", "nearest", "hqq", "gptq"] = "best",
+    rounding: Literal["best", "nearest", "fitted", "gptq"] = "best",
     layers: Patterns = ALL,
 ) -> onnx.ModelProto:
     """The model with int4 matrices, a scale and a zero point for each ``block`` inputs of an output channel.
@@ -99,8 +98,7 @@ def _rounded(weight: Floats, block: int, method: Rounding, moments: Doubles | No
     if method == "nearest":
         return grid, round_to_nearest(grid, weight)
     grid = with_fitted_scales(grid, weight)
-    if method == "hqq" or moments is None:
-        grid = hqq(grid, weight)
+    if method == "fitted" or moments is None:
         return grid, round_to_nearest(grid, weight)
     return grid, gptq(grid, weight, moments)
 
@@ -135,7 +133,7 @@ def _int4_table(editor: GraphEditor, node: onnx.NodeProto, block: int) -> None:
     """Rows are expanded when they are gathered; their scales are float16, and so is what comes out."""
     table, ids, output = node.input[0], node.input[1], node.output[0]
     rows = np.ascontiguousarray(editor.array(table).T)
-    grid = hqq(with_fitted_scales(asymmetric_grid(rows, block=block, bits=BITS), rows), rows)
+    grid = with_fitted_scales(asymmetric_grid(rows, block=block, bits=BITS), rows)
     grid = replace(grid, scales=grid.scales.astype(np.float16).astype(np.float32))
     scales = editor.weight(f"{table}.scales", np.ascontiguousarray(grid.scales.T).astype(np.float16))
     gathered = editor.add(

@@ -199,9 +199,9 @@ def _quantized_matrix(run: DynamicQuantizer, weight: str) -> tuple[str, str, str
 
 def _quantized_tensor(editor: GraphEditor, vector: str) -> tuple[str, str, str]:
     """uint8 values, their one scale and zero point; made once for all the matrices that the tensor meets."""
-    names = (f"{vector}.uint8", f"{vector}.scale", f"{vector}.zero")
+    names = (f"{vector}.tensor.uint8", f"{vector}.tensor.scale", f"{vector}.tensor.zero")
     if not editor.is_made(names[0]):
-        editor.add("DynamicQuantizeLinear", [vector], list(names), name=f"{vector}.quantize")
+        editor.add("DynamicQuantizeLinear", [vector], list(names), name=f"{vector}.tensor")
     return names
 
 

@@ -43,7 +43,7 @@ def minmax_ranges(
 def second_moments(
     model: onnx.ModelProto, values: Sequence[str], feeds: Iterable[Feed]
 ) -> dict[str, Doubles]:
-    """Xᵀ·X of each value's rows, float64 [channels, channels]: what GPTQ calls the Hessian."""
+    """Xᵀ·X of the rows of each value, one at least, float64 [channels, channels]: what GPTQ calls the Hessian."""
     sums: dict[str, Doubles] = {}
     waiting: dict[str, list[Floats]] = {name: [] for name in values}
     rows = 0
@@ -59,7 +59,7 @@ def second_moments(
     for run in observed(model, values, feeds):
         for name, array in run.items():
             waiting[name].append(array.reshape(-1, array.shape[-1]))
-        rows += len(waiting[values[0]][-1]) if values else 0
+        rows += len(waiting[values[0]][-1])
         if rows >= ROWS_AT_ONCE:
             add_up()
             rows = 0

@@ -1,8 +1,7 @@
-"""Rounding weights to a grid of few levels: to the nearest, by half-quadratic optimization, or with errors made up for.
+"""Rounding weights to a grid of few levels: to the nearest, with scales fitted, or with errors made up for.
 
 - ``nearest``: each weight by itself;
-- ``hqq``: the zero point of every block is moved so that few weights are far off, after Half-Quadratic Quantization
-  (https://mobiusml.github.io/hqq_blog/); it needs no texts;
+- ``fitted``: each by itself, with each block's scale as small as its weights' errors ask for; it needs no texts;
 - ``gptq``: one input after the other is rounded, and what that changed is made up for by the inputs still to come, as
   calibration texts say that they go together (https://arxiv.org/abs/2210.17323).
 """
@@ -16,16 +15,12 @@ import numpy as np
 
 from edgepack.quantization.arrays import Doubles, Floats
 
-Rounding = Literal["nearest", "hqq", "gptq"]
+Rounding = Literal["nearest", "fitted", "gptq"]
 
 DAMPING = 0.01
 """Of the mean of the diagonal, added to it: GPTQ's own figure."""
 INPUTS_AT_ONCE = 64
 SHRINKAGES = np.linspace(1.0, 0.7, 13, dtype=np.float32)
-HQQ_ROUNDS = 20
-HQQ_NORM = 0.7
-HQQ_START = 10.0
-HQQ_GROWTH = 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,26 +76,6 @@ def dequantized(grid: Grid, integers: Floats) -> Floats:
     return weights
 
 
-def hqq(grid: Grid, values: Floats) -> Grid:
-    """The grid with zero points moved until the error's p-norm (p < 1) no longer falls; zero points stay whole."""
-    zeros, best, error = grid.zeros, grid.zeros, _error(grid, values)
-    steps = values / _each_input(grid, len(values))[0]
-    beta = HQQ_START
-    for _ in range(HQQ_ROUNDS):
-        each = _each_input(replace(grid, zeros=zeros), len(values))[1]
-        integers = np.clip(np.rint(steps) + each, grid.low, grid.high)
-        lost = steps - (integers - each)
-        size = np.abs(lost)
-        kept = np.sign(lost) * np.maximum(size - np.maximum(size, 1e-8) ** (HQQ_NORM - 1) / beta, 0)
-        wanted = _blocks((integers - (steps - kept)).astype(np.float32), grid.block).mean(axis=1)
-        zeros = np.clip(np.rint(wanted), grid.low, grid.high).astype(np.float32)
-        found = _error(replace(grid, zeros=zeros), values)
-        best = np.where(found < error, zeros, best)
-        error = np.minimum(error, found)
-        beta *= HQQ_GROWTH
-    return replace(grid, zeros=best)
-
-
 def gptq(grid: Grid, values: Floats, moments: Doubles) -> Floats:
     """GPTQ: whole numbers [inputs, outputs]; ``moments`` is Xᵀ·X of what the matrix takes, [inputs, inputs]."""
     factors = _factors(moments)
@@ -127,14 +102,6 @@ def _factors(moments: Doubles) -> Floats:
     diagonal += DAMPING * diagonal.mean()
     factors: Floats = np.linalg.cholesky(np.linalg.inv(damped)).T.astype(np.float32)
     return factors
-
-
-def _error(grid: Grid, values: Floats) -> Floats:
-    lost = np.abs(dequantized(grid, round_to_nearest(grid, values)) - values)
-    summed: Floats = _blocks(
-        np.power(lost, HQQ_NORM, where=lost > 0, out=np.zeros_like(lost)), grid.block
-    ).sum(axis=1)
-    return summed
 
 
 def _blocks(values: Floats, block: int) -> Floats:
