@@ -11,7 +11,7 @@ from tests.support.berts import write_bert
 from edgepack.errors import UsageError
 from edgepack.models.export.from_source import export_onnx
 from edgepack.plugins.context import HostContext
-from edgepack.quantization.calibration import built_in_texts, calibration_feeds, read_texts
+from edgepack.quantization.calibration import LARGEST_FILE, built_in_texts, calibration_feeds, read_texts
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelOptions
@@ -40,6 +40,24 @@ def test_files_that_hold_no_texts(tmp_path: Path, content: bytes, said: str) -> 
     assert caught.value.hint
     with pytest.raises(UsageError, match="cannot read"):
         read_texts(tmp_path / "missing.txt")
+
+
+def test_how_large_a_file_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LARGEST_FILE == 64 << 20
+    monkeypatch.setattr("edgepack.quantization.calibration.LARGEST_FILE", 6)
+    (tmp_path / "texts.txt").write_text("hello\n")
+    assert read_texts(tmp_path / "texts.txt") == ("hello",)
+    (tmp_path / "texts.txt").write_text("hello!\n")
+    with pytest.raises(UsageError, match="too large"):
+        read_texts(tmp_path / "texts.txt")
+
+
+def test_a_graph_alone_is_run_on_random_tokens(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    feeds = list(calibration_feeds(model, Material()))
+    assert len(feeds) == 64
+    assert all(feed["input_ids"].shape[0] == 1 for feed in feeds)
 
 
 def test_each_text_is_run_by_itself(tmp_path: Path) -> None:

@@ -59,6 +59,12 @@ def test_rows_have_the_steps_that_were_asked_for() -> None:
     assert scales.shape == (2, 1)
 
 
+@pytest.mark.parametrize("moments", [None, np.eye(64)])
+def test_integers_are_int8_and_scales_float32(weights: np.ndarray, moments: np.ndarray | None) -> None:
+    for integers, scales in (entropy_coded_columns(weights, 6.0, moments), entropy_coded_rows(weights, 6.0)):
+        assert (integers.dtype, scales.dtype) == (np.int8, np.float32)
+
+
 def test_steps_are_wider_where_the_largest_weight_would_not_fit(weights: np.ndarray) -> None:
     """Of int8, and of what a pair may weigh together, 85 %: rounding that makes up for others may raise it."""
     weights[:, 0] = 0.001

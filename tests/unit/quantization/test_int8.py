@@ -63,3 +63,17 @@ def test_each_row_of_a_table_has_a_scale_of_its_own() -> None:
     assert scales.shape == (17, 1)
     assert (np.abs(rows.astype(int)).max(axis=1) == 127).all()
     assert (np.abs(rows * scales - values) <= scales * 0.501).all()
+
+
+@pytest.mark.parametrize(("weight_range", "largest"), [("full", 127), ("reduced", 63)])
+def test_the_largest_integer_of_each_column(weight_range: WeightRange, largest: int) -> None:
+    integers, scales = quantized_columns(matrix(), weight_range)
+    assert (np.abs(integers.astype(int)).max(axis=0) == largest).all()
+    np.testing.assert_allclose(scales, np.abs(matrix()).max(axis=0) / largest, rtol=1e-6)
+
+
+def test_types_and_the_scale_of_what_is_all_zero() -> None:
+    for integers, scales in (quantized_columns(np.zeros((4, 2), np.float32)), quantized_rows(matrix())):
+        assert (integers.dtype, scales.dtype) == (np.int8, np.float32)
+    _, scales = quantized_columns(np.zeros((4, 2), np.float32))
+    assert scales == pytest.approx([1 / 127] * 2)
