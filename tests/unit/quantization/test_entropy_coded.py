@@ -62,7 +62,7 @@ def test_rows_have_the_steps_that_were_asked_for() -> None:
 @pytest.mark.parametrize("moments", [None, np.eye(64)])
 def test_integers_are_int8_and_scales_float32(weights: np.ndarray, moments: np.ndarray | None) -> None:
     for integers, scales in (entropy_coded_columns(weights, 6.0, moments), entropy_coded_rows(weights, 6.0)):
-        assert (integers.dtype, scales.dtype) == (np.int8, np.float32)
+        assert integers.dtype == np.int8 and scales.dtype == np.float32
 
 
 def test_steps_are_wider_where_the_largest_weight_would_not_fit(weights: np.ndarray) -> None:

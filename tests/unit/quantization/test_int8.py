@@ -74,6 +74,6 @@ def test_the_largest_integer_of_each_column(weight_range: WeightRange, largest: 
 
 def test_types_and_the_scale_of_what_is_all_zero() -> None:
     for integers, scales in (quantized_columns(np.zeros((4, 2), np.float32)), quantized_rows(matrix())):
-        assert (integers.dtype, scales.dtype) == (np.int8, np.float32)
+        assert integers.dtype == np.int8 and scales.dtype == np.float32
     _, scales = quantized_columns(np.zeros((4, 2), np.float32))
     assert scales == pytest.approx([1 / 127] * 2)
