@@ -13,6 +13,7 @@ from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource
 from edgepack.records.runtime import RuntimeArtifact
 
+pytestmark = pytest.mark.tools("gcc")
 REPOSITORY = Path(__file__).parents[3]
 
 

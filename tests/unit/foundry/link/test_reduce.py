@@ -33,6 +33,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.target import Platform
 
 pytestmark = [
+    pytest.mark.tools("gcc", "g++", "python", "zig", may=("objcopy", "strip", "ld", "ar")),
     pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="the toy is of x86-64"),
 ]

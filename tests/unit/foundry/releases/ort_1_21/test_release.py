@@ -9,6 +9,7 @@ from tests.support.small_archive import request
 
 from edgepack.foundry.patch import ALLOCATION_PLANNER, KERNEL_TABLE, PROTOBUF_MESSAGES
 from edgepack.foundry.releases.known import RELEASE
+from edgepack_web.foundry.toolchain import WEB_RELEASE
 
 PATCHES = {patch.name: patch for patch in (*RELEASE.overlay, *RELEASE.patches)}
 READS_MESSAGES = "_ZN6google8protobuf11MessageLite14ParseFromArrayEPKvi"
@@ -87,3 +88,9 @@ def test_what_a_library_is_linked_with_otherwise_is_in_its_key() -> None:
     changed = PATCHES["sizes of elements by number"].change
     assert "TypeFromProto" in changed.partition(" -> ")[0]
     assert "TensorTypeFromONNXEnum" in changed.partition(" -> ")[2]
+
+
+def test_of_which_runtimes_shipped_indexes_know_only_a_part() -> None:
+    assert RELEASE.partial_indexes == frozenset()
+    assert WEB_RELEASE.partial_indexes == {"wasm32"}
+    assert RELEASE.api_symbols == "onnxruntime/core/providers/cpu/symbols.txt"
