@@ -28,7 +28,7 @@ from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
 
-PREPARE_SCHEMA = "4"
+PREPARE_SCHEMA = "5"
 """Changes whenever the same source and recipe would give another file than before."""
 
 FACTS = "facts.json"
