@@ -25,7 +25,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack.records.model import ModelSource
 from edgepack.verify.gate import verification_texts
 from edgepack_cuda.builder import CudaBuilder, create_builder
-from edgepack_cuda.fatbin import HEADER, NO_CODE, Fatbin, packed
+from edgepack_cuda.fatbin import HEADER, NO_CODE, Fatbin, fatbin_bytes
 from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.kernels import kernels_of
 from edgepack_cuda.prune import device_code
@@ -93,7 +93,7 @@ def patches(provider: Path) -> dict[str, object]:
         return image.offset_of(section.address + fatbin.offset)
 
     needed = next(each for each in fatbins if BROKEN in kernels_of(code, each))
-    without = packed(code, replace(needed, codes=()))
+    without = fatbin_bytes(code, replace(needed, codes=()))
     pruned = [each for each in fatbins if not each.codes and is_held(image, place(each))]
     return {
         "broken": [[place(needed), without.hex()]],

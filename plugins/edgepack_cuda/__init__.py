@@ -17,6 +17,6 @@ def edgepack_specs() -> Iterable[Spec]:
             make=lazy("edgepack_cuda.builder:create_builder"),
             options=lazy("edgepack_cuda.builder:options"),
             missing=lazy("edgepack_cuda.nvidia:missing"),
-            fetch=lazy("edgepack_cuda.builder:fetch_wheels"),
+            fetch=lazy("edgepack_cuda.builder:fetch"),
         )
     ]

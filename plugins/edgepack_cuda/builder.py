@@ -20,7 +20,7 @@ from edgepack.api import (
 )
 from edgepack_cuda.native import resolve
 from edgepack_cuda.nvidia import CUDA, DRIVER, ONNXRUNTIME_GPU, require_linux
-from edgepack_cuda.runtime import Choice, fetch, libraries_for
+from edgepack_cuda.runtime import Choice, fetch_wheels, libraries_for
 
 NAME = "CUDAExecutionProvider"
 OPTIONS: OptionTable = {
@@ -106,10 +106,10 @@ class CudaBuilder:
         return api.freeze_runner(context=self.context, platform=self.target.platform)
 
 
-def fetch_wheels(target: Target, context: BuildContext) -> None:
+def fetch(target: Target, context: BuildContext) -> None:
     """Put everything that a build of the target fetches into the store."""
     create_builder(target, context)
-    fetch(read_options(target, OPTIONS)["layout"], context=context)
+    fetch_wheels(read_options(target, OPTIONS)["layout"], context=context)
 
 
 def options() -> OptionTable:

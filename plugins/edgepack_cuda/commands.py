@@ -28,15 +28,15 @@ def cuda() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def inspect_command(library: Path, units: int, as_json: bool) -> None:
     """Say what GPU code a LIBRARY holds, by architecture, kind and translation unit."""
-    from edgepack_cuda.inspect import inspect, render
+    from edgepack_cuda.inspect import inspect_device_code, render_inspection
 
-    found = inspect(library)
+    found = inspect_device_code(library)
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2))
         return
     from rich.console import Console
 
-    Console(highlight=False).print(render(found, units=units))
+    Console(highlight=False).print(render_inspection(found, units=units))
 
 
 @cuda.command("prune")

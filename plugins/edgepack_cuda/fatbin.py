@@ -166,7 +166,7 @@ def only(fatbins: tuple[Fatbin, ...], keep: Callable[[Fatbin, Code], bool]) -> t
     )
 
 
-def packed(section: bytes, fatbin: Fatbin) -> bytes:
+def fatbin_bytes(section: bytes, fatbin: Fatbin) -> bytes:
     """A fat binary of just its ``codes``: what the CUDA runtime reads, whatever came after it before.
 
     Never larger than it was: one that was too small for ``NO_CODE`` is left without any entry.

@@ -35,8 +35,8 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
-    """A translation unit."""
+class TranslationUnit:
+    """What the library holds of one source file."""
 
     index: int
     bytes: int
@@ -53,7 +53,7 @@ class Inspection:
     bytes: int
     device_code: int
     parts: tuple[Part, ...]
-    units: tuple[Unit, ...]
+    units: tuple[TranslationUnit, ...]
 
     def as_json(self) -> dict[str, Any]:
         return {"schema": 1, **asdict(self)}
@@ -67,7 +67,7 @@ def read_library(path: Path) -> bytes:
         raise BundleError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def inspect(path: Path) -> Inspection:
+def inspect_device_code(path: Path) -> Inspection:
     """Raises ``BundleError`` for a file that is no library, is cut short, or has no device code."""
     content = read_library(path)
     image = read_image(content, path.name)
@@ -95,7 +95,7 @@ def inspect(path: Path) -> Inspection:
             )
         ),
         units=tuple(
-            Unit(
+            TranslationUnit(
                 index=fatbin.index,
                 bytes=fatbin.size,
                 architectures=tuple(map(dotted, fatbin.architectures)),
@@ -113,27 +113,27 @@ def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:
         return ()  # packed as older CUDAs do: sizes are known, names are not
 
 
-def render(found: Inspection, *, units: int) -> Group:
+def render_inspection(found: Inspection, *, units: int) -> Group:
     """For the terminal: sizes by architecture, then the ``units`` largest translation units."""
     from rich.console import Group
     from rich.text import Text
 
     by_part = table("capability", "kind", *map(Number, ("pieces", "MB", "unpacked MB")))
     for part in found.parts:
-        sizes = (megabytes(part.bytes), megabytes(part.unpacked))
+        sizes = (_megabytes(part.bytes), _megabytes(part.unpacked))
         add_row(by_part, part.architecture, part.kind, str(part.pieces), *sizes)
     by_unit = table(Number("unit"), Number("MB"), "for", "kernels")
     for unit in sorted(found.units, key=lambda unit: (-unit.bytes, unit.index))[:units]:
         names = ", ".join(unit.kernels[:SHOWN]) + (
             f", … {len(unit.kernels)}" if len(unit.kernels) > SHOWN else ""
         )
-        add_row(by_unit, str(unit.index), megabytes(unit.bytes), " ".join(unit.architectures), names)
+        add_row(by_unit, str(unit.index), _megabytes(unit.bytes), " ".join(unit.architectures), names)
     head = (
-        f"{found.library}: {megabytes(found.bytes)} MB, {megabytes(found.device_code)} MB of device code "
+        f"{found.library}: {_megabytes(found.bytes)} MB, {_megabytes(found.device_code)} MB of device code "
         f"in {len(found.units)} translation units"
     )
     return Group(Text(head), by_part, *([by_unit] if units else []))
 
 
-def megabytes(size: int) -> str:
+def _megabytes(size: int) -> str:
     return f"{size / 1e6:.2f}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgepack.api import BundleError, TargetError
 from edgepack.api.kit import ELF64, ElfSection
-from edgepack_cuda.fatbin import SECTION, Code, Fatbin, architecture_key, only, packed, read_fatbins
+from edgepack_cuda.fatbin import SECTION, Code, Fatbin, architecture_key, fatbin_bytes, only, read_fatbins
 from edgepack_cuda.image import Image, memory_of, punch, read_image
 from edgepack_cuda.nvidia import dotted
 
@@ -146,7 +146,7 @@ def _rewrite(image: Image, section: ElfSection, code: bytes, kept: Sequence[Fatb
     """Change the section in place: each fat binary begins where it did."""
     changed = bytearray(section.size)
     for fatbin in kept:
-        content = packed(code, fatbin)
+        content = fatbin_bytes(code, fatbin)
         changed[fatbin.offset : fatbin.offset + len(content)] = content
     _write(image, section.address, changed)
 

@@ -120,7 +120,7 @@ def _wheels(layout: str) -> tuple[Wheel, ...]:
     return (ONNXRUNTIME_GPU,) if layout == "thin" else (ONNXRUNTIME_GPU, CUBLAS, CUDART)
 
 
-def fetch(layout: str, *, context: BuildContext) -> None:
+def fetch_wheels(layout: str, *, context: BuildContext) -> None:
     """Put the wheels of a layout into the store."""
     for wheel in _wheels(layout):
         _unpacked(wheel, context)
@@ -209,4 +209,12 @@ def _has_device_code(content: bytes, name: str) -> bool:
     return True
 
 
-__all__ = ["PROVIDER", "SHARED", "Choice", "Libraries", "closure_of_provider", "fetch", "libraries_for"]
+__all__ = [
+    "PROVIDER",
+    "SHARED",
+    "Choice",
+    "Libraries",
+    "closure_of_provider",
+    "fetch_wheels",
+    "libraries_for",
+]

@@ -17,6 +17,6 @@ def edgepack_specs() -> Iterable[Spec]:
             make=lazy("edgepack_tensorrt.builder:create_builder"),
             options=lazy("edgepack_tensorrt.builder:options"),
             missing=lazy("edgepack_cuda.api:missing"),
-            fetch=lazy("edgepack_tensorrt.builder:fetch_wheels"),
+            fetch=lazy("edgepack_tensorrt.builder:fetch"),
         )
     ]

@@ -89,7 +89,7 @@ class TensorrtBuilder:
         return api.freeze_runner(context=self.context, platform=self.target.platform)
 
 
-def fetch_wheels(target: Target, context: BuildContext) -> None:
+def fetch(target: Target, context: BuildContext) -> None:
     """Put everything that a build of the target fetches into the store."""
     create_builder(target, context)
     home = read_options(target, OPTIONS)["tensorrt_home"]

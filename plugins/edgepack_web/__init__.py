@@ -17,7 +17,7 @@ def edgepack_specs() -> Iterable[Spec]:
             make=lazy("edgepack_web.builder:create_builder"),
             options=lazy("edgepack_web.builder:options"),
             missing=lazy("edgepack_web.npm.node:missing"),
-            fetch=lazy("edgepack_web.packages:fetch_packages"),
+            fetch=lazy("edgepack_web.packages:fetch"),
             next_step="edgepack serve-web {bundle} shows it in a browser",
         ),
         Spec(

@@ -29,7 +29,7 @@ def tokenizers_library(context: BuildContext) -> Path:
     )
 
 
-def fetch_packages(target: Target, context: BuildContext) -> None:
+def fetch(target: Target, context: BuildContext) -> None:
     """Everything that a build may ask npm for, and what a reduced runtime is compiled from and with."""
     if target.options.get("runtime", "reduced") == "reduced":
         emscripten(context=context)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
 from edgepack.plugins.host import PluginHost, TargetFile
-from edgepack.words import nearest
+from edgepack.words import did_you_mean
 
 Row = dict[str, str]
 
@@ -65,7 +65,7 @@ def clean_cache(store: Store, kinds: Sequence[str]) -> int:
     for kind in kinds:
         if kind not in sizes:
             raise UsageError(
-                f"the cache holds no {kind}{nearest(kind, sizes)}",
+                f"the cache holds no {kind}{did_you_mean(kind, sizes)}",
                 hint=f"it holds: {', '.join(sizes) or 'nothing'}",
             )
     with disk_errors(store.root):

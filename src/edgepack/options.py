@@ -8,7 +8,7 @@ from typing import Any, Literal
 from edgepack.errors import TargetError
 from edgepack.records.target import Target
 from edgepack.typed import Malformed, check_value
-from edgepack.words import nearest
+from edgepack.words import did_you_mean
 
 OptionTable = Mapping[str, Any]
 """Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""
@@ -23,7 +23,7 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
     for name, value in target.options.items():
         if name not in known:
             raise TargetError(
-                f"target {target.name}: unknown option {name}{nearest(name, known)}",
+                f"target {target.name}: unknown option {name}{did_you_mean(name, known)}",
                 hint=f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
             )
         given[name] = _checked(target, name, value, known[name])

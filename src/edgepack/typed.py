@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from edgepack.words import nearest
+from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -85,7 +85,8 @@ def _read(kind: Any, table: object, where: str, path: str, how: How) -> Any:
         if key not in known:
             section = f"[{where}] " if where else ""
             raise Malformed(
-                f"unknown key {section}{key}{nearest(key, known)}", hint=f"known here: {', '.join(known)}"
+                f"unknown key {section}{key}{did_you_mean(key, known)}",
+                hint=f"known here: {', '.join(known)}",
             )
     for field in dataclasses.fields(kind):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -113,7 +114,8 @@ def _value(kind: Any, value: Any, where: str, path: str, how: How) -> Any:
         if value not in arguments:
             choices = [str(each) for each in arguments]
             raise Malformed(
-                f"{_said(where, value)}{nearest(str(value), choices)}", hint=f"one of: {', '.join(choices)}"
+                f"{_said(where, value)}{did_you_mean(str(value), choices)}",
+                hint=f"one of: {', '.join(choices)}",
             )
         return value
     if origin is tuple:

@@ -114,11 +114,11 @@ def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
 
 @contextmanager
 def _opened(path: Path, work_dir: Path) -> Iterator[Bundle]:
-    from edgepack.bundle.archive import unpack
+    from edgepack.bundle.archive import unpack_bundle
     from edgepack.bundle.manifest import open_bundle
 
     if path.is_file():
-        unpacked = unpack(path, work_dir / "unpacked")
+        unpacked = unpack_bundle(path, work_dir / "unpacked")
         yield open_bundle(unpacked)
     else:
         yield open_bundle(path)

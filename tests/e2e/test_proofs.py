@@ -13,7 +13,7 @@ from edgepack.errors import ProofError
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.link.instructions import disassembler
 from edgepack.foundry.releases.known import RELEASE
-from edgepack.foundry.toolchains.linkmap import pieces
+from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verify.proofs import Run, prove_bundle
@@ -79,7 +79,9 @@ def break_kernel(program: Path, store: Path) -> None:
     linked = next(
         place.parent for place in store.glob("program/*/embed") if place.read_bytes() == bytes(content)
     )
-    (kernel,) = (piece for piece in pieces(linked / "link.map") if AVX2_GEMM in piece.file and piece.size)
+    (kernel,) = (
+        piece for piece in read_link_map(linked / "link.map") if AVX2_GEMM in piece.file and piece.size
+    )
     start = kernel.address - text_shift(program)
     code = bytes(content[start : start + kernel.size])
     broken = 0

@@ -45,7 +45,7 @@ from edgepack.targets import built_in_targets, read_target
 from edgepack.verify.run import BundleRunner
 from edgepack_cuda import runtime as cuda_runtime
 from edgepack_tensorrt import classic, pins, runtime
-from edgepack_tensorrt.builder import TensorrtBuilder, create_builder, fetch_wheels
+from edgepack_tensorrt.builder import TensorrtBuilder, create_builder, fetch
 from edgepack_tensorrt.engine import build_engine
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.shared_weights import share_weights
@@ -187,14 +187,14 @@ def test_fetching_asks_for_every_wheel(
     monkeypatch.setattr(runtime, "wheel_files", files)
     monkeypatch.setattr(classic, "wheel_files", files)
     monkeypatch.setattr(cuda_runtime, "wheel_files", files)
-    fetch_wheels(target_with(), context)
+    fetch(target_with(), context)
     assert set(asked) == {
         "onnxruntime",
         "onnxruntime-ep-nv-tensorrt-rtx-cu13",
         "tensorrt-rtx-cu13-bindings",
     }
     asked.clear()
-    fetch_wheels(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
+    fetch(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
     assert set(asked) == {"onnxruntime-gpu"}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgepack_cuda.fatbin import packed
+from edgepack_cuda.fatbin import fatbin_bytes
 from edgepack_cuda.image import read_image
 from edgepack_cuda.kernels import functions_of
 from edgepack_cuda.prune import device_code
@@ -111,7 +111,7 @@ def assert_registered(found: Sequence[Registered], content: bytes, *, kept: Coll
     for unit, fatbin in zip(found, fatbins, strict=True):
         assert unit.wrapper == ("466243b1", "1")
         assert unit.place == fatbin.offset - fatbins[0].offset
-        assert unit.sha256 == hashlib.sha256(packed(code, fatbin)).hexdigest()
+        assert unit.sha256 == hashlib.sha256(fatbin_bytes(code, fatbin)).hexdigest()
         there = {name for each in fatbin.codes for name in functions_of(each, code)}
         assert bool(fatbin.codes) == (fatbin.index in kept)
         assert set(unit.kernels) <= there or fatbin.index not in kept, set(unit.kernels) - there

@@ -9,8 +9,8 @@ from edgepack_web.foundry.binary import (
     CUSTOM,
     IMPORT,
     Section,
-    assemble,
-    u32,
+    encode_module,
+    encode_u32,
 )
 
 TYPE, FUNCTION, EXPORT = 1, 3, 7
@@ -18,11 +18,11 @@ I32, END, CALL, ADD, CONST, LOCAL_GET = 0x7F, 0x0B, 0x10, 0x6A, 0x41, 0x20
 
 
 def text(value: str) -> bytes:
-    return u32(len(value.encode())) + value.encode()
+    return encode_u32(len(value.encode())) + value.encode()
 
 
 def vector(*items: bytes) -> bytes:
-    return u32(len(items)) + b"".join(items)
+    return encode_u32(len(items)) + b"".join(items)
 
 
 def module(
@@ -38,17 +38,17 @@ def module(
     if imported:
         rows = (text("env") + text(name) + bytes([0, 0]) for name in imported)
         parts.append(Section(id=IMPORT, content=vector(*rows)))
-    parts.append(Section(id=FUNCTION, content=vector(*[u32(0)] * len(code))))
-    rows = (text(name) + bytes([0]) + u32(index) for name, index in exports.items())
+    parts.append(Section(id=FUNCTION, content=vector(*[encode_u32(0)] * len(code))))
+    rows = (text(name) + bytes([0]) + encode_u32(index) for name, index in exports.items())
     parts.append(Section(id=EXPORT, content=vector(*rows)))
-    return assemble(
-        [*parts, *extra, Section(id=CODE, content=vector(*(u32(len(body)) + body for body in code)))]
+    return encode_module(
+        [*parts, *extra, Section(id=CODE, content=vector(*(encode_u32(len(body)) + body for body in code)))]
     )
 
 
 def plus(number: int, *, calls: int | None = None) -> bytes:
     """x → x + number, or f(x) + number; with a local variable that is not used."""
-    call = bytes([CALL]) + u32(calls) if calls is not None else b""
+    call = bytes([CALL]) + encode_u32(calls) if calls is not None else b""
     return bytes([1, 2, I32, LOCAL_GET, 0]) + call + bytes([CONST, number, ADD, END])
 
 
@@ -58,7 +58,7 @@ def custom(name: str, content: bytes = b"") -> Section:
 
 def linking(*symbols: bytes) -> Section:
     table = vector(*symbols)
-    return custom("linking", bytes([2, 8]) + u32(len(table)) + table)
+    return custom("linking", bytes([2, 8]) + encode_u32(len(table)) + table)
 
 
 __all__ = ["CODE", "custom", "linking", "module", "plus", "text", "vector"]

@@ -105,15 +105,15 @@ def sections(module: bytes) -> list[Section]:
     return found
 
 
-def assemble(parts: Sequence[Section]) -> bytes:
+def encode_module(parts: Sequence[Section]) -> bytes:
     """A module of these sections."""
     pieces = [MAGIC]
     for part in parts:
-        pieces += [bytes([part.id]), u32(len(part.content)), part.content]
+        pieces += [bytes([part.id]), encode_u32(len(part.content)), part.content]
     return b"".join(pieces)
 
 
-def u32(value: int) -> bytes:
+def encode_u32(value: int) -> bytes:
     """An unsigned number in LEB128, as short as it goes."""
     out = bytearray()
     while value > 0x7F:

@@ -13,12 +13,12 @@ from edgepack_web.foundry.binary import (
     DATA,
     MAGIC,
     WasmError,
-    assemble,
     bodies,
+    encode_module,
+    encode_u32,
     function_names,
     imported_functions,
     sections,
-    u32,
 )
 
 SECTIONS = (
@@ -63,7 +63,7 @@ def module_layout(path: Path) -> Layout:
     for part in parts:
         name = SECTIONS[part.id] if part.id < len(SECTIONS) else f"section {part.id}"
         sizes[name] = sizes.get(name, 0) + len(part.content)
-        headers += 1 + len(u32(len(part.content)))
+        headers += 1 + len(encode_u32(len(part.content)))
     return Layout(headers=headers, sections=sizes)
 
 
@@ -95,7 +95,7 @@ MODULE = Form(
 
 def without_names(module: bytes) -> bytes:
     """The module without the names of its functions."""
-    return assemble([part for part in sections(module) if part.name != "name"])
+    return encode_module([part for part in sections(module) if part.name != "name"])
 
 
 def module_pieces(named: bytes, map_text: str, objects: str) -> Iterator[Piece]:
@@ -110,7 +110,7 @@ def module_pieces(named: bytes, map_text: str, objects: str) -> Iterator[Piece]:
     first = imported_functions(parts)
     for index, body in enumerate(bodies(parts)):
         name = names.get(first + index, "")
-        size = len(body) + len(u32(len(body)))
+        size = len(body) + len(encode_u32(len(body)))
         yield Piece(output=SECTIONS[CODE], file=files.get(name, LINKER), section=name or "code", size=size)
     for part in parts:
         if part.id not in (0, CODE):

@@ -26,7 +26,7 @@ from edgepack.api.kit import (
     load_toml,
     read_archive,
     store_path,
-    unpack,
+    unpack_download,
     zig_program,
 )
 from edgepack_web.foundry.objcopy import SCRIPT as OBJCOPY
@@ -154,7 +154,7 @@ def _lay_out(
     ]
     with context.progress("unpack Emscripten", len(files) + len(runtime), unit="packages") as bar:
         for file in (*files, *runtime):
-            unpack(file, folder, keep=[*compiler["keep"], *libraries])
+            unpack_download(file, folder, keep=[*compiler["keep"], *libraries])
             bar.advance()
     # Emscripten's own modules look for acorn as Node does.
     (folder / compiler["folder"] / "node_modules").symlink_to("../nodejs")

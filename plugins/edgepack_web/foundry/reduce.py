@@ -20,7 +20,7 @@ from edgepack.api.kit import (
     provided,
     union,
     write_composition,
-    write_licenses,
+    write_runtime_licenses,
 )
 from edgepack_web.foundry.composition import module_pieces, without_names
 from edgepack_web.foundry.emscripten import emscripten
@@ -97,7 +97,7 @@ def _build(
     reduced = link_reduced(archive, archive.request(needs), outside, link, context=context)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     _record(reduced, folder)
-    write_licenses(archive, reduced.demand.units, folder / "licenses")
+    write_runtime_licenses(archive, reduced.demand.units, folder / "licenses")
 
 
 def _record(reduced: Reduced, folder: Path) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from edgepack.fetch.debian import Package as Package
     from edgepack.fetch.debian import fetch_packages as fetch_packages
     from edgepack.fetch.download import require_online as require_online
-    from edgepack.fetch.unpack import unpack as unpack
+    from edgepack.fetch.unpack import unpack_download as unpack_download
     from edgepack.fetch.unpack import unpack_matching as unpack_matching
     from edgepack.fetch.wheels import Wheel as Wheel
     from edgepack.fetch.wheels import wheel_file as wheel_file
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from edgepack.foundry.link.composition import LINKER as LINKER
     from edgepack.foundry.link.composition import write_composition as write_composition
     from edgepack.foundry.link.library import provided as provided
-    from edgepack.foundry.link.licenses import write_licenses as write_licenses
+    from edgepack.foundry.link.licenses import write_runtime_licenses as write_runtime_licenses
     from edgepack.foundry.link.reduce import Outside as Outside
     from edgepack.foundry.link.reduce import Reduced as Reduced
     from edgepack.foundry.link.reduce import link_reduced as link_reduced
@@ -119,7 +119,7 @@ HOMES = {
     "edgepack.fetch.debian": ("Package", "fetch_packages"),
     "edgepack.fetch.download": ("require_online",),
     "edgepack.fetch.wheels": ("Wheel", "wheel_file", "wheel_files"),
-    "edgepack.fetch.unpack": ("unpack", "unpack_matching"),
+    "edgepack.fetch.unpack": ("unpack_download", "unpack_matching"),
     "edgepack.files.elf": ("Layout", "needed_libraries", "opened_libraries", "soname", "unused_libraries"),
     "edgepack.files.elf_reader": ("ELF64", "Elf", "ElfError", "ElfSection", "ElfSegment", "read_elf"),
     "edgepack.files.shared_libraries": ("Closure", "closure_of"),
@@ -128,7 +128,7 @@ HOMES = {
     "edgepack.foundry.explain.sizes": ("Form",),
     "edgepack.foundry.link.composition": ("COMPOSITION", "LINKER", "write_composition"),
     "edgepack.foundry.link.library": ("provided",),
-    "edgepack.foundry.link.licenses": ("write_licenses",),
+    "edgepack.foundry.link.licenses": ("write_runtime_licenses",),
     "edgepack.foundry.link.reduce": ("Outside", "Reduced", "link_reduced"),
     "edgepack.foundry.patch": ("ALLOCATION_PLANNER", "PROTOBUF_MESSAGES", "Patch", "RuntimeRequest"),
     "edgepack.foundry.proof.emulator": ("find_emulator",),

@@ -16,7 +16,7 @@ from edgepack.errors import BundleError
 from edgepack.files import unpack as layout
 from edgepack.files.archives import BadArchive
 from edgepack.files.frames import HUGE, LARGE, frame
-from edgepack.files.pack import Entry, pieces
+from edgepack.files.pack import TarEntry, tar_pieces
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 
@@ -32,7 +32,7 @@ def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
     One folder, named as the bundle is, whatever the bundle's folder is called; sorted, large files last. Each of these
     is a frame of its own, and what lies before it is another: what an earlier build compressed is taken from the store.
     """
-    parts = list(pieces(_entries(bundle), large=LARGE))
+    parts = list(tar_pieces(_entries(bundle), large=LARGE))
     sizes = [part.stat().st_size if isinstance(part, Path) else len(part) for part in parts]
     with (
         written_beside(destination) as temporary,
@@ -52,13 +52,13 @@ def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
     return replace(bundle, archive=destination)
 
 
-def _entries(bundle: Bundle) -> list[Entry]:
+def _entries(bundle: Bundle) -> list[TarEntry]:
     sizes = {str(file["path"]): int(file["size"]) for file in bundle.manifest["files"]}
     sizes[MANIFEST] = (bundle.directory / MANIFEST).stat().st_size
     folders = {parent.as_posix() for name in sizes for parent in Path(name).parents if parent != Path()}
     names = sorted({*sizes, *folders}, key=lambda name: (sizes.get(name, 0) >= LARGE, name.split("/")))
     return [
-        Entry(
+        TarEntry(
             name=f"{bundle.name}/{name}".rstrip("/"),
             source=bundle.directory / name,
             executable=mode_of(bundle.directory / name) == "0755",
@@ -67,7 +67,7 @@ def _entries(bundle: Bundle) -> list[Entry]:
     ]
 
 
-def unpack(archive: Path, destination: Path) -> Path:
+def unpack_bundle(archive: Path, destination: Path) -> Path:
     """Unpack a bundle's archive into the folder ``destination``, which must not exist, and return it.
 
     Raises ``BundleError`` for a file that is no bundle's archive, is cut off or damaged, or would write outside its

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundle import golden
-from edgepack.bundle.floor import require_platform
+from edgepack.bundle.floor import require_compatible_elf
 from edgepack.bundle.manifest import (
     GOLDEN,
     LICENSES,
@@ -57,7 +57,7 @@ def assemble(
         write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
         _settle_modes(folder)
         provider = runtime and runtime.provider
-        require_platform(
+        require_compatible_elf(
             folder, target.platform, device=(*provider.libraries, *provider.system) if provider else ()
         )
         files = [

@@ -21,7 +21,7 @@ OTHER_NAMES = {"arm64": "aarch64", "armv7": "armv7l", "armhf": "armv7l"}
 """What targets call processors, → as ``MACHINES`` has them."""
 
 
-def require_platform(folder: Path, platform: Platform, *, device: Iterable[str] = ()) -> None:
+def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable[str] = ()) -> None:
     """Check every ELF file below a folder against the device, which has the libraries ``device`` beside its C library.
 
     Raises ``FloorError`` for a file of another processor or one that needs a newer glibc than the platform has, and

@@ -204,11 +204,11 @@ def operator_lines(operators: Operators) -> list[str]:
 def file_entry(path: Path, *, root: Path, part: str) -> dict[str, Any]:
     """A file's line in the manifest."""
     relative = path.relative_to(root).as_posix()
-    size, sha256 = content_of(path)
+    size, sha256 = size_and_sha256(path)
     return {"path": relative, "size": size, "sha256": sha256, "mode": mode_of(path), "part": part}
 
 
-def content_of(path: Path) -> tuple[int, str]:
+def size_and_sha256(path: Path) -> tuple[int, str]:
     """Size and SHA-256 of a file's bytes, or of what a symbolic link says."""
     if path.is_symlink():
         words = os.fsencode(path.readlink())
@@ -326,7 +326,7 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
         # Whoever opens a pipe waits for one who writes.
         if mode != LINK and not stat.S_ISREG(path.stat().st_mode):
             raise BundleError(f"{directory}: {name} is damaged: it is not a file", hint=hint)
-        size, sha256 = content_of(path)
+        size, sha256 = size_and_sha256(path)
     except FileNotFoundError as error:
         raise BundleError(f"{directory}: {name} is missing", hint=hint) from error
     except OSError as error:

@@ -203,7 +203,7 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     from edgepack.files.store import Store, default_root
     from edgepack.foundry.explain.sizes import explain, find_composition
     from edgepack.plugins.host import load_plugins
-    from edgepack.report.explain import render, render_why
+    from edgepack.report.explain import render_explanation, render_why
     from edgepack.runtimes.known import platform_of
 
     composition = find_composition(library, Store(root=default_root()))
@@ -220,4 +220,4 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     elif as_json:
         print_json(asdict(found))
     else:
-        print_rich(render(found, members=members))
+        print_rich(render_explanation(found, members=members))

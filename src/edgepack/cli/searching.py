@@ -48,7 +48,7 @@ def search(
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.search import search as run_search
-    from edgepack.report.frontier import as_dict, recommendation_lines, render, render_html
+    from edgepack.report.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
 
     target = load_plugins().target(target_name, overrides)
     story = Story(quiet=as_json)
@@ -68,10 +68,10 @@ def search(
     title = f"{source.name} for {target.name}"
     if html is not None:
         with written_beside(html) as temporary:
-            temporary.write_text(render_html(points, title), encoding="utf-8")
+            temporary.write_text(frontier_page(points, title), encoding="utf-8")
     if as_json:
         print_json(as_dict(points))
     else:
-        print_rich(render(points))
+        print_rich(frontier_table(points))
         for line in recommendation_lines(points):
             click.echo(line)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import DiskFullError, DownloadError, HashMismatchError
 from edgepack.fetch import http as network
-from edgepack.fetch.http import PATIENT, Policy, TryAgain, shown
+from edgepack.fetch.http import PATIENT, Policy, TryAgain, redacted
 from edgepack.files.store import disk_errors, sha256_of
 
 if TYPE_CHECKING:
@@ -140,12 +140,12 @@ def _difference(
         if found == sha256.lower():
             return None
         return HashMismatchError(
-            f"{shown(transfer.url)} is not the file that is pinned: sha256 {found}, expected {sha256.lower()}",
+            f"{redacted(transfer.url)} is not the file that is pinned: sha256 {found}, expected {sha256.lower()}",
             hint="the server, or a proxy on the way, gave another file",
         )
     if size is not None and transfer.here() != size:
         return DownloadError(
-            f"{shown(transfer.url)} has {transfer.here()} bytes, expected {size}",
+            f"{redacted(transfer.url)} has {transfer.here()} bytes, expected {size}",
             hint="the server, or a proxy on the way, gave another file",
         )
     return None
@@ -243,7 +243,7 @@ def fetch_file(
     with context.store.lock(folder):
         if path.is_file() and sha256_of(path) == sha256.lower():
             return path
-        require_online(context, f"{shown(url)} (sha256 {sha256.lower()})")
+        require_online(context, f"{redacted(url)} (sha256 {sha256.lower()})")
         return download(
             url,
             path,

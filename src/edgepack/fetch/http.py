@@ -109,10 +109,10 @@ def retrying(
             failures = 1 if gained() else failures + 1
             if failures >= min(policy.attempts, failure.at_most or policy.attempts):
                 raise DownloadError(
-                    f"cannot fetch {shown(url)}: {failure.reason}", hint=failure.hint
+                    f"cannot fetch {redacted(url)}: {failure.reason}", hint=failure.hint
                 ) from failure
             seconds = back_off(failures) if failure.after is None else failure.after
-            log.debug("%s: %s; again in %.1f s", shown(url), failure.reason, seconds)
+            log.debug("%s: %s; again in %.1f s", redacted(url), failure.reason, seconds)
             pause(seconds)
 
 
@@ -130,7 +130,7 @@ def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client
         url = str(request.url)
         if not (allow_http or is_safe(url)):
             raise DownloadError(
-                f"{shown(url)} is not an https address", hint="a redirect to plain http is not followed"
+                f"{redacted(url)} is not an https address", hint="a redirect to plain http is not followed"
             )
 
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
@@ -162,7 +162,7 @@ def ask(
             for chunk in response.iter_bytes():
                 answer += chunk
                 if len(answer) > MAX_ANSWER:
-                    raise DownloadError(f"the answer of {shown(url)} is larger than {MAX_ANSWER} bytes")
+                    raise DownloadError(f"the answer of {redacted(url)} is larger than {MAX_ANSWER} bytes")
             return bytes(answer)
 
     with client(policy, allow_http=allow_http) as http:
@@ -200,7 +200,7 @@ def require_safe(url: str) -> None:
     """Raise ``UsageError`` unless the address is https, or http on this machine."""
     if not is_safe(url):
         raise UsageError(
-            f"{shown(url)} is not an https address", hint="only https is fetched (http from this machine)"
+            f"{redacted(url)} is not an https address", hint="only https is fetched (http from this machine)"
         )
 
 
@@ -220,7 +220,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def shown(url: str) -> str:
+def redacted(url: str) -> str:
     """The address as it may be shown and recorded: without user, password, query and fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -243,7 +243,7 @@ def check_status(response: httpx.Response) -> None:
 
 def _refused(response: httpx.Response, said: str, hint: str | None) -> DownloadError:
     first = response.history[0] if response.history else response
-    return DownloadError(f"cannot fetch {shown(str(first.url))}: the server says {said}", hint=hint)
+    return DownloadError(f"cannot fetch {redacted(str(first.url))}: the server says {said}", hint=hint)
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -266,7 +266,7 @@ def _transport_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
-        raise DownloadError(f"cannot fetch {shown(url)}: {error}", hint="check the address") from error
+        raise DownloadError(f"cannot fetch {redacted(url)}: {error}", hint="check the address") from error
     except httpx.RequestError as error:
         _raise_transport(url, error)
 
@@ -278,7 +278,7 @@ def _raise_transport(url: str, error: httpx.RequestError) -> NoReturn:
     text = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
         raise DownloadError(
-            f"cannot fetch {shown(url)}: the server's certificate is not trusted",
+            f"cannot fetch {redacted(url)}: the server's certificate is not trusted",
             hint="set SSL_CERT_FILE to a file with your organisation's certificates",
         ) from error
     if any(isinstance(cause, socket.gaierror) for cause in causes):

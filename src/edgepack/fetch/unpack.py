@@ -12,7 +12,7 @@ from edgepack.files.archives import BadArchive, Kind
 from edgepack.files.unpack import FILES, Where
 
 
-def unpack(
+def unpack_download(
     archive: Path, destination: Path, *, top: str = "", skip: Sequence[str] = (), keep: Sequence[str] = ()
 ) -> None:
     """Lay an archive's files into ``destination``, onto what is there, without its folder ``top``.
@@ -36,7 +36,7 @@ def unpack(
 def unpack_matching(archive: Path, destination: Path, patterns: Sequence[str], *, below: int = 0) -> None:
     """Lay out plain files whose paths, without so many folders at their top, match one of the patterns.
 
-    Raises ``DownloadError`` as ``unpack`` does.
+    Raises ``DownloadError`` as ``unpack_download`` does.
     """
 
     def where(path: PurePosixPath) -> PurePosixPath | None:

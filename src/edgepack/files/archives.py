@@ -82,7 +82,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class ArchiveMember:
     """One entry. Its path is relative and has no ``..``."""
 
     path: PurePosixPath
@@ -97,7 +97,7 @@ class Member:
 
 
 @contextmanager
-def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[Member]]:
+def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[ArchiveMember]]:
     """The members, one after the other. Raises ``BadArchive``, also while they are read."""
     try:
         budget = budget or Budget.of(archive)
@@ -159,7 +159,7 @@ def _noticing_damage(read: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]
 
 
 @_noticing_damage
-def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[Member]:
+def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
     @_noticing_damage
     def chunks(member: zipfile.ZipInfo) -> Iterator[bytes]:
         if member.flag_bits & 1:
@@ -174,7 +174,7 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[Member]:
             budget.take_entry()
             mode = member.external_attr >> 16
             plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
-            yield Member(
+            yield ArchiveMember(
                 path=inside(member.filename.replace("\\", "/")),
                 kind="folder" if member.is_dir() else "file" if plain else "odd",
                 size=member.file_size,
@@ -185,7 +185,7 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[Member]:
 
 
 @_noticing_damage
-def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Member]:
+def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[ArchiveMember]:
     @_noticing_damage
     def chunks(member: tarfile.TarInfo) -> Iterator[bytes]:
         content = tar.extractfile(member)
@@ -198,7 +198,7 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Member]
         tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream))
         while (member := tar.next()) is not None:
             budget.take_entry()
-            yield Member(
+            yield ArchiveMember(
                 path=inside(member.name),
                 kind=_kind(member),
                 size=member.size,
@@ -275,7 +275,7 @@ def _unpacked(file: io.BufferedReader) -> Iterator[IO[bytes]]:
 
 
 @_noticing_damage
-def _members_of_deb(file: io.BufferedReader, budget: Budget) -> Iterator[Member]:
+def _members_of_deb(file: io.BufferedReader, budget: Budget) -> Iterator[ArchiveMember]:
     """What a Debian package installs: an ``ar`` archive has a compressed tar in it."""
     if file.read(8) != _AR_MAGIC:
         raise tarfile.ReadError("not a Debian package")

@@ -17,7 +17,7 @@ MTIME = 315532800
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class TarEntry:
     """One member to be."""
 
     name: str
@@ -28,7 +28,7 @@ class Entry:
 
 def write_tarball(
     out: IO[bytes],
-    entries: Iterable[Entry],
+    entries: Iterable[TarEntry],
     *,
     level: int,
     window_log: int,
@@ -55,7 +55,7 @@ def write_tarball(
             advance(_add(tar, entry))
 
 
-def pieces(entries: Iterable[Entry], *, large: int) -> Iterator[bytes | Path]:
+def tar_pieces(entries: Iterable[TarEntry], *, large: int) -> Iterator[bytes | Path]:
     """The same tar cut where files of at least ``large`` bytes begin and end: those files, and what lies between them."""
     between, size = bytearray(), 0
     for entry in entries:
@@ -73,7 +73,7 @@ def pieces(entries: Iterable[Entry], *, large: int) -> Iterator[bytes | Path]:
     yield bytes(between) + bytes(-(size + len(between)) % tarfile.RECORDSIZE)
 
 
-def _add(tar: tarfile.TarFile, entry: Entry) -> int:
+def _add(tar: tarfile.TarFile, entry: TarEntry) -> int:
     """Append one member and say how many bytes of content it has."""
     info = _member(entry)
     if not info.isreg():
@@ -84,7 +84,7 @@ def _add(tar: tarfile.TarFile, entry: Entry) -> int:
     return info.size
 
 
-def _member(entry: Entry) -> tarfile.TarInfo:
+def _member(entry: TarEntry) -> tarfile.TarInfo:
     info, source = tarfile.TarInfo(entry.name), entry.source
     info.mtime, info.mode = MTIME, 0o755 if entry.executable else 0o644
     if isinstance(source, bytes):

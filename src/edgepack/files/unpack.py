@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from edgepack.files.archives import BadArchive, Budget, Kind, Member, inside, opened, outside
+from edgepack.files.archives import ArchiveMember, BadArchive, Budget, Kind, inside, opened, outside
 from edgepack.files.store import disk_errors
 
 FILES: tuple[Kind, ...] = ("file",)
@@ -64,7 +64,7 @@ class _Layout:
     real_folders: set[Path] = field(default_factory=set)
     """Without a link on the way to them; so they stay."""
 
-    def lay(self, member: Member, path: PurePosixPath) -> None:
+    def lay(self, member: ArchiveMember, path: PurePosixPath) -> None:
         if not path.parts:
             raise BadArchive(f"it holds {str(member.path)!r} where it cannot be")
         if path in self.laid:
@@ -98,7 +98,7 @@ class _Layout:
     def _holds(self, place: str) -> bool:
         return Path(place).is_relative_to(self.root)
 
-    def _require_inside(self, folder: Path, member: Member) -> None:
+    def _require_inside(self, folder: Path, member: ArchiveMember) -> None:
         if folder in self.real_folders:
             return
         real = os.path.realpath(folder)
@@ -107,7 +107,7 @@ class _Layout:
         if real == str(folder):
             self.real_folders.add(folder)
 
-    def _link(self, member: Member, place: Path) -> None:
+    def _link(self, member: ArchiveMember, place: Path) -> None:
         if Path(member.link).is_absolute() or not self._holds(os.path.realpath(place.parent / member.link)):
             raise BadArchive(
                 f"it holds a link that leads out of it: {place.name} -> {member.link}",
@@ -116,7 +116,7 @@ class _Layout:
         place.symlink_to(member.link)
         self.links.append(place)
 
-    def _hard_link(self, member: Member, place: Path) -> None:
+    def _hard_link(self, member: ArchiveMember, place: Path) -> None:
         path = self.where(inside(member.link))
         if path is None or path not in self.laid:
             raise BadArchive(f"it links {str(member.path)!r} to {member.link!r}, which is no file of it")
@@ -126,7 +126,7 @@ class _Layout:
             raise BadArchive(f"it links {str(member.path)!r} to {member.link!r}, which is no file")
         place.hardlink_to(original)
 
-    def _write(self, member: Member, place: Path) -> None:
+    def _write(self, member: ArchiveMember, place: Path) -> None:
         with place.open("xb") as out:
             for chunk in member.chunks():
                 out.write(chunk)

@@ -81,7 +81,7 @@ def union(sets: Iterable[Operators]) -> Operators:
     )
 
 
-def missing(needs: Operators, provides: Operators) -> tuple[Operator, ...]:
+def missing_operators(needs: Operators, provides: Operators) -> tuple[Operator, ...]:
     """What is needed and not provided, sorted; an operator that lacks some of its types counts as missing."""
     provided: dict[Key, str] = {_key(kernel): kernel.types for kernel in _merged(provides.kernels)}
     allowed = provides.globally_allowed_types
@@ -96,7 +96,7 @@ def missing(needs: Operators, provides: Operators) -> tuple[Operator, ...]:
 
 def require_match(needs: Operators, provides: Operators) -> None:
     """Raises ``MismatchError`` that names what is missing."""
-    lacking = missing(needs, provides)
+    lacking = missing_operators(needs, provides)
     if not lacking:
         return
     named = ", ".join(

@@ -19,7 +19,7 @@ from edgepack.plugins.spec import API_VERSION, AXES, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import Target
-from edgepack.words import nearest
+from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -78,7 +78,7 @@ class PluginHost:
             return targets.read_target(Path(name), origin=name, overrides=overrides)
         if name not in self.target_files:
             raise TargetError(
-                f"there is no target {name}{nearest(name, self.target_files)}",
+                f"there is no target {name}{did_you_mean(name, self.target_files)}",
                 hint="`edgepack targets` lists them; a path to a .toml file works too",
             )
         found = self.target_files[name]
@@ -97,7 +97,7 @@ class PluginHost:
                 )
         raise PluginError(
             f"target {target.name} names builder {target.builder}, which no plugin registers"
-            + nearest(target.builder, self.builders),
+            + did_you_mean(target.builder, self.builders),
             hint="`edgepack plugins` lists what is installed"
             + (f"; broken: {', '.join(plugin.name for plugin in broken)}" if broken else ""),
         )

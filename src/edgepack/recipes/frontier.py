@@ -14,7 +14,7 @@ class Point:
 
     name: str
     bytes: int
-    wire: int
+    compressed_bytes: int
     """Bytes under zstd -19: what a download of the model weighs."""
     milliseconds: float
     """CPU time of one text of 32 tokens on one thread of this machine, by the stock library."""
@@ -37,7 +37,7 @@ class Recommendation:
 
 
 def is_dominated(point: Point, others: Iterable[Point]) -> bool:
-    """Whether another point is at least as small on the wire, as near and as fast, and better in one of the three."""
+    """Whether another point is at least as small a download, as near and as fast, and better in one of the three."""
     return any(_beats(other, point) for other in others)
 
 
@@ -47,16 +47,24 @@ def recommendations(points: Sequence[Point]) -> tuple[Recommendation, Recommenda
     return (
         Recommendation(
             wish="smallest within the gate",
-            point=min(allowed, key=lambda point: (point.wire, point.milliseconds), default=None),
+            point=min(allowed, key=lambda point: (point.compressed_bytes, point.milliseconds), default=None),
         ),
         Recommendation(
             wish="fastest within the gate",
-            point=min(allowed, key=lambda point: (point.milliseconds, point.wire), default=None),
+            point=min(allowed, key=lambda point: (point.milliseconds, point.compressed_bytes), default=None),
         ),
     )
 
 
 def _beats(one: Point, other: Point) -> bool:
-    better = (one.wire <= other.wire, one.cosine >= other.cosine, one.milliseconds <= other.milliseconds)
-    strictly = (one.wire < other.wire, one.cosine > other.cosine, one.milliseconds < other.milliseconds)
+    better = (
+        one.compressed_bytes <= other.compressed_bytes,
+        one.cosine >= other.cosine,
+        one.milliseconds <= other.milliseconds,
+    )
+    strictly = (
+        one.compressed_bytes < other.compressed_bytes,
+        one.cosine > other.cosine,
+        one.milliseconds < other.milliseconds,
+    )
     return all(better) and any(strictly)

@@ -15,7 +15,7 @@ from edgepack.records.recipe import Recipe
 from edgepack.records.target import Pass
 from edgepack.targets import read_pass
 from edgepack.typed import load_toml
-from edgepack.words import nearest
+from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
     import onnx
@@ -57,7 +57,7 @@ def recipe_named(name: str) -> Recipe:
     known = recipes()
     if name not in known:
         raise TargetError(
-            f"there is no recipe {name!r}{nearest(name, known)}", hint=f"recipes: {', '.join(known)}"
+            f"there is no recipe {name!r}{did_you_mean(name, known)}", hint=f"recipes: {', '.join(known)}"
         )
     return known[name]
 
@@ -74,7 +74,8 @@ def transform_of(step: Pass) -> Transform:
     """The function of a pass, ``(model, note[, material], **parameters) -> model``."""
     if step.name not in PASSES:
         raise TargetError(
-            f"there is no pass {step.name!r}{nearest(step.name, PASSES)}", hint=f"passes: {', '.join(PASSES)}"
+            f"there is no pass {step.name!r}{did_you_mean(step.name, PASSES)}",
+            hint=f"passes: {', '.join(PASSES)}",
         )
     module, _, function = PASSES[step.name].partition(":")
     transform: Transform = getattr(import_module(module), function)
@@ -107,7 +108,7 @@ def _check(step: Pass) -> None:
     for name, value in step.parameters.items():
         if name not in known:
             raise TargetError(
-                f"pass {step.name} has no parameter {name!r}{nearest(name, known)}",
+                f"pass {step.name} has no parameter {name!r}{did_you_mean(name, known)}",
                 hint=f"parameters of {step.name}: {', '.join(known) or 'none'}",
             )
         _check_value(step.name, name, value, known[name][0])
@@ -123,7 +124,7 @@ def _check_value(step: str, name: str, value: object, kind: Any) -> None:
     elif choices := typing.get_args(kind):
         if value not in choices:
             raise TargetError(
-                f"pass {step}: {name} is {value!r}{nearest(str(value), map(str, choices))}",
+                f"pass {step}: {name} is {value!r}{did_you_mean(str(value), map(str, choices))}",
                 hint=f"one of: {', '.join(map(str, choices))}",
             )
     elif type(value) is not kind and not (kind is float and type(value) is int):

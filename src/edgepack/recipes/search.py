@@ -91,7 +91,7 @@ class Trial:
         return Point(
             name=candidate.name,
             bytes=made.file.stat().st_size,
-            wire=self._remembered("weighed", made, {}, lambda: _wire(made.file)),
+            compressed_bytes=self._remembered("weighed", made, {}, lambda: _zstd_bytes(made.file)),
             milliseconds=self._remembered("timed", made, {}, lambda: model_latency(made.file)),
             quality=quality,
             within=not shortfalls(quality, self._options),
@@ -181,7 +181,7 @@ def _fused(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
     return fuse(model, lambda note: None, attention="MultiHeadAttention", embeddings=False)
 
 
-def _wire(file: Path) -> int:
+def _zstd_bytes(file: Path) -> int:
     import zstandard
 
     return len(zstandard.compress(file.read_bytes(), ZSTD_LEVEL))

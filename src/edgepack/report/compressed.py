@@ -1,4 +1,4 @@
-"""What a file weighs on the wire, in each of the encodings that servers send."""
+"""What a file weighs compressed, in each of the encodings that servers send."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUICK = Levels(gzip=6, brotli=6, zstd=12)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WireSize:
+class CompressedSize:
     """A file compressed by itself, in bytes. Never more than its raw size: a server sends it plain then."""
 
     raw: int
@@ -55,9 +55,9 @@ def levels_for(size: int) -> Levels:
     return BEST if size <= BROTLI_LARGE else LARGER
 
 
-def wire_sizes(
+def compressed_sizes(
     files: Mapping[str, Path], *, store: Store, advance: Callable[[int], None] | None = None
-) -> dict[str, WireSize]:
+) -> dict[str, CompressedSize]:
     """The sizes of files, named by the SHA-256 of their content; each content is compressed once per store.
 
     A compressed copy beside a file (``.br``, ``.gz``) is what a server sends, and is not made again. ``advance`` is told
@@ -74,10 +74,10 @@ def wire_sizes(
     return found
 
 
-def total(sizes: Iterable[WireSize]) -> WireSize:
+def total(sizes: Iterable[CompressedSize]) -> CompressedSize:
     """The sum, encoding by encoding."""
     counted = list(sizes)
-    return WireSize(
+    return CompressedSize(
         raw=sum(size.raw for size in counted),
         gzip=sum(size.gzip for size in counted),
         brotli=sum(size.brotli for size in counted),
@@ -85,7 +85,7 @@ def total(sizes: Iterable[WireSize]) -> WireSize:
     )
 
 
-def _cached(sha256: str, path: Path, store: Store, encoders: Executor) -> WireSize:
+def _cached(sha256: str, path: Path, store: Store, encoders: Executor) -> CompressedSize:
     copies = {name: copied(path, suffix) for name, suffix in (("brotli", ".br"), ("gzip", ".gz"))}
     size = path.stat().st_size
     encoded_with = _encoders_for(size)
@@ -101,7 +101,7 @@ def _cached(sha256: str, path: Path, store: Store, encoders: Executor) -> WireSi
         (folder / "sizes.json").write_text(json.dumps(asdict(sizes)))
 
     entry = store.cached("wire-sizes", inputs, make)
-    return WireSize(**json.loads((entry / "sizes.json").read_text()))
+    return CompressedSize(**json.loads((entry / "sizes.json").read_text()))
 
 
 def _encoders_for(size: int) -> dict[str, str]:
@@ -131,7 +131,7 @@ def compress(
     zstd: Callable[[], int],
     brotli: int | None = None,
     gzip: int | None = None,
-) -> WireSize:
+) -> CompressedSize:
     """The sizes of some content in each encoding; the encoders run beside each other and let go of Python's lock.
 
     ``zstd`` makes that size; ``brotli`` and ``gzip`` are sizes that are known already.
@@ -144,7 +144,7 @@ def compress(
         jobs["gzip"] = encoders.submit(_gzip, content)
     found = {"brotli": brotli, "gzip": gzip} | {name: job.result() for name, job in jobs.items()}
     sizes = {name: min(raw, size) for name, size in found.items() if size is not None}
-    return WireSize(raw=raw, gzip=sizes["gzip"], brotli=sizes["brotli"], zstd=sizes["zstd"])
+    return CompressedSize(raw=raw, gzip=sizes["gzip"], brotli=sizes["brotli"], zstd=sizes["zstd"])
 
 
 def _gzip(content: bytes) -> int:

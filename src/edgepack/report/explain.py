@@ -26,7 +26,7 @@ _NAMED = 3
 """More operators than this are counted, not named."""
 
 
-def render(explanation: Explanation, *, members: int) -> Group:
+def render_explanation(explanation: Explanation, *, members: int) -> Group:
     """Tables by section, by area, by operator and by object; the first two sum to the file."""
     from rich.console import Group
     from rich.text import Text

@@ -14,7 +14,7 @@ from edgepack.tables import Number, add_row, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-SCHEMA = 1
+SCHEMA = 2
 MARGIN = 105
 """Around the field, pixels."""
 BLUE, ORANGE = "#2a7ae2", "#d9822b"
@@ -40,19 +40,19 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
         (
             point.name,
             f"{point.bytes / 1e6:.2f}",
-            f"{point.wire / 1e6:.2f}",
+            f"{point.compressed_bytes / 1e6:.2f}",
             f"{point.cosine:.5f}",
             f"{point.quality.min_cosine:.4f}",
             f"{point.quality.neighbour_agreement:.1%}",
             f"{point.milliseconds:.2f}",
             _remark(point, points, named.get(point.name, "")),
         )
-        for point in sorted(points, key=lambda each: (each.wire, each.name))
+        for point in sorted(points, key=lambda each: (each.compressed_bytes, each.name))
     ]
 
 
-def render(points: Sequence[Point]) -> Table:
-    """The table for a terminal."""
+def frontier_table(points: Sequence[Point]) -> Table:
+    """For a terminal."""
     first, *numbers, remark = HEAD
     made = table(first, *map(Number, numbers), remark)
     for row in rows(points):
@@ -69,7 +69,7 @@ def recommendation_lines(points: Sequence[Point]) -> list[str]:
 
 
 def as_dict(points: Sequence[Point]) -> dict[str, Any]:
-    """The frontier as plain data (schema 1)."""
+    """The frontier as plain data (schema 2)."""
     return {
         "schema": SCHEMA,
         "points": [{**asdict(point), "dominated": is_dominated(point, points)} for point in points],
@@ -79,7 +79,7 @@ def as_dict(points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
-def render_html(points: Sequence[Point], title: str) -> str:
+def frontier_page(points: Sequence[Point], title: str) -> str:
     """A page that asks nobody for anything."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in HEAD)
     body = "".join(

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgepack.bundle.manifest import ENCODED, LINK, MANIFEST, PARTS, content_of, digest
+from edgepack.bundle.manifest import ENCODED, LINK, MANIFEST, PARTS, digest, size_and_sha256
 from edgepack.context import BuildContext
 from edgepack.files.frames import HUGE
 from edgepack.files.store import Store, default_root
@@ -17,15 +17,15 @@ from edgepack.report.compressed import (
     BROTLI_LARGE,
     LARGER,
     QUICK,
-    WireSize,
+    CompressedSize,
+    compressed_sizes,
     total,
-    wire_sizes,
 )
 from edgepack.report.cost import download_costs, load_prices
 
 
-def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, WireSize]:
-    """Path → wire sizes of every file that is one; compressed copies count as what they are copies of.
+def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, CompressedSize]:
+    """Path → compressed sizes of every file that is one; compressed copies count as what they are copies of.
 
     Each file is compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB), quicker ones above
     100 MB. Sizes are kept in the store by content, so that measuring again is quick.
@@ -35,8 +35,8 @@ def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, W
         for file in bundle.manifest["files"]
         if file["mode"] != LINK and file["part"] != ENCODED
     }
-    contents[MANIFEST] = content_of(bundle.directory / MANIFEST)[1]
-    by_content = _wire_sizes({sha: bundle.directory / path for path, sha in contents.items()}, context)
+    contents[MANIFEST] = size_and_sha256(bundle.directory / MANIFEST)[1]
+    by_content = _compressed_sizes({sha: bundle.directory / path for path, sha in contents.items()}, context)
     return {path: by_content[sha256] for path, sha256 in contents.items()}
 
 
@@ -44,7 +44,7 @@ def measure(
     bundle: Bundle,
     verification: Verification,
     *,
-    sizes: Mapping[str, WireSize],
+    sizes: Mapping[str, CompressedSize],
     prices: Path | None = None,
 ) -> Report:
     """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` is the user's own price table."""
@@ -68,7 +68,7 @@ def measure(
     )
 
 
-def _parts(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[PartSize, ...]:
+def _parts(bundle: Bundle, sizes: Mapping[str, CompressedSize]) -> tuple[PartSize, ...]:
     part_of = {file["path"]: file["part"] for file in bundle.manifest["files"]} | {MANIFEST: "manifest"}
     others = sorted(set(part_of.values()) - {*PARTS, "manifest", ENCODED})
     found = {
@@ -78,7 +78,7 @@ def _parts(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[PartSize, ...
     return tuple(_part_size(name, files) for name, files in found.items() if files)
 
 
-def _visits(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[Visit, ...]:
+def _visits(bundle: Bundle, sizes: Mapping[str, CompressedSize]) -> tuple[Visit, ...]:
     """What visits take, by the compressed copies that the bundle brings, or as compressed here."""
     sent = {file["path"]: file["size"] for file in bundle.manifest["files"]}
     visits = []
@@ -96,15 +96,17 @@ def _visits(bundle: Bundle, sizes: Mapping[str, WireSize]) -> tuple[Visit, ...]:
     return tuple(visits)
 
 
-def _wire_sizes(contents: Mapping[str, Path], context: BuildContext | None) -> dict[str, WireSize]:
+def _compressed_sizes(
+    contents: Mapping[str, Path], context: BuildContext | None
+) -> dict[str, CompressedSize]:
     if context is None:
-        return wire_sizes(contents, store=Store(root=default_root()))
+        return compressed_sizes(contents, store=Store(root=default_root()))
     size = sum(path.stat().st_size for path in contents.values())
     with context.progress("compress by file", size, unit="B") as bar:
-        return wire_sizes(contents, store=context.store, advance=bar.advance)
+        return compressed_sizes(contents, store=context.store, advance=bar.advance)
 
 
-def _part_size(name: str, sizes: list[WireSize]) -> PartSize:
+def _part_size(name: str, sizes: list[CompressedSize]) -> PartSize:
     whole = total(sizes)
     return PartSize(
         name=name, files=len(sizes), raw=whole.raw, gzip=whole.gzip, brotli=whole.brotli, zstd=whole.zstd

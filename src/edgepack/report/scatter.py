@@ -50,9 +50,9 @@ class Scatter:
     bottom: float
     """One less the mean cosine; the top is the better."""
 
-    def across(self, wire: float) -> float:
+    def across(self, size: float) -> float:
         """The place of so many bytes."""
-        return WIDTH * _share(wire, self.left, self.right)
+        return WIDTH * _share(size, self.left, self.right)
 
     def down(self, loss: float) -> float:
         """The place of such a loss."""
@@ -71,12 +71,12 @@ def loss_of(point: Point) -> float:
 
 def scatter(points: Sequence[Point]) -> Scatter:
     """A plan in which no name lies upon another, as long as there is room for all."""
-    left, right = _limits([point.wire for point in points])
+    left, right = _limits([point.compressed_bytes for point in points])
     top, bottom = _limits([loss_of(point) for point in points])
     field = Scatter(marks=(), left=left, right=right, top=top, bottom=bottom)
     marks: list[Mark] = []
-    for point in sorted(points, key=lambda each: (loss_of(each), each.wire)):
-        x, y = field.across(point.wire), field.down(loss_of(point))
+    for point in sorted(points, key=lambda each: (loss_of(each), each.compressed_bytes)):
+        x, y = field.across(point.compressed_bytes), field.down(loss_of(point))
         radius = 3 + math.sqrt(point.milliseconds)
         width = LETTER * len(label_of(point)) + GAP
         beside = x + radius + 4

@@ -12,7 +12,7 @@ from edgepack.plugins.host import PluginHost
 from edgepack.records.target import Platform
 from edgepack.runtimes.linux import LinuxPlatform
 from edgepack.runtimes.platform import RuntimePlatform
-from edgepack.words import nearest
+from edgepack.words import did_you_mean
 
 LINUX = LinuxPlatform()
 
@@ -38,7 +38,7 @@ def platform_on(arch: str, host: PluginHost) -> tuple[Platform, RuntimePlatform]
         if arch in found.architectures:
             return Platform(os=name, arch=arch), found
     every = [each for _, found in platforms(host) for each in found.architectures]
-    raise UsageError(f"no runtime can be built for {arch}{nearest(arch, every)}", hint=_choices(host))
+    raise UsageError(f"no runtime can be built for {arch}{did_you_mean(arch, every)}", hint=_choices(host))
 
 
 def platform_of(library: Path, host: PluginHost) -> RuntimePlatform:

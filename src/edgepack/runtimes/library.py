@@ -154,7 +154,7 @@ def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostC
     What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
     is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
     """
-    from edgepack.operators.config import missing, operators_of_ort_model
+    from edgepack.operators.config import missing_operators, operators_of_ort_model
     from edgepack.verify.compatibility import Fit
 
     if not library.is_file():
@@ -174,7 +174,7 @@ def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostC
     provided = operators_beside(library) if model.suffix == ".ort" else None
     if provided is None:
         return platform.try_model(library, model, context=context)
-    lacking = missing(operators_of_ort_model(model), provided)
+    lacking = missing_operators(operators_of_ort_model(model), provided)
     return Fit(
         missing=tuple(
             f"{kernel.domain} {kernel.name} {kernel.since} {kernel.types}".rstrip() for kernel in lacking

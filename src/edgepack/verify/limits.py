@@ -19,7 +19,7 @@ OUT_OF_TIME = 124
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class RunLimits:
     """After so much a run is ended."""
 
     seconds: int = SECONDS
@@ -42,18 +42,18 @@ class Limits:
         return [*words, "prlimit", "--core=0", *memory, "--"]
 
 
-def limits_for(bundle: Bundle, *, seconds: int = SECONDS) -> Limits:
+def limits_for(bundle: Bundle, *, seconds: int = SECONDS) -> RunLimits:
     """Generous ones. Memory is not limited where much is reserved and little used.
 
     That is so of emulators, of GPU drivers and of engines that run WebAssembly.
     """
     runtime = bundle.manifest["runtime"] or {}
     if architecture(bundle.program) != platform.machine() or runtime.get("provider"):
-        return Limits(seconds=seconds)
+        return RunLimits(seconds=seconds)
     size = sum(int(file["size"]) for file in bundle.manifest["files"])
-    return Limits(seconds=seconds, address_space=ADDRESS_SPACE + 4 * size)
+    return RunLimits(seconds=seconds, address_space=ADDRESS_SPACE + 4 * size)
 
 
 def timed_out(error: ToolError) -> bool:
-    """Whether a run under ``Limits`` was ended for its time."""
+    """Whether a run under ``RunLimits`` was ended for its time."""
     return re.search(rf"exit code {OUT_OF_TIME}\b", error.message) is not None

@@ -42,7 +42,7 @@ def compare(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> Nea
         mean_cosine=float(cosines.mean()),
         p1_cosine=float(np.percentile(cosines, 1)),
         min_cosine=float(cosines.min()),
-        neighbour_agreement=float((nearest(ours) == nearest(theirs)).mean()),
+        neighbour_agreement=float((nearest_neighbours(ours) == nearest_neighbours(theirs)).mean()),
         top10_agreement=shared(top(others(ours)), top(others(theirs))),
     )
 
@@ -101,6 +101,6 @@ def rank(queries: NDArray[np.float32], texts: NDArray[np.float32], belongs: NDAr
     return Ranking(recall=float((places <= TOP).mean()), mrr=float((1 / places).mean()), nearest=top(scores))
 
 
-def nearest(units: NDArray[np.float64]) -> NDArray[np.intp]:
+def nearest_neighbours(units: NDArray[np.float64]) -> NDArray[np.intp]:
     """For each unit vector the index of the other one with the highest cosine; int [texts]."""
     return np.asarray(others(units).argmax(axis=1))

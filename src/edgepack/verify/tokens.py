@@ -35,13 +35,13 @@ def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], to
         # The program gives a text of no tokens one of padding.
         if encoding.ids and list(ids) != encoding.ids:
             raise VerificationError(
-                f"the bundle's tokenizer makes {shown(ids, encoding.ids)} of {text!r}, and tokenizers {shown(encoding.ids, ids)}",
+                f"the bundle's tokenizer makes {first_difference(ids, encoding.ids)} of {text!r}, and tokenizers {first_difference(encoding.ids, ids)}",
                 hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
             )
     return len(tried)
 
 
-def shown(ids: Sequence[int], others: Sequence[int]) -> str:
+def first_difference(ids: Sequence[int], others: Sequence[int]) -> str:
     """Where two lists begin to differ, and a little of this one from there."""
     at = next((at for at, pair in enumerate(zip(ids, others, strict=False)) if pair[0] != pair[1]), None)
     start = min(len(ids), len(others)) if at is None else at

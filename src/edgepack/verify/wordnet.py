@@ -17,7 +17,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError
 from edgepack.fetch.debian import Package
-from edgepack.fetch.unpack import unpack
+from edgepack.fetch.unpack import unpack_download
 from edgepack.foundry.sources.pinned import Archive, fetch_archives
 
 ARCHIVE = Archive(
@@ -78,7 +78,7 @@ def _synsets(context: BuildContext) -> list[tuple[str, str, bool]]:
     def make(folder: Path) -> None:
         (archive,) = fetch_archives([(ARCHIVE,)], context=context)
         unpacked = context.work_dir / "wordnet"
-        unpack(archive, unpacked, keep=[FOLDER])
+        unpack_download(archive, unpacked, keep=[FOLDER])
         (folder / SYNSETS).write_text(json.dumps(read_synsets(unpacked / FOLDER)), encoding="utf-8")
 
     try:

@@ -19,9 +19,9 @@ from tests.support.recording_cudart import assert_registered, compile_recorder, 
 
 from edgepack.api import BundleError, TargetError
 from edgepack.api.kit import ELF64
-from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, packed, read_fatbins
+from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, fatbin_bytes, read_fatbins
 from edgepack_cuda.image import SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
-from edgepack_cuda.inspect import inspect
+from edgepack_cuda.inspect import inspect_device_code
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on
 from edgepack_cuda.select import select_units
 
@@ -82,7 +82,7 @@ def test_it_loads_and_points_at_what_was_kept(whole: Path, tmp_path: Path) -> No
         )
         for fatbin in fatbins
     ]
-    expected = [packed(code, fatbin) for fatbin in kept]
+    expected = [fatbin_bytes(code, fatbin) for fatbin in kept]
     sizes = [str(len(each)) for each in expected]
     done = subprocess.run(
         [sys.executable, "-c", script, path, *sizes], capture_output=True, text=True, check=False
@@ -226,8 +226,8 @@ def test_code_that_is_packed_in_another_way(tmp_path: Path) -> None:
     notes: list[str] = []
     assert select_units(content, "it", "1.31.1", ["Add"], architectures=["86"], note=notes.append) is None
     assert "the kernels' names cannot be read (the device code is packed in a way of older CUDAs" in notes[0]
-    assert inspect(path).units[0].kernels == ()
-    assert inspect(path).units[1].kernels
+    assert inspect_device_code(path).units[0].kernels == ()
+    assert inspect_device_code(path).units[1].kernels
 
 
 def test_a_library_without_section_headers(whole: Path) -> None:
@@ -295,7 +295,7 @@ def test_the_runtime_is_given_just_what_was_kept(whole: Path, tmp_path: Path) ->
 
 
 def test_what_is_left_of_a_unit_is_code_for_another_gpu() -> None:
-    (fatbin,) = read_fatbins(packed(b"", Fatbin(index=0, offset=0, size=10_000, codes=())))
+    (fatbin,) = read_fatbins(fatbin_bytes(b"", Fatbin(index=0, offset=0, size=10_000, codes=())))
     assert fatbin.codes == ()
     _, _, head, size, _, _, _, architecture, _, _ = ENTRY.unpack_from(NO_CODE)
     assert (architecture, head + size) == (110, len(NO_CODE))
@@ -306,7 +306,7 @@ def test_what_is_left_of_a_unit_is_code_for_another_gpu() -> None:
 
 def test_a_unit_that_is_smaller_than_that_is_left_without_any_entry() -> None:
     small = Fatbin(index=0, offset=0, size=100, codes=())
-    assert len(packed(b"", small)) == 16
+    assert len(fatbin_bytes(b"", small)) == 16
 
 
 def test_a_library_that_chooses_its_code_itself_keeps_lower_capabilities(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack_cuda import runtime
 from edgepack_cuda.builder import create_builder
-from edgepack_cuda.inspect import inspect
+from edgepack_cuda.inspect import inspect_device_code
 from edgepack_cuda.nvidia import CUBLAS, CUDART, ONNXRUNTIME_GPU
 from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, closure_of_provider, libraries_for
 
@@ -147,7 +147,7 @@ def test_the_lite_layout_has_less_and_says_so(context: HostContext, vendor: dict
     found = {path.name: path for path in made.companions}
     assert found["libcudart.so.13"].read_bytes() == vendor["libcudart.so.13"].read_bytes()
     for name in ("libcublas.so.13", "libcublasLt.so.13"):
-        kept = {part.architecture for part in inspect(found[name]).parts if part.kind == "cubin"}
+        kept = {part.architecture for part in inspect_device_code(found[name]).parts if part.kind == "cubin"}
         assert kept == {"8.0", "8.6"}, "it chooses by itself"
         assert found[name].stat().st_size < vendor[name].stat().st_size
         (said,) = [change for change in made.changes if change.startswith(f"{name}: ")]

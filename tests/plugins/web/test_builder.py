@@ -58,7 +58,7 @@ def test_the_compiler_is_fetched_for_a_runtime_that_is_compiled(
     fetched = []
     for name in ("emscripten", "fetch_sources", "onnxruntime_web", "npm_package"):
         monkeypatch.setattr(packages, name, lambda *_, _name=name, **__: fetched.append(_name))
-    packages.fetch_packages(web(*overrides), context)
+    packages.fetch(web(*overrides), context)
     expected = ["emscripten", "fetch_sources"] if compiled else []
     assert fetched == [*expected, "onnxruntime_web", "npm_package"]
 
@@ -76,7 +76,7 @@ def test_the_runtime_for_a_gpu_is_fetched_for_who_wants_it(
     for module in (packages, webgpu):
         monkeypatch.setattr(module, "npm_package", package)
     for asked in ("false", "true"):
-        packages.fetch_packages(web("runtime=stock", f"webgpu={asked}"), context)
+        packages.fetch(web("runtime=stock", f"webgpu={asked}"), context)
     tokenizers = "@huggingface/tokenizers@0.2.0"
     assert fetched == [tokenizers, tokenizers, "onnxruntime-web@1.30.0"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from edgepack.bundle.archive import archive_of, pack, unpack
+from edgepack.bundle.archive import archive_of, pack, unpack_bundle
 from edgepack.bundle.manifest import open_bundle
 from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.frames import frame
@@ -59,7 +59,7 @@ def test_the_archive_lies_beside_the_folder_and_unpacks_to_the_same_bundle(
 ) -> None:
     archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive == bundle.directory.with_name("tiny.tar.zst")
-    unpacked = unpack(archive, tmp_path / "elsewhere")
+    unpacked = unpack_bundle(archive, tmp_path / "elsewhere")
     assert unpacked == tmp_path / "elsewhere"
     assert open_bundle(unpacked).manifest == bundle.manifest
     assert subprocess.run([unpacked / "embed"], capture_output=True, check=True).stdout == b"hello\n"
@@ -109,7 +109,7 @@ def test_large_files_come_last_and_are_frames_of_their_own(
         if path.is_file() and not path.is_symlink():
             alone = frame(path, store=context.store).read_bytes()
             assert (alone in content) == (path.stat().st_size >= 100)
-    assert open_bundle(unpack(archive, tmp_path / "out")).manifest == bundle.manifest
+    assert open_bundle(unpack_bundle(archive, tmp_path / "out")).manifest == bundle.manifest
 
 
 @pytest.mark.usefixtures("frame_each")
@@ -135,7 +135,7 @@ def test_a_file_that_changed_after_the_manifest_is_not_kept_under_its_old_digest
     model.write_bytes(right)
     archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
-    assert (unpack(archive, tmp_path / "out") / "model" / "model.onnx").read_bytes() == right
+    assert (unpack_bundle(archive, tmp_path / "out") / "model" / "model.onnx").read_bytes() == right
 
 
 @pytest.mark.parametrize("large", [100, 10**9])
@@ -176,7 +176,7 @@ def test_an_archive_that_was_cut_off_is_refused(
     assert archive is not None
     archive.write_bytes(archive.read_bytes()[:keep])
     with pytest.raises(BundleError, match="damaged"):
-        unpack(archive, tmp_path / "out" / "bundle")
+        unpack_bundle(archive, tmp_path / "out" / "bundle")
     assert not (tmp_path / "out" / "bundle").exists()
 
 
@@ -187,7 +187,7 @@ def test_a_changed_byte_is_noticed(bundle: Bundle, tmp_path: Path, context: Host
     content[len(content) // 2] ^= 0x55
     archive.write_bytes(content)
     with pytest.raises(BundleError):
-        unpack(archive, tmp_path / "out" / "bundle")
+        unpack_bundle(archive, tmp_path / "out" / "bundle")
     assert not (tmp_path / "out" / "bundle").exists()
 
 
@@ -205,7 +205,7 @@ def test_a_changed_byte_is_noticed(bundle: Bundle, tmp_path: Path, context: Host
 def test_nothing_is_written_outside_the_folder(tmp_path: Path, entry: tuple[str, bytes | str]) -> None:
     archive = packed(tmp_path / "evil.tar.zst", entry, ("top/manifest.json", b"{}"))
     with pytest.raises(BundleError):
-        unpack(archive, tmp_path / "out" / "bundle")
+        unpack_bundle(archive, tmp_path / "out" / "bundle")
     assert not (tmp_path / "out" / "bundle").exists()
     assert not (tmp_path / "evil").exists() and not (tmp_path / "out" / "evil").exists()
 
@@ -219,19 +219,19 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         ("top/b/evil", b"x"),
     )
     with pytest.raises(BundleError):
-        unpack(archive, tmp_path / "out" / "bundle")
+        unpack_bundle(archive, tmp_path / "out" / "bundle")
     assert list(tmp_path.rglob("evil")) == []
 
 
 def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
     (tmp_path / "text.tar.zst").write_text("not an archive at all")
     with pytest.raises(BundleError, match="is not a bundle's archive"):
-        unpack(tmp_path / "text.tar.zst", tmp_path / "out")
+        unpack_bundle(tmp_path / "text.tar.zst", tmp_path / "out")
     with pytest.raises(BundleError, match="cannot be read"):
-        unpack(tmp_path / "nowhere.tar.zst", tmp_path / "out")
+        unpack_bundle(tmp_path / "nowhere.tar.zst", tmp_path / "out")
     other = packed(tmp_path / "other.tar.zst", ("top/readme.txt", b"hello"))
     with pytest.raises(BundleError, match=r"there is no manifest\.json"):
-        unpack(other, tmp_path / "out")
+        unpack_bundle(other, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -241,5 +241,5 @@ def test_an_existing_folder_is_not_unpacked_over(
     archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
     with pytest.raises(OutputError, match="exists already"):
-        unpack(archive, bundle.directory)
+        unpack_bundle(archive, bundle.directory)
     assert open_bundle(bundle.directory) == bundle

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import DownloadError
-from edgepack.fetch.unpack import unpack
+from edgepack.fetch.unpack import unpack_download
 
 
 def tar_with(path: Path, *members: tuple[tarfile.TarInfo, bytes], mode: str = "w:gz") -> Path:
@@ -44,7 +44,7 @@ def test_the_top_folder_is_left_out_and_skipped_folders_too(tmp_path: Path) -> N
         (entry("lib-1.0/docs/b.md"), b"b"),
         (entry("other/c"), b"c"),
     )
-    unpack(archive, tmp_path / "out", top="lib-1.0", skip=["docs"])
+    unpack_download(archive, tmp_path / "out", top="lib-1.0", skip=["docs"])
     assert [
         path.relative_to(tmp_path / "out").as_posix()
         for path in (tmp_path / "out").rglob("*")
@@ -59,7 +59,7 @@ def test_only_what_is_to_be_kept(tmp_path: Path) -> None:
         (entry("inc/mp11/list.hpp"), b"2"),
         (entry("inc/mp110"), b"3"),
     )
-    unpack(archive, tmp_path / "out", keep=["inc/mp11", "inc/mp11.hpp"])
+    unpack_download(archive, tmp_path / "out", keep=["inc/mp11", "inc/mp11.hpp"])
     assert sorted(path.name for path in (tmp_path / "out").rglob("*.hpp")) == ["list.hpp", "mp11.hpp"]
     assert not (tmp_path / "out/inc/mp110").exists()
 
@@ -79,7 +79,7 @@ def test_only_what_is_to_be_kept(tmp_path: Path) -> None:
 def test_nothing_gets_out_of_the_folder(tmp_path: Path, bad: tarfile.TarInfo) -> None:
     archive = tar_with(tmp_path / "evil.tar.gz", (bad, b""))
     with pytest.raises(DownloadError, match=r"evil\.tar\.gz cannot be unpacked"):
-        unpack(archive, tmp_path / "deep/out")
+        unpack_download(archive, tmp_path / "deep/out")
     assert not (tmp_path / "outside").exists() and not (tmp_path / "deep/outside").exists()
 
 
@@ -88,14 +88,14 @@ def test_a_damaged_archive_is_an_error_for_people(tmp_path: Path, content: bytes
     archive = tmp_path / "a.tar.gz"
     archive.write_bytes(content)
     with pytest.raises(DownloadError, match="cannot be unpacked"):
-        unpack(archive, tmp_path / "out")
+        unpack_download(archive, tmp_path / "out")
 
 
 def test_a_truncated_archive_is_an_error_for_people(tmp_path: Path) -> None:
     archive = tar_with(tmp_path / "a.tar.gz", (entry("a"), bytes(range(256)) * 400))
     archive.write_bytes(archive.read_bytes()[:-200])
     with pytest.raises(DownloadError, match="cannot be unpacked"):
-        unpack(archive, tmp_path / "out")
+        unpack_download(archive, tmp_path / "out")
 
 
 @pytest.mark.parametrize("compression", ["xz", "gz", "zst"])
@@ -114,7 +114,7 @@ def test_a_debian_package(tmp_path: Path, compression: str) -> None:
 
         packed = zstandard.ZstdCompressor().compress(plain)
     deb = deb_with(tmp_path / "liba-dev.deb", f"data.tar.{compression}", packed)
-    unpack(deb, tmp_path / "out")
+    unpack_download(deb, tmp_path / "out")
     assert (tmp_path / "out/usr/include/a.h").read_text() == "int a;\n"
 
 
@@ -122,4 +122,4 @@ def test_what_only_calls_itself_a_debian_package(tmp_path: Path) -> None:
     deb = tmp_path / "a.deb"
     deb.write_bytes(b"PK\x03\x04")
     with pytest.raises(DownloadError, match="not a Debian package"):
-        unpack(deb, tmp_path / "out")
+        unpack_download(deb, tmp_path / "out")

@@ -18,14 +18,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from edgepack.bundle.archive import unpack as unpack_bundle
+from edgepack.bundle.archive import unpack_bundle
 from edgepack.errors import BundleError, DownloadError, EdgepackError, ModelError
-from edgepack.fetch.unpack import unpack as unpack_fetched
-from edgepack.fetch.unpack import unpack_matching
+from edgepack.fetch.unpack import unpack_download, unpack_matching
 from edgepack.files import archives
 from edgepack.files.archives import BadArchive, Budget, opened
 from edgepack.files.unpack import unpack
-from edgepack.models.find.unpack import unpack as unpack_model
+from edgepack.models.find.unpack import unpack_model
 
 FILE, FOLDER, LINK, HARD = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 DEVICE, DISK, PIPE = tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE
@@ -258,7 +257,7 @@ def test_a_link_that_leads_out_is_refused_before_it_is_made(tmp_path: Path, name
 
 CALLERS: dict[str, tuple[Callable[[Path, Path], object], type[EdgepackError], list[str]]] = {
     "bundle": (lambda made, out: unpack_bundle(made, out / "bundle"), BundleError, ["a.tar.zst"]),
-    "fetched": (unpack_fetched, DownloadError, [*TARS, *DEBS]),
+    "fetched": (unpack_download, DownloadError, [*TARS, *DEBS]),
     "matching": (lambda made, out: unpack_matching(made, out, ["*"]), DownloadError, ["a.tgz", "a.whl"]),
     "model": (unpack_model, ModelError, ["a.zip", "a.tar.gz", "a.tar.xz", "a.tar.zst", "a.whl"]),
 }

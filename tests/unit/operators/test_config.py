@@ -12,7 +12,7 @@ from edgepack.foundry.releases.ort_1_21.type_filter import TypeFilter
 from edgepack.operators.config import (
     canonical_types,
     format_config,
-    missing,
+    missing_operators,
     operators_of_ort_model,
     parse_config,
     require_match,
@@ -141,7 +141,7 @@ def test_union_serves_every_member() -> None:
     second = operators(kernel("Mul"), kernel("Cast", types='{"inputs":{"0":["bool"]}}'))
     both = union([first, second])
     assert types_of(both, "Cast") == '{"inputs":{"0":["bool","float"]}}'
-    assert missing(first, both) == () and missing(second, both) == ()
+    assert missing_operators(first, both) == () and missing_operators(second, both) == ()
     assert len(both) == 3
 
 
@@ -150,7 +150,7 @@ def test_union_of_global_and_own_types_serves_both() -> None:
     second = operators(kernel("Cast", types='{"inputs":{"0":["bool"]}}'))
     both = union([first, second])
     assert not both.globally_allowed_types
-    assert missing(second, both) == ()
+    assert missing_operators(second, both) == ()
     assert types_of(both, "Cast") == ""
 
 
@@ -172,19 +172,23 @@ def test_union_of_nothing_is_nothing() -> None:
     ],
 )
 def test_types_that_fit_and_types_that_do_not(needed: str, provided: str, fits: bool) -> None:
-    lacking = missing(operators(kernel("Cast", types=needed)), operators(kernel("Cast", types=provided)))
+    lacking = missing_operators(
+        operators(kernel("Cast", types=needed)), operators(kernel("Cast", types=provided))
+    )
     assert (lacking == ()) is fits
 
 
 def test_another_version_of_the_operator_is_missing() -> None:
-    assert missing(operators(kernel("Add", 14)), operators(kernel("Add", 13))) == (kernel("Add", 14),)
+    assert missing_operators(operators(kernel("Add", 14)), operators(kernel("Add", 13))) == (
+        kernel("Add", 14),
+    )
 
 
 def test_globally_allowed_types_of_a_runtime_restrict_every_operator() -> None:
     runtime = operators(kernel("Cast"), allowed=frozenset({"float"}))
-    assert missing(operators(kernel("Cast", types='{"inputs":{"0":["float"]}}')), runtime) == ()
-    assert missing(operators(kernel("Cast", types='{"inputs":{"0":["bool"]}}')), runtime)
-    assert missing(operators(kernel("Cast")), runtime)
+    assert missing_operators(operators(kernel("Cast", types='{"inputs":{"0":["float"]}}')), runtime) == ()
+    assert missing_operators(operators(kernel("Cast", types='{"inputs":{"0":["bool"]}}')), runtime)
+    assert missing_operators(operators(kernel("Cast")), runtime)
 
 
 def test_require_match_names_what_is_missing() -> None:
@@ -291,10 +295,10 @@ def test_an_operator_recorded_twice_offers_and_needs_all_its_types() -> None:
         kernel("Cast", types='{"inputs":{"0":["float"]}}'), kernel("Cast", types='{"inputs":{"0":["bool"]}}')
     )
     together = parse_config('ai.onnx;13;Cast{"inputs":{"0":["bool","float"]}}')
-    assert missing(together, apart) == missing(apart, together) == ()
+    assert missing_operators(together, apart) == missing_operators(apart, together) == ()
     only = parse_config('ai.onnx;13;Cast{"inputs":{"0":["float"]}}')
-    assert missing(only, apart) == ()
-    assert [one.types for one in missing(apart, only)] == ['{"inputs":{"0":["bool","float"]}}']
+    assert missing_operators(only, apart) == ()
+    assert [one.types for one in missing_operators(apart, only)] == ['{"inputs":{"0":["bool","float"]}}']
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -317,5 +321,5 @@ def test_a_union_serves_its_members_and_is_served_by_what_serves_them_all(seed: 
     assert whole == union(reversed(members)) == union([union(members[:2]), members[2]])
     assert union([whole, *members]) == whole
     for member in members:
-        assert missing(member, whole) == ()
-    assert missing(whole, parse_config("".join(map(format_config, members)))) == ()
+        assert missing_operators(member, whole) == ()
+    assert missing_operators(whole, parse_config("".join(map(format_config, members)))) == ()

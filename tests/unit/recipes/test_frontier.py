@@ -6,15 +6,24 @@ from itertools import pairwise
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.records.report import Verification
-from edgepack.report.frontier import as_dict, recommendation_lines, render_html, rows
+from edgepack.report.frontier import as_dict, frontier_page, recommendation_lines, rows
 from edgepack.report.scatter import HEIGHT, LINE, WIDTH, scatter
 
 
-def point(name: str, wire: int, cosine: float, milliseconds: float, *, within: bool = True) -> Point:
+def point(
+    name: str, compressed_bytes: int, cosine: float, milliseconds: float, *, within: bool = True
+) -> Point:
     quality = Verification(
         status="passed", texts=2, mean_cosine=cosine, min_cosine=cosine, neighbour_agreement=1.0
     )
-    return Point(name=name, bytes=wire, wire=wire, milliseconds=milliseconds, quality=quality, within=within)
+    return Point(
+        name=name,
+        bytes=compressed_bytes,
+        compressed_bytes=compressed_bytes,
+        milliseconds=milliseconds,
+        quality=quality,
+        within=within,
+    )
 
 
 FULL = point("fp32", 80_000_000, 1.0, 8.0)
@@ -54,10 +63,11 @@ def test_data_for_programs() -> None:
     data = as_dict(POINTS)
     assert data["choices"] == {"smallest within the gate": "int8", "fastest within the gate": "int8"}
     assert [each["dominated"] for each in data["points"]] == [False, False, True, False]
+    assert [each["compressed_bytes"] for each in data["points"]] == [each.compressed_bytes for each in POINTS]
 
 
 def test_the_page_holds_its_plot_and_asks_nobody() -> None:
-    page = render_html(POINTS, "a <model>")
+    page = frontier_page(POINTS, "a <model>")
     assert page.count("<circle") == 4
     assert "a &lt;model&gt;" in page and "http" not in page and "<script" not in page
 

@@ -70,7 +70,7 @@ def test_every_byte_is_in_exactly_one_part(bundle: Bundle, report: Report) -> No
     assert sum(part.files for part in report.parts) == len(on_disk)
 
 
-def test_wire_sizes_are_those_of_the_real_encoders(report: Report) -> None:
+def test_compressed_sizes_are_those_of_the_real_encoders(report: Report) -> None:
     model = report.parts[0]
     content = CONTENT["model/model.ort"][1]
     assert model.raw == len(content)
@@ -92,7 +92,7 @@ def test_what_cannot_be_compressed_is_sent_plain(report: Report) -> None:
     incompressible = len(CONTENT["_internal/python.zip"][1])
     assert incompressible < runner.zstd < incompressible + 200
     with ThreadPoolExecutor(1) as encoders:
-        assert compressed.compress(b"x", encoders, zstd=lambda: 10) == compressed.WireSize(
+        assert compressed.compress(b"x", encoders, zstd=lambda: 10) == compressed.CompressedSize(
             raw=1, gzip=1, brotli=1, zstd=1
         )
 
@@ -113,7 +113,7 @@ def test_a_content_is_compressed_once(
 ) -> None:
     first = measured(bundle, context)
 
-    def again(content: bytes, encoders: Executor, **known: object) -> compressed.WireSize:
+    def again(content: bytes, encoders: Executor, **known: object) -> compressed.CompressedSize:
         raise AssertionError("compressed again")
 
     monkeypatch.setattr(compressed, "compress", again)

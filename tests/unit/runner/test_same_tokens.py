@@ -14,9 +14,9 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.runner.freeze.sample_bundle import DIMENSION, MAX_LENGTH, sample_tokenizer
 from edgepack.verify.run import BundleRunner
-from edgepack.verify.tokens import compare_tokens, shown
+from edgepack.verify.tokens import compare_tokens, first_difference
 
-pytestmark = pytest.mark.tools("env")
+pytestmark = pytest.mark.tools("c++", "env", "python")
 
 TEXTS = ("a cat sat on the mat", "", "the kitten")
 
@@ -66,5 +66,5 @@ def test_a_bundle_with_the_library_s_own_file_is_not_asked(
 
 
 def test_a_longer_list_is_shown_from_where_the_other_ends() -> None:
-    assert shown([1, 2, 3, 4], [1, 2]) == "[3, 4] at token 2"
-    assert shown([1, 2], [1, 2, 3, 4]) == "[] at token 2"
+    assert first_difference([1, 2, 3, 4], [1, 2]) == "[3, 4] at token 2"
+    assert first_difference([1, 2], [1, 2, 3, 4]) == "[] at token 2"

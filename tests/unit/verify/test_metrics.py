@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgepack.verify.metrics import compare, nearest, unit
+from edgepack.verify.metrics import compare, nearest_neighbours, unit
 
 
 def at_angles(*degrees: float) -> np.ndarray:
@@ -46,13 +46,13 @@ def test_length_does_not_count() -> None:
 def test_agreement_is_the_share_that_keeps_its_nearest_neighbour() -> None:
     # 0 and 10 are neighbours, and 90 and 100; in ours, 10 moved next to 90: 0 keeps 10, 10 loses 0, 90 loses 100.
     found = compare(at_angles(0, 82, 90, 100), at_angles(0, 10, 90, 100))
-    assert nearest(unit(at_angles(0, 10, 90, 100))).tolist() == [1, 0, 3, 2]
-    assert nearest(unit(at_angles(0, 82, 90, 100))).tolist() == [1, 2, 1, 2]
+    assert nearest_neighbours(unit(at_angles(0, 10, 90, 100))).tolist() == [1, 0, 3, 2]
+    assert nearest_neighbours(unit(at_angles(0, 82, 90, 100))).tolist() == [1, 2, 1, 2]
     assert found.neighbour_agreement == pytest.approx(0.5)
 
 
 def test_a_text_is_not_its_own_neighbour() -> None:
-    assert nearest(unit(at_angles(0, 50, 180))).tolist() == [1, 0, 1]
+    assert nearest_neighbours(unit(at_angles(0, 50, 180))).tolist() == [1, 0, 1]
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.bundle.manifest import content_of
+from edgepack.bundle.manifest import size_and_sha256
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof import by_level
@@ -125,14 +125,14 @@ def test_each_level_is_run_by_the_bundles_own_program(
     library: bool, make: Make, context: HostContext
 ) -> None:
     bundle = make(library=library)
-    before = {path: content_of(path) for path in bundle.directory.rglob("*") if path.is_file()}
+    before = {path: size_and_sha256(path) for path in bundle.directory.rglob("*") if path.is_file()}
     proofs = prove_bundle(bundle, runner(context), levels="here", context=context)
     found = proved(proofs)
     assert found["sse2"] == found["avx"] == "this processor, limited"
     assert "this processor" in found.values()
     assert all(proof.min_cosine == 1.0 for proof in proofs if proof.proved)
     assert all(proof.reason for proof in proofs if not proof.proved)
-    after = {path: content_of(path) for path in bundle.directory.rglob("*") if path.is_file()}
+    after = {path: size_and_sha256(path) for path in bundle.directory.rglob("*") if path.is_file()}
     assert after == before, "the bundle itself stays as it is"
 
 

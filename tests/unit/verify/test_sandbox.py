@@ -17,7 +17,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.plugins.context import HostContext
 from edgepack.verify import sandbox as module
-from edgepack.verify.limits import Limits, timed_out
+from edgepack.verify.limits import RunLimits, timed_out
 from edgepack.verify.sandbox import KINDS, Kind, Sandbox, find_sandbox
 
 pytestmark = pytest.mark.tools("env", "python", "bash", may=("setpriv",))
@@ -148,7 +148,7 @@ def test_a_program_that_does_not_end_is_ended(sandbox: Sandbox, bundle: Path, co
     script = f"trap '' HUP TERM INT; setsid sleep {mark} & sleep {mark}; sleep {mark}"
     start = time.monotonic()
     with pytest.raises(ToolError) as raised:
-        context.run([*Limits(seconds=1).command(), *sandbox.command(bundle), "bash", "-c", script])
+        context.run([*RunLimits(seconds=1).command(), *sandbox.command(bundle), "bash", "-c", script])
     assert timed_out(raised.value), raised.value.message
     assert time.monotonic() - start < 30
     require_gone(mark)
@@ -156,7 +156,7 @@ def test_a_program_that_does_not_end_is_ended(sandbox: Sandbox, bundle: Path, co
 
 def test_it_dies_with_its_parent(sandbox: Sandbox, bundle: Path) -> None:
     mark = f"97{os.getpid()}"
-    command = [*Limits().command(), *sandbox.command(bundle), "bash", "-c", f"sleep {mark} & sleep {mark}"]
+    command = [*RunLimits().command(), *sandbox.command(bundle), "bash", "-c", f"sleep {mark} & sleep {mark}"]
     script = "import subprocess, sys; subprocess.run(sys.argv[1:])"
     parent = subprocess.Popen([sys.executable, "-c", script, *map(str, command)])
     deadline = time.monotonic() + 30
@@ -178,7 +178,7 @@ def require_gone(mark: str) -> None:
 def test_memory_is_limited(sandbox: Sandbox, bundle: Path) -> None:
     fill = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"
     for address_space, said in ((100 << 20, ""), (4 << 30, "300000000")):
-        limits = Limits(address_space=address_space)
+        limits = RunLimits(address_space=address_space)
         command = [*limits.command(), *sandbox.command(bundle), "bash", "-c", fill]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout.strip() == said
@@ -194,5 +194,5 @@ def test_a_host_without_any(context: HostContext, monkeypatch: pytest.MonkeyPatc
 
 def test_what_ends_for_another_reason_did_not_time_out(context: HostContext) -> None:
     with pytest.raises(ToolError) as raised:
-        context.run([*Limits(seconds=60).command(), "sh", "-c", "exit 4"])
+        context.run([*RunLimits(seconds=60).command(), "sh", "-c", "exit 4"])
     assert not timed_out(raised.value) and "exit code 4" in raised.value.message

@@ -19,8 +19,8 @@ from typing import IO, Any
 from edgepack import __version__
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import BundleError, UsageError
-from edgepack.files.archives import BadArchive, Member, opened
-from edgepack.files.pack import Entry, write_tarball
+from edgepack.files.archives import ArchiveMember, BadArchive, opened
+from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
 from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
 from edgepack.foundry.compile.objects import record_of, sound_record
@@ -174,13 +174,13 @@ def _write(
     stream: IO[bytes], manifest: Mapping[str, Any], content: Mapping[str, Path | bytes], context: BuildContext
 ) -> None:
     total = sum(int(file["size"]) for file in manifest["files"])
-    entries = [Entry(name=name, source=source) for name, source in content.items()]
-    first = Entry(name=MANIFEST, source=json.dumps(manifest, indent=0).encode())
+    entries = [TarEntry(name=name, source=source) for name, source in content.items()]
+    first = TarEntry(name=MANIFEST, source=json.dumps(manifest, indent=0).encode())
     with context.progress("compress", total, unit="B") as bar:
         write_tarball(stream, [first, *entries], level=LEVEL, window_log=24, advance=bar.advance)
 
 
-def _read_manifest(members: Iterator[Member], file: Path, release_for: ReleaseFor) -> dict[str, Any]:
+def _read_manifest(members: Iterator[ArchiveMember], file: Path, release_for: ReleaseFor) -> dict[str, Any]:
     """The manifest, when it describes an archive that this edgepack can use."""
     first = next(members, None)
     if first is None or str(first.path) != MANIFEST or first.kind != "file" or first.size > _LARGEST_MANIFEST:
@@ -247,7 +247,11 @@ def _workplace(folder: Path) -> Iterator[Path]:
 
 
 def _unpack(
-    members: Iterator[Member], manifest: Mapping[str, Any], work: Path, file: Path, context: BuildContext
+    members: Iterator[ArchiveMember],
+    manifest: Mapping[str, Any],
+    work: Path,
+    file: Path,
+    context: BuildContext,
 ) -> None:
     """Lay out exactly the files that the manifest lists."""
     listed = {str(entry["path"]): entry for entry in manifest["files"]}
@@ -262,7 +266,7 @@ def _unpack(
         raise BundleError(f"{file} lacks {min(listed)} and perhaps others", hint="copy or export it again")
 
 
-def _copy_checked(member: Member, place: Path, sha256: str, file: Path, bar: Progress) -> None:
+def _copy_checked(member: ArchiveMember, place: Path, sha256: str, file: Path, bar: Progress) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     with place.open("xb") as out:

@@ -17,7 +17,7 @@ _STORED = {"mp11": "mp11.txt"}
 """Debian's file for mp11 is that of all of Boost, two megabytes: its own licence is kept here instead."""
 
 
-def write_licenses(archive: KernelArchive, units: Collection[str], folder: Path) -> tuple[Path, ...]:
+def write_runtime_licenses(archive: KernelArchive, units: Collection[str], folder: Path) -> tuple[Path, ...]:
     """One text a component, named after it with its version; for ONNX Runtime, its headers' and its linked libraries'."""
     folder.mkdir(parents=True, exist_ok=True)
     linked = {part for part, prefix in _TARGETS.items() if any(unit.startswith(prefix) for unit in units)}

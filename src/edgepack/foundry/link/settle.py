@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgepack.foundry.link.composition import unit_of
 from edgepack.foundry.link.instructions import check_instructions, is_dispatched
-from edgepack.foundry.link.licenses import write_licenses
+from edgepack.foundry.link.licenses import write_runtime_licenses
 from edgepack.foundry.link.reduce import Reduced
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import check_floor
@@ -27,7 +27,7 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
     output.chmod(0o755)
     check_floor(output, toolchain.glibc)
     _check_code(reduced, output, list(toolchain.pieces(map_file)))
-    write_licenses(archive, reduced.demand.units, output.with_name("licenses"))
+    write_runtime_licenses(archive, reduced.demand.units, output.with_name("licenses"))
 
 
 def _check_code(reduced: Reduced, library: Path, pieces: list[Piece]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, MissingToolError
-from edgepack.fetch.unpack import unpack
+from edgepack.fetch.unpack import unpack_download
 from edgepack.files.store import sha256_of
 from edgepack.foundry.sources.pinned import fetch_archives, read_archive
 from edgepack.typed import load_toml
@@ -80,7 +80,7 @@ def _unpacked(kind: str, table: Mapping[str, Any], *, keep: list[str], context: 
 
     def lay_out(folder: Path) -> None:
         for file in files:
-            unpack(file, folder, keep=keep)
+            unpack_download(file, folder, keep=keep)
 
     return context.store.cached(kind, {file.name: sha256_of(file) for file in files}, lay_out)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, MissingToolError
-from edgepack.fetch.unpack import unpack
+from edgepack.fetch.unpack import unpack_download
 from edgepack.files.store import disk_errors, key_of, sha256_of
 from edgepack.foundry.sources.pinned import Catalogue, HostTool, SourcePart, fetch_parts, fetch_tool
 
@@ -89,7 +89,7 @@ def _lay_out(
             destination = folder / name
             shutil.rmtree(destination, ignore_errors=True)
             top = next((a.top for a in part.archives if a.file == archives[name].name), "")
-            unpack(archives[name], destination, top=top, skip=part.skip, keep=part.keep)
+            unpack_download(archives[name], destination, top=top, skip=part.skip, keep=part.keep)
             if part.patch:
                 _patch(destination, folder / "onnxruntime" / part.patch, context)
             if part.interface:
@@ -121,7 +121,7 @@ def _interface(name: str, interface: Mapping[str, str]) -> str:
 
 def _lay_out_tool(folder: Path, packages: list[Path]) -> None:
     for package in packages:
-        unpack(package, folder, skip=("usr/include", "usr/share"))
+        unpack_download(package, folder, skip=("usr/include", "usr/share"))
 
 
 def _launcher(folder: Path, tool: HostTool, context: BuildContext) -> Path:

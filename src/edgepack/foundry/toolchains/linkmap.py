@@ -28,7 +28,7 @@ class Piece:
     """Where it is loaded, relative to the library."""
 
 
-def pieces(map_file: Path) -> Iterator[Piece]:
+def read_link_map(map_file: Path) -> Iterator[Piece]:
     """Read a map that lld wrote."""
     output = ""
     with map_file.open(encoding="utf-8", errors="replace") as stream:

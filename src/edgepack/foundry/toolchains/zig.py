@@ -14,7 +14,7 @@ from edgepack.foundry.patch import KERNEL_TABLE, PROTOBUF_MESSAGES, Patch
 from edgepack.foundry.toolchains.cmake import compiler_script, cross_compiling
 from edgepack.foundry.toolchains.glibc import host_libraries, program_start, zig_environment
 from edgepack.foundry.toolchains.libcxx import SMALL_RUNTIME, ZIG, cxx_runtime_units
-from edgepack.foundry.toolchains.linkmap import Piece, pieces
+from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 from edgepack.foundry.toolchains.lld import link_with_lld
 from edgepack.foundry.toolchains.symbols import Symbols, symbols
 from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
@@ -130,7 +130,7 @@ class Zig:
         link_with_lld(self.program, link, arch=self.arch, glibc=self.glibc, start=start, context=context)
 
     def pieces(self, map_file: Path) -> Iterator[Piece]:
-        return pieces(map_file)
+        return read_link_map(map_file)
 
     def licenses(self) -> Mapping[str, Path]:
         return {f"libc++-{_LLVM}.txt": self.library_folder / "libcxx/LICENSE.TXT"}

@@ -22,10 +22,10 @@ from edgepack.models.export.encoder import (
     additive_mask,
     count_tokens,
     count_up,
+    embedding_table,
     finish_encoder,
     layer_norm,
     open_encoder,
-    table,
 )
 from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
@@ -66,8 +66,10 @@ def write_mpnet(
 
 def _embeddings(encoder: Encoder) -> str:
     writer, shape = encoder.writer, encoder.shape
-    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
-    places = table(encoder, "position", shape.positions)
+    words = writer.add(
+        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+    )
+    places = embedding_table(encoder, "position", shape.positions)
     positions = writer.add("Gather", "embeddings.positions", places, count_tokens(encoder, PADDING))
     placed = writer.add("Add", "embeddings.placed", words, positions)
     return layer_norm(encoder, "embeddings.LayerNorm", placed)

@@ -21,12 +21,12 @@ from edgepack.models.export.encoder import (
     add_and_norm,
     additive_mask,
     attend,
+    embedding_table,
     layer_norm,
     matrix,
     open_encoder,
     require_encoder,
     split_heads,
-    table,
 )
 from edgepack.models.graph.pooling import pool
 from edgepack.models.graph.writer import finish
@@ -149,8 +149,10 @@ def write_nomic_bert(
 
 def _embeddings(encoder: Encoder, names: Names) -> str:
     writer, shape = encoder.writer, encoder.shape
-    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
-    kinds = table(encoder, "token_type", shape.types)
+    words = writer.add(
+        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+    )
+    kinds = embedding_table(encoder, "token_type", shape.types)
     types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
     typed = writer.add("Add", "embeddings.typed", words, types)
     return layer_norm(encoder, names.norm, typed)

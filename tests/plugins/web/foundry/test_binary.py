@@ -10,14 +10,14 @@ from edgepack_web.foundry.binary import (
     MAGIC,
     Reader,
     WasmError,
-    assemble,
     bodies,
+    encode_module,
+    encode_u32,
     function_names,
     imported_functions,
     imports,
     section,
     sections,
-    u32,
 )
 
 NUMBERS = (0, 1, 63, 64, 127, 128, 129, 16383, 16384, 624485, 2**31, 2**32 - 1)
@@ -25,8 +25,8 @@ NUMBERS = (0, 1, 63, 64, 127, 128, 129, 16383, 16384, 624485, 2**31, 2**32 - 1)
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_unsigned_numbers_come_back(number: int) -> None:
-    assert Reader(u32(number)).u32() == number
-    assert len(u32(number)) == max(1, (number.bit_length() + 6) // 7)
+    assert Reader(encode_u32(number)).u32() == number
+    assert len(encode_u32(number)) == max(1, (number.bit_length() + 6) // 7)
 
 
 def test_a_module_is_read() -> None:
@@ -35,7 +35,7 @@ def test_a_module_is_read() -> None:
     assert [each.name for each in imports(parts)] == ["outside"]
     assert imported_functions(parts) == 1
     assert bodies(parts) == [plus(1), plus(2, calls=0)]
-    assert assemble(parts) == made
+    assert encode_module(parts) == made
 
 
 def test_a_module_without_anything_has_nothing() -> None:
@@ -44,8 +44,8 @@ def test_a_module_without_anything_has_nothing() -> None:
 
 
 def test_names_of_functions_are_read_where_there_are_any() -> None:
-    names = vector(u32(0) + text("first"), u32(1) + text("zweite, mit Ü"))
-    named = custom("name", bytes([0, 3]) + text("ab") + bytes([1]) + u32(len(names)) + names)
+    names = vector(encode_u32(0) + text("first"), encode_u32(1) + text("zweite, mit Ü"))
+    named = custom("name", bytes([0, 3]) + text("ab") + bytes([1]) + encode_u32(len(names)) + names)
     assert function_names(sections(module([plus(1)], {}, extra=[named]))) == {0: "first", 1: "zweite, mit Ü"}
     assert function_names(sections(module([plus(1)], {}))) == {}
 
@@ -53,7 +53,7 @@ def test_names_of_functions_are_read_where_there_are_any() -> None:
 def test_sections_of_ones_own_have_names_and_are_kept() -> None:
     made = module([plus(1)], {}, extra=[custom("producers", b"abc")])
     assert [part.name for part in sections(made) if part.id == 0] == ["producers"]
-    assert assemble(sections(made)) == made
+    assert encode_module(sections(made)) == made
 
 
 @pytest.mark.parametrize("length", range(1, 60, 3))

@@ -10,7 +10,7 @@ from tests.support.wasm_modules import custom, module, plus
 from edgepack.errors import BundleError
 from edgepack.foundry.explain.sizes import area_of, explain
 from edgepack.foundry.link.composition import Member
-from edgepack_web.foundry.binary import u32
+from edgepack_web.foundry.binary import encode_u32
 from edgepack_web.foundry.composition import MODULE, is_module, module_layout, module_pieces, without_names
 
 MAP = """\
@@ -25,9 +25,11 @@ MAP = """\
 
 def names(*functions: str) -> bytes:
     """A name section's content; the one function that is imported has no name."""
-    rows = b"".join(u32(index + 1) + u32(len(name)) + name.encode() for index, name in enumerate(functions))
-    table = u32(len(functions)) + rows
-    return bytes([1]) + u32(len(table)) + table
+    rows = b"".join(
+        encode_u32(index + 1) + encode_u32(len(name)) + name.encode() for index, name in enumerate(functions)
+    )
+    table = encode_u32(len(functions)) + rows
+    return bytes([1]) + encode_u32(len(table)) + table
 
 
 def test_functions_belong_to_their_objects() -> None:

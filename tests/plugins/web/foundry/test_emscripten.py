@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_nothing_half_made(context: HostContext, monkeypatch:
     module = "edgepack_web.foundry.emscripten"
     monkeypatch.setattr(f"{module}.fetch_archives", lambda *_, **__: [Path("package.deb")])
     monkeypatch.setattr(f"{module}._runtime_packages", lambda *_: [])
-    monkeypatch.setattr(f"{module}.unpack", full)
+    monkeypatch.setattr(f"{module}.unpack_download", full)
     with pytest.raises(DiskFullError):
         emscripten(context=context)
     assert not list((context.store.root / "emscripten").glob("*"))

@@ -24,9 +24,9 @@ from edgepack.foundry.link.composition import (
     read_composition,
     write_composition,
 )
-from edgepack.foundry.toolchains.linkmap import pieces
+from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.report.explain import render, render_why
+from edgepack.report.explain import render_explanation, render_why
 
 CPU = "_ZN11onnxruntime21BuildKernelCreateInfoINS_{length}{kernel}EEENS_16KernelCreateInfoEv"
 KERNELS = {
@@ -130,7 +130,7 @@ def library(tmp_path: Path) -> Path:
 def composition(library: Path, tmp_path: Path) -> Composition:
     (tmp_path / "link.map").write_text(MAP)
     return compose(
-        pieces(tmp_path / "link.map"),
+        read_link_map(tmp_path / "link.map"),
         library,
         Provenance(
             version="1.21.0",
@@ -197,7 +197,7 @@ def test_how_an_object_came_in(library: Path, composition: Composition) -> None:
 def test_golden(library: Path, composition: Composition, update_golden: bool) -> None:
     found = explain(library, composition)
     chosen = [row for row in found.members if "sgemm" in row.name]
-    shown = text_of(render(found, members=6)) + text_of(render_why(chosen))
+    shown = text_of(render_explanation(found, members=6)) + text_of(render_why(chosen))
     matches_golden("explain.txt", shown, update=update_golden)
 
 
@@ -205,7 +205,7 @@ def test_a_library_without_a_record_is_shown_by_its_sections(library: Path) -> N
     found = explain(library, None)
     assert sum(row.bytes for row in found.sections) == found.bytes
     assert not found.members
-    assert "no record" in text_of(render(found, members=5))
+    assert "no record" in text_of(render_explanation(found, members=5))
 
 
 def test_a_library_whose_linker_writes_another_map_is_shown_by_its_sections(
@@ -213,7 +213,7 @@ def test_a_library_whose_linker_writes_another_map_is_shown_by_its_sections(
 ) -> None:
     found = explain(library, dataclasses.replace(composition, members=(), toolchain="gcc 12"))
     assert sum(row.bytes for row in found.sections) == found.bytes and "gcc 12" in found.about
-    assert "linked by zig" in text_of(render(found, members=5))
+    assert "linked by zig" in text_of(render_explanation(found, members=5))
 
 
 def test_the_record_is_read_as_it_was_written(composition: Composition, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgepack.foundry.toolchains.linkmap import Piece, pieces
+from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 
 
 def test_the_linker_s_map(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_the_linker_s_map(tmp_path: Path) -> None:
         "           1000             1000       20     1                 f()\n"
         "           1020             1020       10    16         <internal>:(.plt)\n"
     )
-    assert list(pieces(tmp_path / "map")) == [
+    assert list(read_link_map(tmp_path / "map")) == [
         Piece(
             output=".text", file="/a/objects/lib/x.cc.o", section=".text._ZN1fEv", size=0x20, address=0x1000
         ),
