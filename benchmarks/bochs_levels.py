@@ -7,8 +7,6 @@ ROOT is a folder with the packages bochs, bochs-term, bochsbios, isolinux, sysli
 linux-image-cloud-amd64 of Debian trixie and what these depend on, unpacked (dpkg -x). Needs root, for chroot.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -9,8 +9,6 @@ process and take turns, run by run, so that whatever else the machine does meets
 its ratio that of the medians, and the figure is the median of the rounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -8,8 +8,6 @@ after each check: what was learned stays, whatever comes next. Everything ends w
 check fails, 2 when there is nothing to check with.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import math

@@ -6,8 +6,6 @@
 vectors; `whole.tar.xz` the provider with all units of the architecture, to compare with. The second may follow in a later copy.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tarfile

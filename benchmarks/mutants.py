@@ -9,8 +9,6 @@ what is raised. Each mutant meets the tests of its module in a forked process, i
 when a test fails, when nothing can be imported, or when the tests take longer than they may.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import gc

@@ -7,8 +7,6 @@ runtime optimizations are about. Each file is run by the stock library, one thre
 milliseconds, the shortest of the rounds. *nodes* is how many the session runs, out of its profile.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -10,8 +10,6 @@ compare. fastembed gets the same model as fp32 ONNX from a folder, sentence-tran
 downloaded. The server is first asked by as many clients as it has room for, then, at random times, at 80 % of what it then held.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

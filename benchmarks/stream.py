@@ -6,8 +6,6 @@ Lines are WordNet glosses in an order of chance; each vector that comes back is 
 first. The program's resident memory is read as the lines go by.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import subprocess

@@ -9,8 +9,6 @@ of the command and all that it starts, which alone compares on a busy machine. W
 the ratio is of the two medians.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

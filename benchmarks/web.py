@@ -13,8 +13,6 @@ not cut: transformers.js cuts later than sentence-transformers does. Visits
 and speeds are taken in turns, so that whatever else the machine does meets all alike.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import http.server

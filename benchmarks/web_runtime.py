@@ -8,8 +8,6 @@ Markdown on the standard output. ``--cold`` has a cache of its own, in which are
 downloaded, and the unpacked toolchain.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

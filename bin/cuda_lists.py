@@ -5,8 +5,6 @@
 It is made from the lists that there are and the library itself; docs/gpu.md says what is to be done with it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

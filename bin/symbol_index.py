@@ -7,8 +7,6 @@ FILE belongs beside the others, as src/edgepack/foundry/releases/*/data/symbols-
 keeps those of its platform.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixtures for all tests: a context of its own for unit tests; the real model and the real bundle for e2e tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

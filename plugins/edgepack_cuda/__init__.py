@@ -1,7 +1,5 @@
 """Bundles for NVIDIA GPUs: ONNX Runtime's CUDA provider with only the device code that the model and the GPU require."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgepack.api import Spec, hookimpl, lazy

@@ -1,7 +1,5 @@
 """What other plugins may import of this one: ONNX Runtime for NVIDIA's GPUs, its CUDA provider, CUDA's terms."""
 
-from __future__ import annotations
-
 from edgepack_cuda.nvidia import (
     CUDA,
     DRIVER,

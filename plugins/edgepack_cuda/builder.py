@@ -1,7 +1,5 @@
 """The builder of CUDA bundles, one method a step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from edgepack import api

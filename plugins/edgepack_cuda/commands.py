@@ -1,7 +1,5 @@
 """``edgepack cuda``: the device code in libraries, listed and pruned."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import partial

@@ -5,8 +5,6 @@ version, header size, content size), then entries (kind, version, header size, p
 architecture, …, flags, …, size when unpacked). Whatever does not look like that is an error, never skipped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections.abc import Callable, Iterator

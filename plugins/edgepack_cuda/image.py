@@ -4,8 +4,6 @@
 are found by address, never by offset: what was taken out of a file has an address and no offset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from edgepack.api import BundleError

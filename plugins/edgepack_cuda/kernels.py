@@ -1,7 +1,5 @@
 """Which kernels a translation unit holds, by the symbols of its device code."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which translation units an operator needs: lists kept as data, one for each version of ONNX Runtime."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

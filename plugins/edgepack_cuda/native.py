@@ -1,7 +1,5 @@
 """``native`` as an architecture: those of the GPUs in this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from edgepack.api import TargetError, ToolError, is_installed

@@ -1,7 +1,5 @@
 """NVIDIA's side of a bundle: wheels by their content, the driver's libraries, terms, compute capabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from edgepack.api import Target, missing_tools, require_platform

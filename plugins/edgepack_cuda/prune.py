@@ -4,8 +4,6 @@ Every fat binary stays where it begins, cut down to what is kept, and no relocat
 then come out of the file (``image.punch``). The result is read again and compared before anyone gets it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 

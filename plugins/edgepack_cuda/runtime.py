@@ -1,7 +1,5 @@
 """The libraries of a bundle: ONNX Runtime, its CUDA provider pruned, and what the layout adds to them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

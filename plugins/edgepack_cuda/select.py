@@ -1,7 +1,5 @@
 """Which translation units of a provider's library a model needs; all of them where that is not known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 from edgepack.api import BundleError

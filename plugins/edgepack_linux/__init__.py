@@ -1,7 +1,5 @@
 """Bundles for Linux on x86-64 and arm64: a reduced ONNX Runtime, a small model and a runner."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools

@@ -1,7 +1,5 @@
 """The builder of Linux bundles, one method a step."""
 
-from __future__ import annotations
-
 import platform
 from dataclasses import dataclass, replace
 from typing import Any

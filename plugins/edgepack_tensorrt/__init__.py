@@ -1,7 +1,5 @@
 """Bundles for NVIDIA GPUs through TensorRT: an engine built ahead of time, and the libraries that run it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgepack.api import Spec, hookimpl, lazy

@@ -4,8 +4,6 @@
 output; what TensorRT has to say goes to standard error, and the exit code is 3 when it refuses the model.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The builder of TensorRT bundles, one method a step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

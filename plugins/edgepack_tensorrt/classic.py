@@ -4,8 +4,6 @@ Its engines are of one GPU and driver, so the device builds them when the bundle
 timing cache lie in the user's cache folder, and ``embed --warmup`` fills them beforehand.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ https://onnxruntime.ai/docs/execution-providers/EP-Context-Design.html). The pro
 ``source``, and the engine from the file that ``ep_cache_context`` names, which must lie beside the model or below.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The engine: TensorRT-RTX's builder in a process of its own, on a machine with or without a GPU."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -4,8 +4,6 @@ The libraries in them do not depend on the Python that a wheel is for, so that o
 only TensorRT's Python module does, which builds engines and does not get into the bundle.
 """
 
-from __future__ import annotations
-
 import sys
 
 from edgepack.api import MissingToolError

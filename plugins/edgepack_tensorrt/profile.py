@@ -1,7 +1,5 @@
 """The shapes that an engine is built for: from one text of one token to the runner's limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """TensorRT-RTX: the engine is in the bundle, and a device's own kernels are compiled when it is first used."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Of the provider's wheel the quantization plugins (70 MB) and a shim stay out: no
 them. NVIDIA's own libraries are as NVIDIA made them; the provider, which is Apache-2.0, gets a run path.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.api import BuildContext

@@ -1,7 +1,5 @@
 """Bundles for browsers: an ES module, a WebAssembly ONNX Runtime, a small model, and files that any host can serve."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgepack.api import Spec, hookimpl, lazy

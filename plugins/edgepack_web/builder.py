@@ -1,7 +1,5 @@
 """The builder of web bundles, one method a step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

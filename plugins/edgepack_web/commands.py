@@ -1,7 +1,5 @@
 """``edgepack serve-web`` shows a web bundle on this machine; ``edgepack web toolchain`` sets up what compiles for browsers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Compressed copies beside the files, for hosts that send what lies there."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable

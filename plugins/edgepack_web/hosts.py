@@ -1,7 +1,5 @@
 """Headers for the common static hosts: what may be kept for ever, and what lets a page have threads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """JavaScript modules as they travel: several as one file, without comments."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

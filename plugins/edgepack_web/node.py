@@ -1,7 +1,5 @@
 """The bundle at work in Node: its vectors, and its tokenizer beside the real one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What comes from npm, pinned by npm's own digests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.api import BuildContext, Target

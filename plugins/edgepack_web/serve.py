@@ -1,7 +1,5 @@
 """A web bundle on the loopback, as a good host would serve it: types, caching, compressed copies, isolation."""
 
-from __future__ import annotations
-
 import http.server
 import re
 import shutil

@@ -1,7 +1,5 @@
 """npm's onnxruntime-web, of the same version as the converter: the runtime as it comes, and the JavaScript around it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.api import BuildContext, RuntimeArtifact

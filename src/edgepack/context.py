@@ -1,7 +1,5 @@
 """What a step may ask of the host while it works."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors for people: one class a cause, a message, a hint, and an exit code of its own each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

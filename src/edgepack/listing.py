@@ -1,7 +1,5 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 

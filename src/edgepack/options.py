@@ -1,7 +1,5 @@
 """What a builder takes: its own ``[options]``, with a suggestion for what it does not know, and its platforms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

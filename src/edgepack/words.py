@@ -1,7 +1,5 @@
 """Words in messages for people."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

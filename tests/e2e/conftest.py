@@ -1,7 +1,5 @@
 """A small model with random weights: real in every respect but its size."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input: two clear lines, an exit code of its own, and nothing half-made left behind."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

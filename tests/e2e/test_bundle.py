@@ -1,7 +1,5 @@
 """The straight line: the real model, the real compiler, the real runner."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The real wheels: ``pytest --gpu-wheels``, which fetches 708 MB the first time. Nothing here needs a GPU."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -3,8 +3,6 @@
 The driver is ``tests.support.fake_cuda``'s, ONNX Runtime is the bundle's own behind ``fake_onnxruntime.c``; vectors are real.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

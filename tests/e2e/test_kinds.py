@@ -1,7 +1,5 @@
 """Every kind of runtime, made and run with the real model: hundreds of files more to compile, so only with ``--kinds``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

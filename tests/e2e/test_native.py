@@ -1,7 +1,5 @@
 """The bundle with the native runner: one program with the runtime inside."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

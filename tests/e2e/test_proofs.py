@@ -1,7 +1,5 @@
 """Real bundles are proved by their own programs: a kernel that is broken in what ships is found, at its level."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The bundle runs in a root file system that holds nothing but the C library, as an ordinary user, read-only."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A reduced runtime by itself."""
 
-from __future__ import annotations
-
 import json
 import platform
 import shutil

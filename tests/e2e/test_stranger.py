@@ -1,7 +1,5 @@
 """A third party's distribution, installed with pip into an environment of its own, is a target like ours."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The real wheels: ``pytest --gpu-wheels``, which fetches 420 MB the first time. Nothing here needs a GPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

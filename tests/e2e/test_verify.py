@@ -1,7 +1,5 @@
 """A finished bundle is verified without its maker: every target's folder and archive, and a stranger's only when asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real web bundle, made by the real command, at work in Node."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Real web bundles where their users put them: in a browser, from bad hosts, with threads, in an extension, bundled, in Deno."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """MLAS's kernels that are written anew for WebAssembly, against what they have to give: whole numbers exactly, for every shape."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Runtimes for WebAssembly, with the real compiler and the real model: sizes, vectors, and what takes the bytes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

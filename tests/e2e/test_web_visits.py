@@ -1,7 +1,5 @@
 """The page of a web bundle in a real browser: what a visitor does with it, and what visits download beside the bill."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading

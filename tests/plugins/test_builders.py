@@ -1,7 +1,5 @@
 """Builders that do right and wrong: what the host makes of each, and whose fault it says it is."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

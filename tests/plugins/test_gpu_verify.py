@@ -1,7 +1,5 @@
 """A finished bundle for a GPU is verified without its maker, as far as a machine without that GPU can."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Discovery of plugins: real entry points on sys.path, without pip."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

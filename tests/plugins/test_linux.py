@@ -1,7 +1,5 @@
 """The Linux builder checks a target before anything is built."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The TensorRT builder with small wheels: model, engine, libraries, and what a device without a GPU says."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

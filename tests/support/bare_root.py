@@ -1,7 +1,5 @@
 """A root file system that holds nothing but the C library, with a bundle in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """BERT models with random weights, saved by transformers, and what transformers itself says of their vectors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

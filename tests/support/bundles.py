@@ -1,7 +1,5 @@
 """Real bundles, made by the real command from what is in the cache."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The browser that tests of web bundles run in: ``python -m tests.support.chromium`` installs Debian's where root may."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

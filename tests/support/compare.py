@@ -1,7 +1,5 @@
 """A model before and after a pass: small random models, how near their vectors are, and notes that must not come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Libraries with device code, made on the spot: real shared libraries whose fat binaries hold made-up kernels."""
 
-from __future__ import annotations
-
 import random
 import struct
 import subprocess

@@ -5,8 +5,6 @@ that. A test with the mark may also start what lies in the temporary folder: wha
 are marked ``e2e`` have open doors.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

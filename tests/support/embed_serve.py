@@ -1,7 +1,5 @@
 """The server of the sample bundle, as a process of its own, and bare connections to it."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """A libcuda for machines without a GPU: it answers as the environment tells it to, and lets other libraries load."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path

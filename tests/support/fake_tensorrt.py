@@ -4,8 +4,6 @@ The builder takes ONNX files as the real one does and makes "engines" that hold 
 it is what is tested; the real one is tried with ``pytest --gpu-wheels``.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models of every architecture that is written without PyTorch, with random weights, saved by transformers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

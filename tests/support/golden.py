@@ -1,7 +1,5 @@
 """Files of what was approved, beside what comes out now."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Ready-made ONNX graphs such as exporters write them, made from the graph that edgepack writes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

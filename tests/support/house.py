@@ -1,7 +1,5 @@
 """The modules of this tree, their rooms, and who imports whom."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

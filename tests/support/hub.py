@@ -1,7 +1,5 @@
 """A server that answers like the Hugging Face hub."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

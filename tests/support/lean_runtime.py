@@ -1,7 +1,5 @@
 """A bundle whose first runtime lacks something: it traps on all but the shortest texts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The native program's sources, compiled with whatever compiler is here, as one file: that takes seconds."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Fixtures for whatever fetches: a server of ours and a context that may use it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

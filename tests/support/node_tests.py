@@ -1,7 +1,5 @@
 """Tests that are written in JavaScript, run by Node's own runner."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

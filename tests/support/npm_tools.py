@@ -3,8 +3,6 @@
 Kept in the user's cache: it is 190 MB unpacked, and the same until the lock file changes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """What is slow to make, made once for all processes that run tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The native tokenizer beside Hugging Face's, on the same texts."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 import subprocess

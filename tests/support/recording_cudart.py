@@ -4,8 +4,6 @@ So that what the real runtime would be given can be compared with what should be
 relocated a pruned library as it does on a device.
 """
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

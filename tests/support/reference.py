@@ -1,7 +1,5 @@
 """What the reference pages say of the code: commands, exit codes, names of the plugin interface."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re
@@ -104,7 +102,7 @@ def _described(name: str, value: Any) -> Iterator[str]:
         {each.name: each for each in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else {}
     )
     if fields:
-        yield from (f"    {each.name}: {each.type}{_default(each)}" for each in fields.values())
+        yield from (f"    {each.name}: {_type(each.type)}{_default(each)}" for each in fields.values())
     elif "__init__" in vars(value) and not getattr(value, "_is_protocol", False):
         yield f"    __init__{_signature(vars(value)['__init__'])}"
     for member, function in sorted(vars(value).items()):
@@ -114,26 +112,30 @@ def _described(name: str, value: Any) -> Iterator[str]:
 
 def _member(name: str, member: Any) -> str | None:
     if isinstance(member, property):
-        return f"{name}: {inspect.signature(typing.cast(Callable[..., Any], member.fget)).return_annotation}"
+        return f"{name}: {_signature(typing.cast(Callable[..., Any], member.fget)).return_annotation}"
     if isinstance(member, classmethod | staticmethod):
         member = member.__func__
     return f"{name}{_signature(member)}" if inspect.isfunction(member) else None
 
 
 class _Words(str):
-    """An annotation as it was written, without quotes."""
+    """A text that is shown without quotes."""
 
     __repr__ = str.__str__
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     whole = inspect.signature(function)
-    parameters = [each.replace(annotation=_unquoted(each.annotation)) for each in whole.parameters.values()]
-    return whole.replace(parameters=parameters, return_annotation=_unquoted(whole.return_annotation))
+    parameters = [each.replace(annotation=_type(each.annotation)) for each in whole.parameters.values()]
+    return whole.replace(parameters=parameters, return_annotation=_type(whole.return_annotation))
 
 
-def _unquoted(annotation: Any) -> Any:
-    return _Words(annotation) if isinstance(annotation, str) else annotation
+def _type(annotation: Any) -> Any:
+    """An annotation in words, without the modules that its names are in."""
+    if annotation is inspect.Signature.empty:
+        return annotation
+    said = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return _Words(re.sub(r"~|\b(?:\w+\.)+(?=\w)", "", said))
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

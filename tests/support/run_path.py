@@ -1,7 +1,5 @@
 """Where a library looks for those that it needs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from elftools.elf.dynamic import DynamicSection

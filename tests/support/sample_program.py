@@ -1,7 +1,5 @@
 """The programs of sample bundles, run as processes of their own, and what they said."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An HTTP server on the loopback that behaves, or misbehaves, as a test wants it to."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping

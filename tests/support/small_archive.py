@@ -3,8 +3,6 @@
 ``python -m tests.support.small_archive ROOT`` builds the library in the cache ROOT and prints where it is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

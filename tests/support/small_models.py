@@ -1,7 +1,5 @@
 """Small models with random weights and tokenizers that are no WordPiece: real in every respect but their size."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ So that a provider can be loaded as it is on a device (all symbols bound, constr
 constructors register is taken down (``recording_cudart``).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path

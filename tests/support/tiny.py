@@ -1,7 +1,5 @@
 """Models of a few hundred bytes, right in every respect but their size."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """Small WebAssembly modules, made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from edgepack_web.foundry.binary import (

@@ -1,7 +1,5 @@
 """What plugins may import: few names, each said where it lives and looked up when it is asked for."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import subprocess

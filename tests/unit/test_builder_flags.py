@@ -1,7 +1,5 @@
 """A builder's own options, written as flags of ``edgepack bundle`` and ``fetch``."""
 
-from __future__ import annotations
-
 import click
 import pytest
 

@@ -1,7 +1,5 @@
 """What the command line says, and how it fails."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The story on stderr."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

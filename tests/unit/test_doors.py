@@ -1,7 +1,5 @@
 """A unit test reaches no network, and starts no program that it does not name."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

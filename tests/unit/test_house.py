@@ -1,7 +1,5 @@
 """The order of the house: no circles, no crowded rooms, strangers at the door, and a light start."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

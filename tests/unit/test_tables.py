@@ -1,7 +1,5 @@
 """Tables: text is whole and as it is, numbers stand to the right in one piece."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

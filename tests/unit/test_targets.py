@@ -1,7 +1,5 @@
 """Target files: what is read, and what is refused with which words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

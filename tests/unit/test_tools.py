@@ -1,7 +1,5 @@
 """The one door to external programs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Data read into dataclasses: what is right has the types of its fields, what is wrong is said with its place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

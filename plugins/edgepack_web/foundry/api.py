@@ -1,7 +1,5 @@
 """The functions that JavaScript calls, linked straight to ONNX Runtime instead of through its table of the whole C API."""
 
-from __future__ import annotations
-
 import re
 
 from edgepack.api.kit import Patch

@@ -4,8 +4,6 @@ https://webassembly.github.io/spec/core/binary/; object files: tool-conventions,
 understood are kept as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What a WebAssembly module is made of: its functions by their names, where the linker's map says they are from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 As in ``toolchains.libcxx``; the rest of libc++ comes compiled with Emscripten.
 """
 
-from __future__ import annotations
-
 import re
 
 from edgepack.api.kit import LOCALE, Patch, RuntimeRequest, needs_whole_runtime, small_locale

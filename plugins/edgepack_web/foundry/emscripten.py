@@ -4,8 +4,6 @@ clang and the linker are zig's, of the LLVM release that Debian's Emscripten is 
 C library that comes with them, so that the system's may be older.
 """
 
-from __future__ import annotations
-
 import platform
 import shutil
 import sys

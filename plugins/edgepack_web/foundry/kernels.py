@@ -1,7 +1,5 @@
 """Kernels of MLAS that are written anew for WebAssembly, in the place of upstream's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """The last link of a WebAssembly runtime: Emscripten's, with a JavaScript module around it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one thing that Emscripten asks of llvm-objcopy, which zig's does not do for WebAssembly: leave sections out."""
 
-from __future__ import annotations
-
 SCRIPT = '''\
 """llvm-objcopy IN OUT --remove-section=NAME… for WebAssembly modules; a * at a name's end stands for anything."""
 import fnmatch, sys

@@ -1,7 +1,5 @@
 """Browsers as a platform that runtimes are made for, without a bundle: a WebAssembly module and its JavaScript."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

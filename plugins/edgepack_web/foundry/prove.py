@@ -1,7 +1,5 @@
 """The proof of a WebAssembly runtime: the shipped model, run on it in Node, against the stock library's vectors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources

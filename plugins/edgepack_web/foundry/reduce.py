@@ -1,7 +1,5 @@
 """A reduced runtime for WebAssembly: the kernel archive's ways, Emscripten's compiler and linker."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

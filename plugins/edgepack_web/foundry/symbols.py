@@ -1,7 +1,5 @@
 """The symbols of WebAssembly object files (tool-conventions, Linking.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Emscripten as a toolchain of the foundry: zig's clang, of the same LLVM release, with Emscripten's headers and libraries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

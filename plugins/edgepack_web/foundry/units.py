@@ -1,7 +1,5 @@
 """What of Emscripten's own sources is compiled as part of the kernel archive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from edgepack.api.kit import Unit

@@ -1,7 +1,5 @@
 """The Node that runs what is made for browsers, and the npm that comes with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

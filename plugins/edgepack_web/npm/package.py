@@ -1,7 +1,5 @@
 """Packages of npm, by npm's own digests."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

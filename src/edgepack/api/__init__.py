@@ -7,8 +7,6 @@ runtime comes in wheels, or is compiled for a platform of its own, finds more in
 Importing this is light: a name is looked up where it lives when it is first asked for.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from edgepack.api.names import lookup

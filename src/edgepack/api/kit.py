@@ -12,8 +12,6 @@
 It follows what ONNX Runtime and its compilers want, and may change with them from one release to the next.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from edgepack.api.names import lookup

@@ -1,7 +1,5 @@
 """Names that are imported where they live when they are first asked for (PEP 562)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The bundle as one file: a tar under zstd, the same bytes for the same bundle."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor

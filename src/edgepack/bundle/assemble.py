@@ -1,7 +1,5 @@
 """Lay a bundle's folder out: program, model, library, golden vectors, licences, manifest."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Whether everything in a bundle runs on the device: processor, C library, shared libraries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The manifest: what a bundle holds, file by file, and where it came from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Licence texts of everything that is in a bundle, an index of them, and a bill of materials."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

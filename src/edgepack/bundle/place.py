@@ -1,7 +1,5 @@
 """A folder that appears at its place when it is whole, or not at all."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """How a bundle's model may be used beyond the plain vector: prefixes and shorter vectors, as the manifest says them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The commands that show what there is: targets, plugins, the cache; and shell completion."""
 
-from __future__ import annotations
-
 import click
 
 from edgepack.cli.options import common_options

@@ -1,7 +1,5 @@
 """Results, on stdout: tables for people, JSON for programs."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command that tries every way of making a model small."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

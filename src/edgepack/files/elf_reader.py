@@ -4,8 +4,6 @@ Little-endian, of either word size (System V ABI, https://refspecs.linuxfoundati
 LSB core specification 5.0, chapter 10.7). Nothing is copied before it is asked for: a file may be mapped.
 """
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Frames of zstd: content is compressed once, and what came of it is kept in the store."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable

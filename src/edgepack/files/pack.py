@@ -1,7 +1,5 @@
 """Archives with the same bytes for the same content: a tar under zstd, owner 0, one fixed time."""
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile

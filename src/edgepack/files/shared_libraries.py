@@ -1,7 +1,5 @@
 """Which shared libraries have to go along with some others: what ELF files name, followed to the end."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

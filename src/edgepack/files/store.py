@@ -1,7 +1,5 @@
 """The content-addressed cache: what is slow to make is made once, by one process, and checked before it is used."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """An archive of unknown soundness laid out on disk: inside one folder and nowhere else."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

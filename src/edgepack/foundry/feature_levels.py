@@ -1,7 +1,5 @@
 """CPU feature levels: kinds of processors by the kernels that MLAS chooses on them, and which of them a processor is."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A patch: one file that is compiled in another form for a runtime, when that is so, and how it is rewritten."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A unit: one object file of the library, and how it is compiled."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 TREE, BUILD, OVERLAY = "@TREE@", "@BUILD@", "@OVERLAY@"

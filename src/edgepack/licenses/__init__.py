@@ -1,7 +1,5 @@
 """Licence texts that edgepack brings along, for what comes without one."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 _TEXTS = {

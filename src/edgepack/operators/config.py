@@ -4,8 +4,6 @@ A line is ``domain;opset[,opset…];Op[{types}],Op…``; upstream describes it i
 reference. Types are JSON: ``{"inputs":{"0":["float"]},"outputs":{…}}``, or ``{"custom":[[…],…]}`` for a few operators.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

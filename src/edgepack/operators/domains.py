@@ -1,7 +1,5 @@
 """The domains of operators, as upstream's sources name them."""
 
-from __future__ import annotations
-
 DOMAINS = {
     "kOnnxDomain": "ai.onnx",
     "kMLDomain": "ai.onnx.ml",

@@ -1,7 +1,5 @@
 """What upstream knows of operators' types (onnxruntime.tools.ort_format_model), and what it leaves out."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

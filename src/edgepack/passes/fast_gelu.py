@@ -3,8 +3,6 @@
 Cost: it is off by at most 0.0005, far less than a step of eight bits; MLAS computes it in about half the time.
 """
 
-from __future__ import annotations
-
 import onnx
 
 from edgepack.models.graph.editor import MICROSOFT, edit

@@ -7,8 +7,6 @@ Cost: the file keeps its size, under zstd it has a quarter of it; speed and memo
 about as exact as int8.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import numpy as np

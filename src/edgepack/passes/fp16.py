@@ -6,8 +6,6 @@ tables are cast after they are gathered. Execution providers that compute in flo
 Cost: the file has half the size, the vectors those of full precision; the casts make short texts half as fast.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import numpy as np

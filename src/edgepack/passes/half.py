@@ -7,8 +7,6 @@ Not done by the converter of ``onnxruntime.transformers``: it casts after every 
 output included, which costs the vectors four digits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field

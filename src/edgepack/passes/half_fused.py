@@ -7,8 +7,6 @@ are a thousandth of the work, and sums over tokens are where float16 would lose 
 Cost: the file has half the size; CPUs run it slower than float32.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import numpy as np

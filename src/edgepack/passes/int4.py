@@ -8,8 +8,6 @@ float32 here may be quantized by a later pass: with ``layers`` that is how mixed
 Cost: the file has a sixth of the size; the furthest from full precision, and no faster than it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

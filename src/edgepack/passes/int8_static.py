@@ -10,8 +10,6 @@ Cost: the file has a quarter of the size; the fastest of the int8 passes, and fu
 ``int8-dynamic`` with a scale a token.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal

@@ -11,8 +11,6 @@ Cost: the file has a quarter of the size; the nearest to full precision of the i
 matrix, 1.4 times as fast as float32 with VNNI and no faster without.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -6,8 +6,6 @@ as the model does, so that the engine can be shipped without weights and take th
 Cost: none; the products are the same.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 

@@ -8,8 +8,6 @@ Cost: none for texts of the corpus, which have the same tokens and the same vect
 more and smaller tokens.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy

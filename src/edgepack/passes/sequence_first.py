@@ -9,8 +9,6 @@ only the token ids are transposed, once, and the last layer's vectors before the
 Cost: none; the vectors stay the same to 0.00001, which is checked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

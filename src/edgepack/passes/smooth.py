@@ -6,8 +6,6 @@ every text, so that token sequences drawn at random from the vocabulary show the
 Cost: a product of a vector with a constant after every LayerNormalization; in full precision the vectors stay the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever a plugin raises becomes an error that names the plugin and what of it was called."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

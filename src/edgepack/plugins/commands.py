@@ -1,7 +1,5 @@
 """Commands that plugins add. Their names are in the metadata of what is installed: listing them imports no plugin."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
 
 import click

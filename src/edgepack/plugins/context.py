@@ -1,7 +1,5 @@
 """The host's side of ``BuildContext``."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """What installed distributions say that they bring, read from their metadata alone."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from importlib.metadata import EntryPoint
 

@@ -1,7 +1,5 @@
 """What a plugin registers: a spec for each thing that it brings, of one shape for every axis; and what acts for builders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module

@@ -4,8 +4,6 @@ Static ranges and error-compensating rounding need them. MinMax over them is wha
 (https://github.com/microsoft/onnxruntime/issues/10571).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Embedding tables as integers: rows are gathered first and expanded after, the table itself never is."""
 
-from __future__ import annotations
-
 import onnx
 from onnx import TensorProto
 

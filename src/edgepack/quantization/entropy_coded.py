@@ -5,8 +5,6 @@ coder (brotli's Huffman codes) beat a fixed number of bits: with the standard de
 bits and loses what five-bit blocks with a scale each lose. The device multiplies the int8 as it is; nothing is expanded.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Weights as int8: how scales are chosen and values rounded."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

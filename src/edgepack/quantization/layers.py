@@ -1,7 +1,5 @@
 """Which weights a pass takes: matrices by name, and what the graph feeds them."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 
 import onnx

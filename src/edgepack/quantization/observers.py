@@ -1,7 +1,5 @@
 """What goes through a graph while it runs: ranges and second moments of the values that matrices take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 

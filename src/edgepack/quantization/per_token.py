@@ -1,7 +1,5 @@
 """What is computed for every token by itself, so that a text's vector does not depend on its neighbours in the batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from edgepack.models.graph.editor import GraphEditor

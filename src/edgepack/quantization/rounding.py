@@ -6,8 +6,6 @@
   calibration texts say that they go together (https://arxiv.org/abs/2210.17323).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What a search tries: every recipe, and int4 with int8 in the layers that int4 hurts most."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

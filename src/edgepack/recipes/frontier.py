@@ -1,7 +1,5 @@
 """Size, quality and latency of what a model can be made into, and which of it is worth having."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

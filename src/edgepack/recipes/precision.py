@@ -1,7 +1,5 @@
 """What a finished graph says of itself: how its weights are kept, and whether a batch changes a text's vector."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A runner, and the bundle that it goes into."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

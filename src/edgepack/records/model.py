@@ -1,7 +1,5 @@
 """A model as found, and as it will be shipped."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operator kernels: what a model needs, or what a runtime provides."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

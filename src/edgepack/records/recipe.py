@@ -1,7 +1,5 @@
 """What a recipe is: an ordered list of passes with parameters, under a name; and what a pass is given to work with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What was found of a finished bundle: vectors, sizes, costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal

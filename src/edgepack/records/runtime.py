@@ -1,7 +1,5 @@
 """A runtime, what it holds, and what was proved of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

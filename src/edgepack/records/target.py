@@ -1,7 +1,5 @@
 """What a bundle is for, as a target file says it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

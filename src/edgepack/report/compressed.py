@@ -1,7 +1,5 @@
 """What a file weighs compressed, in each of the encodings that servers send."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What downloads cost, by the price lists of clouds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """The report as one web page that asks nobody for anything: no script, no font, no image from elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """What a bundle weighs, part by part, and what its downloads cost."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a frontier's points and their names go in a picture: for the page's plot."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

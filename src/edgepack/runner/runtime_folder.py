@@ -1,7 +1,5 @@
 """A stock ONNX Runtime for a bundle: its libraries and what goes along with them, and their licences, in one folder."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass

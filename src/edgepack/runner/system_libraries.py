@@ -1,7 +1,5 @@
 """Libraries of the building machine that go along because a device need not have them: libstdc++, libgcc_s, libz."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The systems that runtimes can be made for: Linux, and those of plugins, which are asked when Linux is not meant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

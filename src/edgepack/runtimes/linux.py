@@ -1,7 +1,5 @@
 """Runtimes for Linux: shared libraries."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path

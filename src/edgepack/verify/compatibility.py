@@ -1,7 +1,5 @@
 """Whether a runtime that is already out there runs a model, found by trying, in a process that has nothing else."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """What a run of a bundle's program may take of this machine."""
 
-from __future__ import annotations
-
 import platform
 import re
 from dataclasses import dataclass

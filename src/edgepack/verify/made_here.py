@@ -1,7 +1,5 @@
 """Which bundles were made on this machine: their programs are its own, and run without being asked for."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from edgepack.bundle.manifest import digest

@@ -4,8 +4,6 @@ The golden vectors in the bundle were made by the stock ONNX Runtime of the very
 is what a device runs: this program, this library, this tokenizer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

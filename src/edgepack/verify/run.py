@@ -1,7 +1,5 @@
 """A bundle's own vectors: its command, run by the host as a device would run it, with an empty environment."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -4,8 +4,6 @@ bubblewrap where it is installed, else util-linux's unshare with user namespaces
 programs and libraries, its bundle and what else is named, all read-only; a /proc of its own processes; an empty /tmp.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The bundle's own tokenizer against Hugging Face's, where it has one: not one id may differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from edgepack.errors import VerificationError

@@ -5,8 +5,6 @@ apt-get into a folder of our own, and held against its digest (https://packages.
 ``EDGEPACK_SOURCES`` may name a folder that holds it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`make test-gpu` where there is no GPU that works: it says what is wrong, and keeps what it learned."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The lists of translation units by operator."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pruned libraries: smaller, loadable, the same in memory but for the code that went, and understood again."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import shutil

@@ -1,7 +1,5 @@
 """The libraries of a CUDA bundle: what is named and not used goes, what is pruned still loads, beside nothing but stubs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The web builder checks a target before anything is built, and lays out what hosts take."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page's JavaScript in Node: downloads from a bad server, and the tokenizer beside the real one."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

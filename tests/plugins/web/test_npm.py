@@ -1,7 +1,5 @@
 """Packages of npm: pinned by npm's own digest, unpacked without running anything; and which Node is taken."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

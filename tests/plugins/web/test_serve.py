@@ -1,7 +1,5 @@
 """`edgepack serve-web`: what a browser is told about each file."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from collections.abc import Iterator

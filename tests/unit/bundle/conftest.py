@@ -1,7 +1,5 @@
 """Small real parts of a bundle: an ONNX model and a tokenizer that run, a program and a library from the compiler."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace

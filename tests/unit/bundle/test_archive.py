@@ -1,7 +1,5 @@
 """The archive: the same bytes each time, readable by tar, and no way out of the folder it is unpacked in."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """A bundle's folder: what is in it, that it is the same each time, and what is refused."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

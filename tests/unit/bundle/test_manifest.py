@@ -1,7 +1,5 @@
 """Opening a bundle notices everything that is not as it was made, and names it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Licences: a text for everything that is inside, and an index that leads to it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder appears whole or not at all, whatever happens to the process that makes it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

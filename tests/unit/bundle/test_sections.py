@@ -1,7 +1,5 @@
 """What a manifest says of a bundle's parts, for runners that lay them out in ways of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prefixes and shorter vectors, as the manifest says them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

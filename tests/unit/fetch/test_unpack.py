@@ -1,7 +1,5 @@
 """Archives lay their files into the folder and nowhere else."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

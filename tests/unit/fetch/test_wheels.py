@@ -1,7 +1,5 @@
 """Files out of pinned wheels, fetched by the real pip from an index of ours."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Every attack through every format: an archive writes into its folder and nowhere else, and no more than it may."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

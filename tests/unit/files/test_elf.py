@@ -1,7 +1,5 @@
 """What ELF files ask of their system, on files compiled for the purpose and on this Python's own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

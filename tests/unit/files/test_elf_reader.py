@@ -1,7 +1,5 @@
 """ELF files are read as pyelftools reads them; what is damaged is an error and nothing else."""
 
-from __future__ import annotations
-
 import platform
 import random
 import struct

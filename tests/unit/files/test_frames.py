@@ -1,7 +1,5 @@
 """Frames: made once for a content, the same whoever asks, in windows that tar unpacks unasked."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

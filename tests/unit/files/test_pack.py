@@ -1,7 +1,5 @@
 """The tar that is made of entries, whole and in pieces."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which libraries go along, on libraries that name each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

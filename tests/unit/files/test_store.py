@@ -1,7 +1,5 @@
 """The store: made once, checked, safe for two processes, and nothing half-made."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """CPU feature levels: what they imply, which of them a processor is, and what it has to hide to be a lower one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever happens to a build, the next one ends right: killed, run twice at once, damaged, out of space."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

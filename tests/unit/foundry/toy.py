@@ -3,8 +3,6 @@
 Each kernel gives a number, and ``ToyRun`` their sum: what a library answers says which kernels are in it.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server, a context that may use it, and a small model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

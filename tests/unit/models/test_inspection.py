@@ -1,7 +1,5 @@
 """What `edgepack inspect` says of a model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The full-precision reference: texts in, vectors out, by the stock onnxruntime package."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Operator lists: what upstream writes is read, nothing is lost, and what is missing is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

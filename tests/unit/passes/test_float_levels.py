@@ -1,7 +1,5 @@
 """float32 weights of few levels."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

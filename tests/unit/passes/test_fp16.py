@@ -1,7 +1,5 @@
 """float16 weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """float16 throughout, for execution providers that compute in it; and projections that are merged beforehand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

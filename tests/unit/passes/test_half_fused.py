@@ -1,7 +1,5 @@
 """Fused and computed in float16, with weights of as many bits as are worth sending."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper

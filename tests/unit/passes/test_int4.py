@@ -1,7 +1,5 @@
 """int4 on small random models: near enough, small, and right for shapes that do not divide."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

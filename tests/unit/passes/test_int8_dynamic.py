@@ -1,7 +1,5 @@
 """Dynamic int8 on small random models: near the original, and the same for any batch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Static int8: quantized pairs that ONNX Runtime understands, ranges from texts, the same vector in any batch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

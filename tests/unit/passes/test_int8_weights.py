@@ -1,7 +1,5 @@
 """Weight-only int8: nothing but the weights is lost, on every processor, and the file stays small."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

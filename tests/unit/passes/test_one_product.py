@@ -1,7 +1,5 @@
 """The int8 passes on one matrix: what is computed, number by number, and in which operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pruning: texts of the corpus keep their vectors to the bit, other texts are still cut into pieces."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokens before texts: the same vectors with fewer transpositions, or the model as it was."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

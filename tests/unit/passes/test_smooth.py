@@ -1,7 +1,5 @@
 """Smoothing: the same function, and less lost when activations are quantized."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibration texts: the user's, the built-in ones, and files that are none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -1,7 +1,5 @@
 """Few distinct integers: what they weigh compressed, and that no processor clips them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What passes ask of a graph: which weights they may take, what goes through it, and rows that are gathered as integers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

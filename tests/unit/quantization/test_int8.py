@@ -1,7 +1,5 @@
 """Weights as int8: how far they are off, and that no processor can clip their sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rounding to few levels: grids that cover the weights, and ways of rounding that lose less than the nearest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

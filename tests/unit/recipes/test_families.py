@@ -1,7 +1,5 @@
 """Every architecture through fusion and int8 into ORT format, and what comes out of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The frontier: what is worth having, what is recommended, and how it is shown."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations

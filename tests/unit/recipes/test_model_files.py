@@ -1,7 +1,5 @@
 """A model by itself: quantized or converted, without a bundle."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From a source to the file that is shipped: formats, needs, notes, the cache, and the same bytes everywhere."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import subprocess

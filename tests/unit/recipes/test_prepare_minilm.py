@@ -1,7 +1,5 @@
 """The recipes on the real weights of all-MiniLM-L6-v2, on the texts that bundles are verified on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Recipes by name, and as lists of passes: what is misspelt is said with the nearest name."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A search on a small random model: everything is tried once, and remembered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

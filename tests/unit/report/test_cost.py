@@ -1,7 +1,5 @@
 """Download costs: at the borders of the tiers, in either gigabyte, and from the user's own table."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

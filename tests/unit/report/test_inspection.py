@@ -1,7 +1,5 @@
 """What `edgepack inspect` prints, word for word."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

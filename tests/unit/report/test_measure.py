@@ -1,7 +1,5 @@
 """What a bundle weighs: by part, by encoding, and measured once."""
 
-from __future__ import annotations
-
 import gzip
 import importlib
 import json

@@ -1,7 +1,5 @@
 """The report as people and programs read it."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """The programs of bundles on a tiny real model: the one that is frozen, unfrozen, and the native one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

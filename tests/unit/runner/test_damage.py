@@ -1,7 +1,5 @@
 """A bundle that arrived broken: each missing or damaged file is named, with an exit code of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

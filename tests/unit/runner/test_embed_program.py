@@ -1,7 +1,5 @@
 """A bundle's own vectors, by its program; here the program is the unfrozen one behind a small script."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What goes into the program: arguments, lines, JSON lines, and what is wrong with them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What comes out of the program: JSON, JSON lines, npy, float32, onto a stream or into a file."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

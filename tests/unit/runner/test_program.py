@@ -1,7 +1,5 @@
 """The program's own options: what it says of itself, its self-test, and arguments that make no sense."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

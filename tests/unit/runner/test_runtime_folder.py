@@ -1,7 +1,5 @@
 """A stock runtime's libraries and licences, laid as a builder lays them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A bundle's own tokenizer is compared with Hugging Face's when the bundle is verified."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a library is made for, by target or by options, and what several models' proofs come to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whether a runtime that is out there runs a model, found by trying it."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """The gate: what passes, what fails and with which words, and what is never called passed."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace

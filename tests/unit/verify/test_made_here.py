@@ -1,7 +1,5 @@
 """A bundle runs without being asked for where it was made, and nowhere else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.bundle.manifest import digest

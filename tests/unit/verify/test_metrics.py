@@ -1,7 +1,5 @@
 """The figures of a verification, on arrays whose answer is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A bundle is proved by its own program on its own files, for each kind of processor."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

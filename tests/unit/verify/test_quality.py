@@ -1,7 +1,5 @@
 """The gate's figures: what they are for vectors whose answer is known, and which of them fail a build."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

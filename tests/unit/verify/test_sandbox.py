@@ -1,7 +1,5 @@
 """What a stranger's program tries in the sandbox, and does not get. Both kinds, where this host allows them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

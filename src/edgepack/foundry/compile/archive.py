@@ -1,7 +1,5 @@
 """The kernel archive: ONNX Runtime compiled for one toolchain, unlinked, object by object as links ask for them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -4,8 +4,6 @@ In it are the objects with their records, the plan of what can be compiled, and 
 sources, also the archives of ONNX Runtime and its parts, so that a machine without a network can do everything.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

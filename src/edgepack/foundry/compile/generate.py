@@ -1,7 +1,5 @@
 """What is special about a runtime: copies of sources, rewritten for it, compiled in the place of upstream's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compiling, one object at a time: in parallel, resumable, each object checked before it is used again."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

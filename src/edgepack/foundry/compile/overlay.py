@@ -1,7 +1,5 @@
 """The overlay: files of ONNX Runtime in another form, which every unit of an archive is compiled with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.errors import ToolError

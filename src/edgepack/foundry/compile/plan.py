@@ -1,7 +1,5 @@
 """What upstream's CMake would compile: configured once, then read from its compile commands."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

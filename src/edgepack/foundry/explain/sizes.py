@@ -1,7 +1,5 @@
 """What is in a library and which operator asks for it: exact figures that sum to the file's size."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping

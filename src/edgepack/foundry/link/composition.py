@@ -4,8 +4,6 @@ The linker's map says which parts of which objects were linked; the symbols of t
 record holds both in a hundredth of the map's size, so that it can lie beside a library.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Which objects a link asks for, found without linking: as an archive linker would, compiling what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

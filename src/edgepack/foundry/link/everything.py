@@ -1,7 +1,5 @@
 """Everything compiled, not only what one model asks for: for archives that are exported, and for the symbol index."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@ Made once from a build of everything and shipped compressed; symbols are kept as
 some other unit asks for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

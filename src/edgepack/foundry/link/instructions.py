@@ -5,8 +5,6 @@ start-up code and string functions included, has to be of the floor. The linker'
 code is of; an inline function is a special case, since the one copy that is kept may be a kernel object's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A reduced runtime library for a set of operators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

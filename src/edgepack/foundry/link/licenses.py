@@ -1,7 +1,5 @@
 """The licence texts of what is linked into a library."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Collection
 from importlib.resources import files

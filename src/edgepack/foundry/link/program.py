@@ -1,7 +1,5 @@
 """A program, or a library of one's own, with a reduced runtime linked in: one file, and nothing of the C API but what is called."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

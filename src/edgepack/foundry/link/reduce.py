@@ -1,7 +1,5 @@
 """From operators to a linked file, the one way: request, patched units, what a link of them asks for, the link itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

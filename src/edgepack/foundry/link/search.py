@@ -1,7 +1,5 @@
 """Which sources may define a symbol, when no index says so: those whose text has its name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path

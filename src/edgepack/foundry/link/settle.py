@@ -1,7 +1,5 @@
 """What a linked file still wants: a map without this machine's folders, its licences, and checks of the floor."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.foundry.link.composition import unit_of

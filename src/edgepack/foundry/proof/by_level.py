@@ -1,7 +1,5 @@
 """A proof repeated for each CPU feature level, as far as this machine has it, can hide what it has, or emulate one."""
 
-from __future__ import annotations
-
 import platform as host
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A copy of an x86-64 file that does not ask the processor what it has: whoever runs it answers (``hide_cpuid.h``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Emulators that run a program for another processor: the system's qemu, or Debian's, unpacked into the store."""
 
-from __future__ import annotations
-
 import platform as host
 from collections.abc import Mapping
 from dataclasses import dataclass

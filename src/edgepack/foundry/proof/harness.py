@@ -1,7 +1,5 @@
 """The proof's own code, compiled for the platform of what is proved: it runs where Python does not."""
 
-from __future__ import annotations
-
 from importlib import resources
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The releases of ONNX Runtime that can be built."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where the sources come from: what ``EDGEPACK_SOURCES`` names, the store, the upstream release, Debian. All pinned by SHA-256."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

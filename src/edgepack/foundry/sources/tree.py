@@ -1,7 +1,5 @@
 """The source tree that ONNX Runtime's own CMake is pointed at: unpacked, patched, complete without a network."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Which toolchain compiles for a platform: zig, which builds for any glibc on any machine, or the system's gcc."""
 
-from __future__ import annotations
-
 import os
 
 from edgepack.context import BuildContext

@@ -1,7 +1,5 @@
 """What CMake is given of a toolchain."""
 
-from __future__ import annotations
-
 import platform
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The system's gcc: quick, for tests; what it makes needs a glibc as new as this machine's, and is not trimmed."""
 
-from __future__ import annotations
-
 import platform as host
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The C library of the floor: zig's stubs to link against, and what runs before ``main``."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A locale holds all facets of the standard library, and every stream asks for a l
 links half a megabyte. What ONNX Runtime formats and parses are numbers, in the "C" locale.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The linker's map: what is in a library, by output section and object."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

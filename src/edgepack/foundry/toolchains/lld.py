@@ -1,7 +1,5 @@
 """The final link: only what is reachable from outside, identical code folded, nothing visible but what is exported."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Symbols of object files, and the floor that a finished library must keep to."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """zig from PyPI: clang, lld and the sources of libc++, for any glibc on any machine."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The activations of feed-forward parts, as ONNX nodes in the shapes that ONNX Runtime's fusions look for."""
 
-from __future__ import annotations
-
 import math
 
 from edgepack.models.graph.writer import GraphWriter

@@ -3,8 +3,6 @@
 After transformers' ``modeling_bert.py``; MiniLM, BGE, E5 and GTE (the first generation) are all this architecture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

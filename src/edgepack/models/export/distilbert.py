@@ -3,8 +3,6 @@
 After transformers' ``modeling_distilbert.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

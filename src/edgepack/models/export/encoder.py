@@ -4,8 +4,6 @@ The nodes stand in the order and with the operators that PyTorch's exporter gave
 onnxruntime.transformers' fusions look for (EmbedLayerNormalization, Attention, SkipLayerNormalization, BiasGelu).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

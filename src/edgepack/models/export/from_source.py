@@ -5,8 +5,6 @@ that the model uses), the one output ``sentence_embedding`` (float32 [batch, dim
 when it was written from weights.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ After transformers' ``modeling_mpnet.py``. Which of 32 buckets a distance falls 
 holds a value for every head and distance, and looks it up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ After transformers' ``modeling_nomic_bert.py``. Both layouts are read: that of t
 config.json) and that which transformers writes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 After transformers' ``modeling_xlm_roberta.py``; multilingual-E5 and BGE-M3's dense half are this architecture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

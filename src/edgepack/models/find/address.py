@@ -1,7 +1,5 @@
 """Models at an https address: an archive, an .onnx file, or a folder in the Hugging Face layout."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

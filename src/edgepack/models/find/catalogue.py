@@ -1,7 +1,5 @@
 """The models that have a name of their own, pinned by content and to be had from several places."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Which files of a model are brought together, wherever they come from: an unpacked archive, the hub, an address."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 

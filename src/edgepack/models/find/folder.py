@@ -1,7 +1,5 @@
 """A model folder in the Hugging Face layout, read and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models of the Hugging Face hub, or of a server that answers like it: ``hf:ORG/NAME[@REVISION]``."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A model in: whatever the user named, found, fetched, checked and read."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from pathlib import Path

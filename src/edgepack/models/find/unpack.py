@@ -1,7 +1,5 @@
 """Models that come as an archive, unpacked without trusting it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.errors import ModelError

@@ -1,7 +1,5 @@
 """Models that come as a Python package: ``pypi:PACKAGE==VERSION``."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Both become the operators MultiHeadAttention and RotaryEmbedding of domain com.m
 (https://github.com/microsoft/onnxruntime/blob/v1.21.0/docs/ContribOperators.md). BERT's plain attention is left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -7,8 +7,6 @@ same work later.
 Cost: none; the vectors stay the same to 0.00001, which is checked.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Optimum and sentence-transformers export graphs at levels (O2 and above) whose t
 Attention. Recipes work on products of their own: that matrix would stay float32.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import numpy as np

@@ -4,8 +4,6 @@ What the graph gives is found out by running it: exporters call token vectors ``
 ``token_embeddings`` or anything else, and seldom write their shape down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Loading other exporters' graphs: whole, in one opset, without what they say about their author's machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rewriting an ONNX graph: nodes are taken one after the other and kept or replaced, weights come and go by name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field

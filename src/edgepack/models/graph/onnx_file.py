@@ -1,7 +1,5 @@
 """A ready-made ONNX file, looked at from outside: is it one, what does it need beside it, how long are its vectors?"""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePosixPath
 from typing import Any
 

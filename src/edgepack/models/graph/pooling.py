@@ -4,8 +4,6 @@ Mean pooling is written as a matrix product of the mask with the token vectors: 
 encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle axis.
 """
 
-from __future__ import annotations
-
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
 from edgepack.records.model import Pooling
 from edgepack.records.target import PoolingMode

@@ -1,7 +1,5 @@
 """Operators by which a graph is known to compute with integers."""
 
-from __future__ import annotations
-
 import onnx
 
 QUANTIZED = (

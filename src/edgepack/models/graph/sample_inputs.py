@@ -1,7 +1,5 @@
 """Token sequences for trying a graph out: no text and no tokenizer, only what the graph itself says of its tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

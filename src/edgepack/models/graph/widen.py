@@ -1,7 +1,5 @@
 """Graphs in half precision, as exporters make them for GPUs, in float32: what recipes and processors work on."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper

@@ -1,7 +1,5 @@
 """Writing ONNX graphs by hand: nodes and initializers with names that say what they are, the same at every run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -6,8 +6,6 @@ their beginning: it lies in front of the model, and nothing in the model points 
 anew, sorted, and the model's bytes stay as they are. The field numbers are those of ``core/flatbuffers/schema/ort.fbs``.
 """
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ For CPU, CUDA, TensorRT and WebGPU by the operators that they have kernels for (
 partitions of upstream's own usability checker (``onnxruntime.tools.mobile_helpers``).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy

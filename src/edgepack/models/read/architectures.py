@@ -1,7 +1,5 @@
 """Architectures: those whose graph edgepack writes itself; others are PyTorch's, where it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.util import find_spec
 

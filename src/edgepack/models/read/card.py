@@ -1,7 +1,5 @@
 """The model card: which licence a model is under."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The JSON files of a model folder, read and checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

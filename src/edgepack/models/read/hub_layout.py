@@ -1,7 +1,5 @@
 """The Hugging Face layout: which files of a model folder matter, told from their names alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

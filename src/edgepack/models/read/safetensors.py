@@ -3,8 +3,6 @@
 Not read by the safetensors package, which has no numpy type for bfloat16.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

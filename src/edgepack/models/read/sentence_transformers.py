@@ -1,7 +1,5 @@
 """How a model's vectors are to be made, as sentence-transformers writes it beside the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any

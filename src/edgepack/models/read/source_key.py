@@ -1,7 +1,5 @@
 """What an exported model depends on, as a cache key."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 

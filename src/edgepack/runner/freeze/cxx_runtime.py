@@ -5,8 +5,6 @@ loading calls one, an empty constructor, and encoding none. The real library wou
 the systems of 2023 and later it also asks for a newer glibc than everything else that is frozen (2.36 in Debian 12).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.context import BuildContext

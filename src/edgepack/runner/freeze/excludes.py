@@ -1,7 +1,5 @@
 """How much of Python stays out of the frozen program, leanest first. Each is tried before it is used."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

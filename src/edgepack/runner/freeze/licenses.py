@@ -1,7 +1,5 @@
 """Licence texts of what is frozen in: as found on this machine, else as stored here."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sysconfig
 from pathlib import Path

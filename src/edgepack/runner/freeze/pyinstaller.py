@@ -1,7 +1,5 @@
 """One freeze with PyInstaller: the frozen sources become a folder with the program and what it needs of Python."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

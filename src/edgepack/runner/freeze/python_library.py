@@ -1,7 +1,5 @@
 """The shared library of the Python that is frozen in; some Pythons come without."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Freezing the runner: the program ``embed`` with the Python that it needs, for this machine's kind of device."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

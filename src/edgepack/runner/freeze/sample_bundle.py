@@ -1,7 +1,5 @@
 """A tiny but real bundle: what the program is tried on before any model is there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

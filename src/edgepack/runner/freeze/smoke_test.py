@@ -1,7 +1,5 @@
 """Every path of a freshly frozen program, run on a tiny bundle: what was left out shows here, not on the device."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

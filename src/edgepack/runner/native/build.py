@@ -1,7 +1,5 @@
 """The native runner for a model: the program, linked with just the runtime that the model needs, and its tokenizer."""
 
-from __future__ import annotations
-
 import shutil
 from importlib.resources import files
 from pathlib import Path

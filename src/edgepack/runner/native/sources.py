@@ -4,8 +4,6 @@ Folders of ``csrc``: ``base``, ``tokenizer``, ``ort`` (the runtime) and ``embedd
 is the command line, ``libembed`` and ``libtokens`` are what is offered as a library. Includes name their folder.
 """
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 

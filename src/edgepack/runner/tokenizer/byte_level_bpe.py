@@ -1,7 +1,5 @@
 """Byte-level BPE (RoBERTa and its like), compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

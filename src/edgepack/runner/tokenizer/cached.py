@@ -1,7 +1,5 @@
 """Compiled tokenizers, from the store."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

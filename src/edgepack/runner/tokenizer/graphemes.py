@@ -4,8 +4,6 @@ A map of characters that knows every first byte of UTF-8 turns each cluster of l
 character of a longer one: the number of letters says where the library sees clusters end.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

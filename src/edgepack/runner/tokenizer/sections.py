@@ -4,8 +4,6 @@ A header (magic, size, sum), a directory of sections, then the sections, each on
 The sum notices a damaged file before anything follows an offset in it.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """A model's tokenizer for runners in other languages, and the texts that they are compared on."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import dataclass

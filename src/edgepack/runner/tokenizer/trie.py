@@ -1,7 +1,5 @@
 """A vocabulary as a trie in level order: children lie side by side, so that a node needs no more than where they begin."""
 
-from __future__ import annotations
-
 import struct
 from array import array
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Unigram models (XLM-RoBERTa, multilingual E5 and their like), compiled."""
 
-from __future__ import annotations
-
 import base64
 import struct
 from array import array

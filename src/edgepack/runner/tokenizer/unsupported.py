@@ -1,7 +1,5 @@
 """How a component is refused that the native tokenizer does not have: by name."""
 
-from __future__ import annotations
-
 from edgepack.errors import UnsupportedModelError
 
 

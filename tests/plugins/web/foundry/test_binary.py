@@ -1,7 +1,5 @@
 """Modules are read exactly, and written back as they were."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.wasm_modules import custom, module, plus, text, vector
 

@@ -1,7 +1,5 @@
 """What is in a module: sections to the byte, functions by the objects that the linker's map names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """libc++ without wide characters: what is left out of its sources."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.small_archive import request
 

@@ -1,7 +1,5 @@
 """The toolchain: what it is said to fetch, what is said where it cannot be had, and the programs that stand for LLVM's."""
 
-from __future__ import annotations
-
 import errno
 import subprocess
 import sys

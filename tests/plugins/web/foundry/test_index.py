@@ -1,7 +1,5 @@
 """Where symbols are for WebAssembly: its own index first, then that of x86-64."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

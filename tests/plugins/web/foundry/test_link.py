@@ -1,7 +1,5 @@
 """The JavaScript of a runtime with threads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What `edgepack runtime` asks about browsers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Symbols of object files, made by hand and by clang."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

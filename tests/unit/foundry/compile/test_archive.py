@@ -1,7 +1,5 @@
 """Opening a kernel archive: configured once, by one process, and again when that did not come to its end."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Kernel archives exported and imported: everything is checked before anything is used."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

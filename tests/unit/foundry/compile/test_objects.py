@@ -1,7 +1,5 @@
 """Objects are compiled once, checked before they are used again, and survive a killed build."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What is in a library: figures that sum to the file, the operators that ask for it, and how objects came in."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

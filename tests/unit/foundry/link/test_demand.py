@@ -1,7 +1,5 @@
 """What a link asks for is compiled, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where symbols are: an architecture's own index first, then that of x86-64."""
 
-from __future__ import annotations
-
 from edgepack.foundry.link.demand import Index
 from edgepack.foundry.link.index import either
 

@@ -1,7 +1,5 @@
 """Which instruction sets finished machine code asks for."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """From operators to a library that holds their kernels and no others, on a tree of a few files."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

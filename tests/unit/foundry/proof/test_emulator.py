@@ -1,7 +1,5 @@
 """Emulators: the system's own first, else Debian's, unpacked into the store."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """The proof runs in a process that has nothing but what is shipped, and for each kind of processor."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

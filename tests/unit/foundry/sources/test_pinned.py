@@ -1,7 +1,5 @@
 """Sources come from what the user names, the store, upstream or Debian, and are what was pinned."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The compilers are found, or what is missing is said."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """libc++ is cut down only where nothing needs more of it."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

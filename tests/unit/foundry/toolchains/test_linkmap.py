@@ -1,7 +1,5 @@
 """The linker's map says what was linked, and where from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgepack.foundry.toolchains.linkmap import Piece, read_link_map

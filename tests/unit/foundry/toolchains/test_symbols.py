@@ -1,7 +1,5 @@
 """What a library asks of its host is read from the finished file."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Weights and configurations that are damaged, contradictory or of another architecture."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

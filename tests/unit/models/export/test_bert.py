@@ -1,7 +1,5 @@
 """The graph that is written from weights, against transformers' own BertModel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every architecture that is written without PyTorch, element by element against transformers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What PyTorch exports: architectures that edgepack does not write, and files that its two exporters have made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

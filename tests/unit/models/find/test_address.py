@@ -1,7 +1,5 @@
 """Models at an address."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The catalogue: pinned content from whatever place has it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import replace

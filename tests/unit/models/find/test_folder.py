@@ -1,7 +1,5 @@
 """Model folders: what is read out of them, and what is wrong with those that cannot be used."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

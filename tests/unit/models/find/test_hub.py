@@ -1,7 +1,5 @@
 """Models of the hub, from a server that answers like it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Prompts and Matryoshka lengths: from the model's own files, or from the catalogue."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Archives from strangers."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

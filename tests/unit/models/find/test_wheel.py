@@ -1,7 +1,5 @@
 """Models in wheels, fetched by the real pip from an index of ours."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

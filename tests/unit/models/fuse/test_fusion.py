@@ -1,7 +1,5 @@
 """Fusion: fewer, larger operators, and the same vectors."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ready-made ONNX graphs: whatever their outputs are called, what comes out is one pooled, normalised vector."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ready-made ONNX graphs that are damaged, contradictory or too large, each refused in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ORT format: the same vectors, and the same bytes in every process."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The tokenizer that is shipped is the one that the reference uses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stand-in for libstdc++: only where it is enough, and then it is."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The frozen program: whole, self-contained, the same twice, and at work wherever it lies."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

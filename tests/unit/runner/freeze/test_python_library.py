@@ -1,7 +1,5 @@
 """Where Python's shared library comes from when the interpreter has it built in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The program in Python with a compiled tokenizer: what it does with tokenizers, without it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

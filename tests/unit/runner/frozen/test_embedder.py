@@ -1,7 +1,5 @@
 """Batches, padding and order."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

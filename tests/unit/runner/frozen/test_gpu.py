@@ -1,7 +1,5 @@
 """Bundles for a GPU on devices whose GPU, driver or libraries will not do: a sentence, what to do, and exit code 9."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

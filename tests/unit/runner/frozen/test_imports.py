@@ -1,7 +1,5 @@
 """What gets frozen stands alone: the standard library, tokenizers, h11, and its own folder."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A library that does not load on this system: which, and why, in a sentence."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cutting vectors, where the model was trained for it."""
 
-from __future__ import annotations
-
 import json
 from array import array
 from pathlib import Path

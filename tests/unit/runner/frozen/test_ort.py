@@ -1,7 +1,5 @@
 """The binding to ONNX Runtime's C API, on the stock library."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A bundle for better processors than this one says so before anything is loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

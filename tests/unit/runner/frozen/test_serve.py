@@ -1,7 +1,5 @@
 """``embed serve``: OpenAI's embeddings over HTTP, and what it says of itself."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Clients that do it wrong, slowly, or all at once."""
 
-from __future__ import annotations
-
 import random
 import socket
 import time

@@ -1,7 +1,5 @@
 """Threads beside the main one."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

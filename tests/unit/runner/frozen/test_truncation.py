@@ -1,7 +1,5 @@
 """Long texts are cut before they are tokenized, and nobody can tell by the tokens."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

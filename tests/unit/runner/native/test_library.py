@@ -1,7 +1,5 @@
 """libembed: the bundle from C and from Python, without a process of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The native program's parts, compiled for the tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The native tokenizer on byte-level BPE, as RoBERTa has it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

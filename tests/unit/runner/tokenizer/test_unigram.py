@@ -1,7 +1,5 @@
 """The native tokenizer on Unigram models with SentencePiece's map of characters, as XLM-RoBERTa and multilingual E5 have them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

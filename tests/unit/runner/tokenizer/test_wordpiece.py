@@ -1,7 +1,5 @@
 """The native tokenizer on WordPiece models: the ids that Hugging Face's gives, for every text."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -5,8 +5,6 @@ matrices too, and so all of them are linked, whatever the model needs. Here the 
 in the library reads are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Kernels of what is not named are never chosen; those that the floor's always rep
 below the floor the library says so and aborts, where it would end on an invalid instruction.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """The processors that MLAS has kernels for (its platform.cpp)."""
 
-from __future__ import annotations
-
 from edgepack.foundry.feature_levels import FeatureLevel, FeatureLevels
 
 _AVX = "sse3 pni ssse3 sse4_1 sse4_2 osxsave avx"

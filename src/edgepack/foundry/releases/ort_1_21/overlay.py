@@ -5,8 +5,6 @@ of code each time, before the process ends (builds without exceptions cannot do 
 function that does. Log statements below warning are left out. What is computed stays the same.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

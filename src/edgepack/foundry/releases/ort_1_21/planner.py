@@ -4,8 +4,6 @@ To see whether a buffer can be used again, upstream compares sizes of elements, 
 it puts together: more than half of the time in which a session opens in WebAssembly.
 """
 
-from __future__ import annotations
-
 import re
 
 from edgepack.foundry.patch import ALLOCATION_PLANNER, Patch

@@ -5,8 +5,6 @@ registration sources, which unlinks their code; for the others, the types that t
 include file of the kernel sources. Here it works on copies, and the archive's source tree stays as it is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

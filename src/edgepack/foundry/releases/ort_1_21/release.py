@@ -1,7 +1,5 @@
 """ONNX Runtime 1.21."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 from edgepack.foundry.release import Release

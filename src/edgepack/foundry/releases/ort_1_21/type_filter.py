@@ -1,7 +1,5 @@
 """Which types the operators of a runtime need, by upstream's rules."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Which sources a type restriction changes: those that include upstream's type control, by the operators they name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

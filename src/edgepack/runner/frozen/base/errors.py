@@ -1,7 +1,5 @@
 """What can go wrong on the device: a sentence, a hint, and an exit code of its own each."""
 
-from __future__ import annotations
-
 
 class EmbedError(Exception):
     """Printed as ``error: message`` and ``hint: hint``; the program ends with ``exit_code``."""

@@ -1,7 +1,5 @@
 """Why a library does not load on this system, in a sentence instead of the loader's own words."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Whether this device's processor has what the bundle's runtime was made for: asked before the library is loaded."""
 
-from __future__ import annotations
-
 from .bundle import Bundle
 from .errors import RuntimeFailure
 

@@ -1,7 +1,5 @@
 """Ending the way a program of the system ends: quietly when told to, with a sentence when a library gives up."""
 
-from __future__ import annotations
-
 import _thread
 import os
 import signal

@@ -1,7 +1,5 @@
 """The standard streams: words on standard error, and whether a person sits at one."""
 
-from __future__ import annotations
-
 import os
 
 

@@ -1,7 +1,5 @@
 """Token ids that come from outside: checked, and with the model's special tokens around them."""
 
-from __future__ import annotations
-
 from ..base.errors import UsageError
 
 

@@ -1,7 +1,5 @@
 """MLAS's table of kernels names only what is called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Kernels for instruction sets that the device is known not to need are left out."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of ONNX Runtime that are changed, and that what is changed is still there to be changed."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The allocation planner that looks sizes up by number."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.small_archive import request
 

@@ -1,7 +1,5 @@
 """Upstream's kernel tables and type control, reduced."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

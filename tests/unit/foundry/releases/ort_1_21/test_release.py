@@ -1,7 +1,5 @@
 """ONNX Runtime 1.21's patches: for which runtimes, of which units, and which of them need a linker that can do without."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
