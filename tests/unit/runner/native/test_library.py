@@ -68,6 +68,46 @@ def test_python_without_numpy_gets_lists(bundle: Path) -> None:
     assert done.stdout == "<class 'list'> 8\n", done.stderr
 
 
+@pytest.mark.parametrize("flags", [(), ("-I", "-S")], ids=["numpy", "no numpy"])
+def test_one_text_is_one_vector(bundle: Path, flags: tuple[str, ...]) -> None:
+    script = (
+        "one, (row,) = edgepack_bundle.embed('a cat'), edgepack_bundle.embed(['a cat'])\n"
+        "print(len(one), list(one) == list(row), len(edgepack_bundle.embed('')), len(edgepack_bundle.embed([])))"
+    )
+    done = python(bundle, script, *flags)
+    assert done.stdout == "8 True 8 0\n", done.stderr
+
+
+def test_python_takes_texts_in_anything_that_can_be_gone_through(bundle: Path) -> None:
+    script = (
+        "import numpy as np\n"
+        "rows = edgepack_bundle.embed(['a cat', 'mat'])\n"
+        "for texts in (('a cat', 'mat'), (each for each in ('a cat', 'mat')), np.array(['a cat', 'mat'])):\n"
+        "    print((edgepack_bundle.embed(texts) == rows).all())\n"
+        "none = edgepack_bundle.embed([])\n"
+        "print(none.shape, none.dtype, edgepack_bundle.embed('a cat').shape, edgepack_bundle.embed(np.str_('mat')).shape)"
+    )
+    done = python(bundle, script)
+    assert done.stdout.splitlines() == ["True"] * 3 + ["(0, 8) float32 (8,) (8,)"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ("b'a cat'", "embed takes str, not bytes: decode it first"),
+        ("bytearray(b'a cat')", "embed takes str, not bytearray: decode it first"),
+        ("['a cat', b'mat']", "embed takes str: texts[1] is of type bytes"),
+        ("['a cat', None]", "embed takes str: texts[1] is of type NoneType"),
+        ("[['a cat'], ['mat']]", "embed takes str: texts[0] is of type list"),
+        ("None", "'NoneType' object is not iterable"),
+    ],
+)
+def test_what_is_no_text_is_a_type_error(bundle: Path, texts: str, said: str) -> None:
+    script = f"try:\n    edgepack_bundle.embed({texts})\nexcept TypeError as error:\n    print(error)"
+    done = python(bundle, script)
+    assert done.stdout == f"{said}\n", done.stderr
+
+
 def test_vectors_have_length_one_and_invalid_bytes_are_replaced(bundle: Path) -> None:
     rows = np.array(vectors(bundle))
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)

@@ -1,5 +1,6 @@
-"""The bundle that this file lies in, as a Python module: ``edgepack_bundle.embed(["a text"])``.
+"""The bundle that this file lies in, as a Python module.
 
+``edgepack_bundle.embed("a text")`` is one vector, ``edgepack_bundle.embed(["a text", "another"])`` one a row.
 Needs nothing but Python 3.8 or newer. Put the folder of this file on ``sys.path`` (or PYTHONPATH).
 """
 
@@ -10,7 +11,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from typing import Any
 
 __all__ = ["Bundle", "EmbedError", "embed"]
@@ -58,8 +59,16 @@ class Bundle:
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))
         self.dimension = int(self._library.embed_dimension(self._bundle))
 
-    def embed(self, texts: Sequence[str]) -> Any:
-        """A row for each text: a NumPy array, float32 [texts, dimension], where NumPy is installed, else lists."""
+    def embed(self, texts: str | Iterable[str]) -> Any:
+        """One text's vector, float32 [dimension], or a row for each of several, float32 [texts, dimension].
+
+        NumPy arrays where NumPy is installed, else lists. ``TypeError`` for what is neither a text nor texts, bytes too.
+        """
+        if isinstance(texts, str):
+            return self._rows([texts])[0]
+        return self._rows(_checked(texts))
+
+    def _rows(self, texts: list[str]) -> Any:
         raw = [text.encode("utf-8", "replace") for text in texts]
         pointers = (ctypes.c_char_p * len(raw))(*raw)
         lengths = (ctypes.c_size_t * len(raw))(*map(len, raw))
@@ -69,7 +78,7 @@ class Bundle:
             import numpy
         except ImportError:
             return [list(vectors[at : at + self.dimension]) for at in range(0, len(vectors), self.dimension)]
-        return numpy.frombuffer(memoryview(vectors), dtype=numpy.float32).reshape(len(raw), self.dimension)
+        return numpy.ctypeslib.as_array(vectors).reshape(len(raw), self.dimension)
 
     def close(self) -> None:
         self._library.embed_close(self._bundle)
@@ -90,11 +99,22 @@ class Bundle:
             raise EmbedError(error.value.decode("utf-8", "replace"), code)
 
 
+def _checked(texts: Iterable[str]) -> list[str]:
+    """The texts, each of them a ``str``; iterating over bytes would give numbers."""
+    if isinstance(texts, (bytes, bytearray, memoryview)):
+        raise TypeError(f"embed takes str, not {type(texts).__name__}: decode it first")
+    checked = list(texts)
+    for at, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise TypeError(f"embed takes str: texts[{at}] is of type {type(text).__name__}")
+    return checked
+
+
 _own: Bundle | None = None
 
 
-def embed(texts: Sequence[str]) -> Any:
-    """Vectors of the texts by the bundle of this file, which stays open."""
+def embed(texts: str | Iterable[str]) -> Any:
+    """``Bundle.embed`` of the bundle of this file, which stays open."""
     global _own
     if _own is None:
         _own = Bundle()
