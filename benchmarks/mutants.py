@@ -2,11 +2,14 @@
 
     python benchmarks/mutants.py                           # a sample of every module's mutants
     python benchmarks/mutants.py --only report/cost --all  # every mutant of some modules
+    python benchmarks/mutants.py --markdown docs/mutants.md  # writes the table and the survivors there, too
 
 mutmut makes the mutants, each with one change: another operator, a number one higher, an argument that is None or gone,
 an assignment of None, a condition that always or never holds. What only changes texts is left out: string literals, and
 what is raised. Each mutant meets the tests of its module in a forked process, in memory: no file is changed. It is killed
-when a test fails, when nothing can be imported, or when the tests take longer than they may.
+when a test fails, when nothing can be imported, or when the tests use more processor time or memory than they may; how
+fast the machine is and what else it does have no say. A file of ``--markdown`` keeps the reasons that it gives for
+survivors that are still there.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import importlib.util
 import math
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -62,6 +66,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "quantization/observers": ("quantization/test_graphs.py",),
     "quantization/per_token": ("quantization/test_graphs.py",),
     "quantization/rounding": ("quantization/test_rounding.py",),
+    "passes/fast_gelu": ("passes/test_fast_gelu.py",),
     "passes/int8_dynamic": ("passes/test_one_product.py", "passes/test_int8_dynamic.py"),
     "passes/int8_static": ("passes/test_one_product.py", "passes/test_int8_static.py"),
     "passes/int8_weights": ("passes/test_one_product.py", "passes/test_int8_weights.py"),
@@ -74,8 +79,16 @@ PYTEST = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_
 """How pytest starts soonest: without other plugins, and without explanations that nobody reads."""
 PRELOADED = ("pytest_timeout", "numpy", "onnx", "onnxruntime", "tokenizers", "torch", "rich.table")
 """What tests import that is large and none of ours: once, before the processes part."""
-PATIENCE = 6
-"""How much longer than their CPU time tests may take: others may want the processor."""
+PATIENCE = 5
+"""How much more processor time than without a mistake tests may use."""
+LEAST_SECONDS = 30
+IDLE = 120
+"""Seconds without a hundredth of processor time, after which tests wait for what never comes."""
+MEMORY = 8 * 2**30
+"""Bytes of addresses that tests may have: a loop that never ends may collect."""
+UNEXPLAINED = "No reason is known."
+HEAD = ("module", "mutants", "tried", "killed", "of them out of time", "survived", "share")
+MARK = "\n<!-- benchmarks/mutants.py writes what follows; reasons are written by hand. -->\n"
 
 
 class Fate(Enum):
@@ -96,6 +109,24 @@ class Mutant:
     line: int
     change: str
     """What differs, as lines with a minus and lines with a plus."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What became of a module's mutants."""
+
+    module: str
+    every: int
+    """How many there are."""
+    chosen: int
+    timed_out: int
+    survivors: tuple[Mutant, ...]
+
+    def figures(self) -> list[str]:
+        killed = self.chosen - len(self.survivors)
+        share = f"{killed / self.chosen:.0%}" if self.chosen else "-"
+        counts = self.every, self.chosen, killed, self.timed_out, len(self.survivors)
+        return [*map(str, counts), share]
 
 
 class Visitor(MutationVisitor):
@@ -129,7 +160,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=60, help="how many mutants of a module, at most")
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--seed", default="edgepack", help="chooses the sample")
-    parser.add_argument("--limit", type=float, default=20.0, help="CPU seconds for the tests of one mutant")
+    parser.add_argument("--markdown", type=Path, help="a page for the table and the survivors")
     options = parser.parse_args()
     os.chdir(ROOT)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -137,32 +168,61 @@ def main() -> None:
         import_module(name)
     gc.freeze()
     console = Console(soft_wrap=True)
-    made = table(
-        "module", Number("mutants"), Number("tried"), Number("killed"), Number("survived"), Number("share")
-    )
-    totals = [0, 0, 0]
+    found = []
     for module in options.only:
         every = list(mutants_of(module))
         count = len(every) if options.all else min(options.sample, len(every))
-        chosen = sorted(
-            random.Random(f"{options.seed} {module}").sample(every, count), key=lambda mutant: mutant.line
-        )
-        require_green(module, limit=options.limit)
-        survivors = []
-        for mutant in chosen:
-            if fate(mutant, limit=options.limit) is Fate.SURVIVED:
-                survivors.append(mutant)
-                console.print(f"{module}.py:{mutant.line}\n{mutant.change}", markup=False, highlight=False)
-        counts = len(every), len(chosen), len(chosen) - len(survivors)
-        totals = [total + more for total, more in zip(totals, counts, strict=True)]
-        add_row(made, module, *figures(*counts))
-    add_row(made, "all", *figures(*totals), style="bold")
+        chosen = random.Random(f"{options.seed} {module}").sample(every, count)
+        found.append(tried(module, len(every), sorted(chosen, key=lambda mutant: mutant.line)))
+        for each in found[-1].survivors:
+            console.print(f"{module}.py:{each.line}\n{each.change}", markup=False, highlight=False)
+    found.append(together(found))
+    made = table(HEAD[0], *map(Number, HEAD[1:]))
+    for each in found:
+        add_row(made, each.module, *each.figures(), style="bold" if each is found[-1] else "")
     console.print(made)
+    if options.markdown:
+        page = options.markdown.read_text() if options.markdown.exists() else ""
+        options.markdown.write_text(page.partition(MARK)[0] + MARK + markdown(found, reasons_in(page)))
 
 
-def figures(every: int, tried: int, killed: int) -> Iterator[str]:
-    yield from (str(every), str(tried), str(killed), str(tried - killed))
-    yield f"{killed / tried:.0%}" if tried else "-"
+def tried(module: str, every: int, chosen: Sequence[Mutant]) -> Tried:
+    limit = seconds_needed(module)
+    fates = {mutant: fate(mutant, limit=limit)[0] for mutant in chosen}
+    return Tried(
+        module=module,
+        every=every,
+        chosen=len(chosen),
+        timed_out=list(fates.values()).count(Fate.TIMED_OUT),
+        survivors=tuple(mutant for mutant, found in fates.items() if found is Fate.SURVIVED),
+    )
+
+
+def together(modules: Sequence[Tried]) -> Tried:
+    return Tried(
+        module="all",
+        every=sum(each.every for each in modules),
+        chosen=sum(each.chosen for each in modules),
+        timed_out=sum(each.timed_out for each in modules),
+        survivors=tuple(mutant for each in modules for mutant in each.survivors),
+    )
+
+
+def markdown(found: Sequence[Tried], reasons: Mapping[tuple[str, str], str]) -> str:
+    lines = ["", "| " + " | ".join(HEAD) + " |", "|---|" + "--:|" * (len(HEAD) - 1)]
+    lines += [f"| `{each.module}` | " + " | ".join(each.figures()) + " |" for each in found[:-1]]
+    lines += ["| **all** | " + " | ".join(f"**{figure}**" for figure in found[-1].figures()) + " |"]
+    lines += ["", "## Survivors", ""]
+    for mutant in found[-1].survivors:
+        reason = reasons.get((mutant.module, mutant.change), UNEXPLAINED)
+        lines += [f"`{mutant.module}.py:{mutant.line}`", "", "```diff", mutant.change, "```", "", reason, ""]
+    return "\n".join(lines)
+
+
+def reasons_in(page: str) -> dict[tuple[str, str], str]:
+    """(module, change) → why that survivor may stand, as a page says it."""
+    each = re.findall(r"^`([\w/]+)\.py:\d+`\n\n```diff\n(.*?)\n```\n\n(.*?)\n$", page, re.M | re.S)
+    return {(module, change): reason for module, change, reason in each}
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
@@ -198,33 +258,46 @@ def mutant_of(module: str, source: str, code: str) -> Mutant:
     return Mutant(module=module, code=code, line=first, change=changed)
 
 
-def require_green(module: str, *, limit: float) -> None:
-    """Ends the program when a module's tests fail, or take too long, without any mistake."""
+def seconds_needed(module: str) -> int:
+    """The processor time that a module's tests may use. Ends the program when they fail without any mistake."""
     untouched = Mutant(module=module, code=(SOURCES / f"{module}.py").read_text(), line=0, change="")
-    if (found := fate(untouched, limit=limit)) is not Fate.SURVIVED:
+    found, seconds = fate(untouched, limit=600)
+    if found is not Fate.SURVIVED:
         sys.exit(f"the tests of {module} {'fail' if found is Fate.KILLED else 'wait for something'}")
+    return max(math.ceil(PATIENCE * seconds), LEAST_SECONDS)
 
 
-def fate(mutant: Mutant, *, limit: float) -> Fate:
-    """What the tests make of a mutant, in a process of its own that dies with all it started."""
+def fate(mutant: Mutant, *, limit: int) -> tuple[Fate, float]:
+    """What the tests make of a mutant, in a process of its own that dies with all it started; and its processor time."""
     child = os.fork()
     if not child:
         os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit)))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os._exit(tested(mutant))
+    used, since = 0.0, time.monotonic()
     try:
-        ends = time.monotonic() + PATIENCE * limit
-        while time.monotonic() < ends:
-            done, status = os.waitpid(child, os.WNOHANG)
+        while time.monotonic() - since < IDLE:
+            done, status, usage = os.wait4(child, os.WNOHANG)
             if done:
                 child = 0
-                return Fate.KILLED if status else Fate.SURVIVED
-            time.sleep(0.01)
-        return Fate.TIMED_OUT
+                code = os.waitstatus_to_exitcode(status)
+                found = {0: Fate.SURVIVED, -signal.SIGXCPU: Fate.TIMED_OUT}.get(code, Fate.KILLED)
+                return found, usage.ru_utime + usage.ru_stime
+            if (seconds := processor_seconds(child)) > used:
+                used, since = seconds, time.monotonic()
+            time.sleep(0.02)
+        return Fate.TIMED_OUT, used
     finally:
         if child:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+
+def processor_seconds(process: int) -> float:
+    """Of a process and what it started and waited for."""
+    ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def tested(mutant: Mutant) -> int:

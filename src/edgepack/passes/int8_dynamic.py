@@ -44,8 +44,8 @@ class DynamicQuantizer:
     editor: GraphEditor
     activations: Activations
     weight_range: WeightRange
-    steps: float = 0.0
-    moments: Mapping[str, Doubles] = field(default_factory=dict)
+    steps: float
+    moments: Mapping[str, Doubles]
     """Matrix → Xᵀ·X of what it takes."""
     corrections: dict[str, np.ndarray] = field(default_factory=dict)
     """Value → what is still to be added to it, float32 [outputs]; whoever takes the value adds it to its bias."""

@@ -13,7 +13,7 @@ from tests.support.berts import Tokens, onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.models.ort.convert import convert_to_ort
-from edgepack.passes.int8_dynamic import int8_dynamic
+from edgepack.passes.int8_dynamic import LOWEST, int8_dynamic
 from edgepack.recipes.precision import is_batch_dependent, precision_of
 from edgepack.records.recipe import Material
 
@@ -133,6 +133,20 @@ def test_what_gelu_makes_gets_all_256_steps(load: Load, monkeypatch: pytest.Monk
     assert raised < 0.7 * around_zero
 
 
+@pytest.mark.parametrize("operator", list(LOWEST))
+def test_how_far_below_zero_activation_functions_go(operator: str) -> None:
+    """Lower than that would be cut off, and steps far below it would be wasted."""
+    model = gelu_product(np.eye(64, dtype=np.float32), np.zeros(64, np.float32))
+    model.graph.node[0].op_type = operator
+    if operator == "Relu":
+        model.graph.node[0].domain = ""
+    if operator == "BiasGelu":
+        model.graph.node[0].input.append("bias")
+    x = np.linspace(-8, 8, 64 * 500, dtype=np.float32).reshape(1, 500, 64)
+    (values,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert 0 <= LOWEST[operator] + float(values.min()) < 0.0005
+
+
 def test_one_gelu_before_two_matrices_of_which_one_has_no_bias() -> None:
     """Only the one with a bias can make up for a shift; both must come out right."""
     random = np.random.default_rng(4)
@@ -190,6 +204,16 @@ def test_weights_are_reduced_unless_the_device_is_known_to_have_vnni(
         if tensor.name.endswith(".weight.int8")
     ]
     assert integers and max(int(np.abs(each.astype(int)).max()) for each in integers) == largest
+
+
+def test_one_scale_for_all_activations_of_the_named_layers(load: Load) -> None:
+    model = load(attention="Attention")
+    products = [node.input[1] for node in model.graph.node if node.op_type == "Attention"]
+    quantized = int8_dynamic(model, unexpected, activations="tensor", layers=(products[0],))
+    operators = Counter(node.op_type for node in quantized.graph.node)
+    assert (operators["QAttention"], operators["Attention"]) == (1, 1)
+    by_token = Counter(node.op_type for node in int8_dynamic(model, unexpected).graph.node)
+    assert (by_token["QAttention"], by_token["Attention"]) == (0, 2), "it has one scale for all tokens"
 
 
 def test_only_the_layers_that_were_named(load: Load) -> None:
