@@ -150,9 +150,8 @@ def types_by_operator(operators: Operators) -> dict[tuple[str, str], str]:
 
 
 def _line(line: str, number: int) -> Iterator[Operator]:
-    parts = line.split(";", 2)
     try:
-        domain, versions, entries = (part.strip() for part in parts)
+        domain, versions, entries = (part.strip() for part in line.split(";"))
         opsets = [int(version) for version in versions.split(",")]
         named = list(_entries(entries))
     except ValueError as error:

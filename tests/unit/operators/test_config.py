@@ -122,6 +122,7 @@ def test_globally_allowed_types() -> None:
     ("text", "said"),
     [
         ("ai.onnx;13", "line 1"),
+        ("ai.onnx;13;Add;Mul", "line 1"),
         ("\n\nai.onnx;thirteen;Add", "line 3"),
         ('ai.onnx;13;Add{"inputs":', "line 1"),
         ('ai.onnx;13;Add{"inputs":{}}Mul', "line 1"),
