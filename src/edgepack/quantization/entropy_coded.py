@@ -27,7 +27,7 @@ def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None)
     scales = np.maximum(values.std(axis=0) / np.float32(steps), widest)
     scales = np.where(scales > 0, scales, 1).astype(np.float32)
     if moments is None:
-        return np.clip(np.rint(values / scales), -LARGEST, LARGEST).astype(np.int8), scales
+        return np.rint(values / scales).astype(np.int8), scales
     grid = Grid(
         scales=scales[None], zeros=np.zeros_like(scales[None]), block=len(values), low=-LARGEST, high=LARGEST
     )

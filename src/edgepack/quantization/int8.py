@@ -19,6 +19,8 @@ How large the integers of a matrix may get. x86 processors without VNNI add the 
 LARGEST = 127
 LARGEST_PAIR = 127.99
 """Below 128, so that two rounded neighbours do not exceed 128: 128 · 255 fits into 16 bits, 129 · 255 does not."""
+SMALLEST = 1e-30
+"""What is smaller counts as zero: steps of it would be no float32 of full precision."""
 
 
 def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tuple[Int8s, Floats]:
@@ -26,13 +28,13 @@ def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tup
     scales = _scales(np.abs(values).max(axis=0), LARGEST // 2 if weight_range == "reduced" else LARGEST)
     if weight_range == "paired":
         scales = np.maximum(scales, _scales(largest_pair(np.abs(values)), LARGEST_PAIR))
-    return _rounded(values / scales), scales
+    return np.rint(values / scales).astype(np.int8), scales
 
 
 def quantized_rows(values: Floats) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8, and the scales [rows, 1] that it is to be multiplied by."""
     scales = _scales(np.abs(values).max(axis=1, keepdims=True), LARGEST)
-    return _rounded(values / scales), scales
+    return np.rint(values / scales).astype(np.int8), scales
 
 
 def largest_pair(sizes: Floats) -> Floats:
@@ -45,9 +47,5 @@ def largest_pair(sizes: Floats) -> Floats:
 
 
 def _scales(ranges: Floats, largest: float) -> Floats:
-    scales: Floats = (np.where(ranges > 0, ranges, 1) / np.float32(largest)).astype(np.float32)
+    scales: Floats = (np.where(ranges > SMALLEST, ranges, 1) / np.float32(largest)).astype(np.float32)
     return scales
-
-
-def _rounded(values: Floats) -> Int8s:
-    return np.clip(np.rint(values), -LARGEST, LARGEST).astype(np.int8)

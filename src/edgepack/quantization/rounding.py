@@ -82,7 +82,7 @@ def gptq(grid: Grid, values: Floats, moments: Doubles) -> Floats:
     integers = np.zeros_like(left)
     for start in range(0, len(left), INPUTS_AT_ONCE):
         end = min(start + INPUTS_AT_ONCE, len(left))
-        errors = np.zeros((end - start, left.shape[1]), np.float32)
+        errors = np.zeros_like(left[start:end])
         for row in range(start, end):
             integers[row] = np.clip(np.rint(left[row] / scales[row]) + zeros[row], grid.low, grid.high)
             error = (left[row] - (integers[row] - zeros[row]) * scales[row]) / factors[row, row]

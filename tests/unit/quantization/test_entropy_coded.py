@@ -45,6 +45,18 @@ def test_a_column_with_one_large_weight_still_fits(weights: np.ndarray) -> None:
     assert not entropy_coded_rows(np.zeros((2, 8), np.float32), 5.0)[0].any()
 
 
+def test_making_up_for_others_stays_within_int8() -> None:
+    """The first input is eighty times the third: what it loses is twenty steps of the third, which is large already."""
+    values = np.zeros((64, 2), np.float32)
+    values[2] = 127 * 0.85, -127 * 0.85
+    values[0] = 0.49, -0.49
+    taken = np.zeros((1, 64))
+    taken[0, [0, 2]] = 80, 1
+    integers, scales = entropy_coded_columns(values, 20.0, taken.T @ taken)
+    assert scales == pytest.approx([1.0, 1.0], rel=1e-5)
+    assert integers[2].tolist() == [127, -127]
+
+
 def test_pairs_of_neighbours_stay_below_what_clips() -> None:
     integers = np.array([[127.0, -100.0], [60.0, -20.0], [5.0, 6.0]], np.float32)
     assert unclipped_pairs(integers).tolist() == [[68, -100], [60, -20], [5, 6]]

@@ -63,6 +63,17 @@ def test_each_row_of_a_table_has_a_scale_of_its_own() -> None:
     assert (np.abs(rows * scales - values) <= scales * 0.501).all()
 
 
+@pytest.mark.parametrize("size", [1e-44, 2.5e-43, 1e-38])
+def test_weights_that_are_next_to_nothing_become_zero(size: float) -> None:
+    """As training leaves them in channels that it gave up: their steps would be zero, or of a single bit."""
+    values = matrix()
+    values[:, 3] = np.where(np.arange(31) % 2, size, -size)
+    for integers, scales in (quantized_columns(values), quantized_columns(values, "paired")):
+        assert not integers[:, 3].any() and scales.min() > 0
+        assert (np.abs(integers[:, 4].astype(int)).max()) >= 63
+    assert not quantized_rows(values.T)[0][3].any()
+
+
 @pytest.mark.parametrize(("weight_range", "largest"), [("full", 127), ("reduced", 63)])
 def test_the_largest_integer_of_each_column(weight_range: WeightRange, largest: int) -> None:
     integers, scales = quantized_columns(matrix(), weight_range)
