@@ -16,8 +16,6 @@ from edgepack.foundry.releases.ort_1_21.overlay import (
     MESSAGES_PATCH,
     OVERLAY,
     asks_for_messages,
-    lean_checks,
-    lean_logging,
 )
 from edgepack.foundry.sources.tree import SourceTree
 
@@ -55,13 +53,15 @@ void NodeProto::MergeFrom(const NodeProto& from) {
 
 
 def test_a_failed_check_calls_a_function() -> None:
-    text = lean_checks(CHECKS, request())
+    checks, _, _ = OVERLAY
+    text = checks.rewritten(CHECKS, request(), origin="ONNX Runtime 1.21")
     assert text.startswith(CHECKS)
     assert "#undef ORT_ENFORCE" in text and "FailAt(__FILE__, __LINE__, __func__, #condition" in text
 
 
 def test_statements_below_warning_are_nothing() -> None:
-    text = lean_logging(LOGGING, request())
+    _, logging, _ = OVERLAY
+    text = logging.rewritten(LOGGING, request(), origin="ONNX Runtime 1.21")
     below = "k##severity < ::onnxruntime::logging::Severity::kWARNING || !(logger).OutputIsEnabled("
     above = "k##severity >= ::onnxruntime::logging::Severity::kWARNING && (logger).OutputIsEnabled("
     assert text.count(below) == 1 and text.count(above) == 1

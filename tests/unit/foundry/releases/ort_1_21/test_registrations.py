@@ -172,6 +172,14 @@ def test_types_choose_among_typed_rows() -> None:
     assert reduced('ai.onnx;14;Add{"inputs":{"0":["float"]}}')[1] == {("Add", 14, ("float",))}
 
 
+def test_an_operator_without_types_keeps_all_of_them_beside_one_that_has_some() -> None:
+    assert reduced('ai.onnx;14;Add,Reshape{"inputs":{"1":["int64_t"]}}')[1] == {
+        ("Add", 14, ("float",)),
+        ("Add", 14, ("double",)),
+        ("Reshape", 14, ()),
+    }
+
+
 def test_integers_are_kept_where_optimizers_may_need_them() -> None:
     table = TABLE.replace("14, double, Add", "14, int64_t, Add")
     needs = parse_config('ai.onnx;14;Add{"inputs":{"0":["float"]}}')

@@ -1,12 +1,15 @@
 """ONNX Runtime 1.21's patches: for which runtimes, of which units, and which of them need a linker that can do without."""
 
+from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 from tests.support.small_archive import request
 
 from edgepack.foundry.patch import ALLOCATION_PLANNER, KERNEL_TABLE, PROTOBUF_MESSAGES
 from edgepack.foundry.releases.known import RELEASE
+from edgepack.operators.config import parse_config
 from edgepack_web.foundry.toolchain import WEB_RELEASE
 
 PATCHES = {patch.name: patch for patch in (*RELEASE.overlay, *RELEASE.patches)}
@@ -92,3 +95,23 @@ def test_of_which_runtimes_shipped_indexes_know_only_a_part() -> None:
     assert RELEASE.partial_indexes == frozenset()
     assert WEB_RELEASE.partial_indexes == {"wasm32"}
     assert RELEASE.api_symbols == "onnxruntime/core/providers/cpu/symbols.txt"
+
+
+def test_the_release_is_the_one_that_converts_models() -> None:
+    """A file that one release writes may be unreadable for another's reduced library."""
+    assert RELEASE.version == RELEASE.catalogue.version == onnxruntime.__version__
+    assert RELEASE.catalogue.parts["onnxruntime"].version == RELEASE.version
+    assert RELEASE.build_settings("linux")["cmake"]
+    for kind, arch in (("minimal", "x86_64"), ("minimal", "aarch64"), ("minimal-extended", "x86_64")):
+        assert RELEASE.index_files(kind, arch)
+
+
+def test_a_release_answers_for_its_own_tables(tmp_path: Path) -> None:
+    needs = parse_config("com.microsoft;1;BiasGelu")
+    row = "ONNX_OPERATOR_KERNEL_CLASS_NAME(kCpuExecutionProvider, kMSDomain, 1, BiasGelu)"
+    (symbol,) = RELEASE.kernels([f"BuildKernelCreateInfo<{row}>,"], needs)
+    assert "BiasGelu" in symbol
+    assert RELEASE.possible(tmp_path, "minimal", needs) == needs
+    table = "onnxruntime_mlas/x/core/mlas/lib/platform.cpp"
+    assert RELEASE.table.unit(["onnxruntime_mlas/x/core/mlas/lib/sgemm.cpp", table]) == table
+    assert RELEASE.feature_levels.check(["avx2"], "x86_64") == ("avx", "avx2", "sse2")
