@@ -174,8 +174,8 @@ def main() -> None:
         count = len(every) if options.all else min(options.sample, len(every))
         chosen = random.Random(f"{options.seed} {module}").sample(every, count)
         found.append(tried(module, len(every), sorted(chosen, key=lambda mutant: mutant.line)))
-        for each in found[-1].survivors:
-            console.print(f"{module}.py:{each.line}\n{each.change}", markup=False, highlight=False)
+        for mutant in found[-1].survivors:
+            console.print(f"{module}.py:{mutant.line}\n{mutant.change}", markup=False, highlight=False)
     found.append(together(found))
     made = table(HEAD[0], *map(Number, HEAD[1:]))
     for each in found:

@@ -16,11 +16,11 @@ from tests.support.compare import Load, cosines, unexpected
 from edgepack.passes.fast_gelu import fast_gelu
 
 
-def activation(operator: str, *, after: str = "Neg", **weights: np.ndarray) -> onnx.ModelProto:
+def activation(operator: str, **weights: np.ndarray) -> onnx.ModelProto:
     """z = -gelu(x), or -gelu(x + bias)."""
     nodes = [
         helper.make_node(operator, ["x", *weights], ["y"], name="active", domain="com.microsoft"),
-        helper.make_node(after, ["y"], ["z"], name="after"),
+        helper.make_node("Neg", ["y"], ["z"], name="after"),
     ]
     shape: Any = ["rows", 400]
     graph = helper.make_graph(
