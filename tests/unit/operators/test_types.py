@@ -1,7 +1,5 @@
 """What upstream knows of operators' types, where its package is there and where it is not."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """GELU by tanh: how far off it is, of which operators, and what stays."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

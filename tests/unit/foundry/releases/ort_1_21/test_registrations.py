@@ -24,6 +24,7 @@ from edgepack.foundry.releases.ort_1_21.typecontrol import (
     type_control,
 )
 from edgepack.operators.config import parse_config
+from edgepack.records.operators import Operators
 
 TABLE = """\
 namespace onnxruntime {
@@ -252,6 +253,22 @@ def test_type_control_names_the_operators_that_upstream_does_not_track() -> None
     ]
 
 
+def test_a_unit_is_compiled_against_the_lines_that_concern_it() -> None:
+    needs = parse_config(
+        'ai.onnx;13;Cast{"inputs":{"0":["bool"]}},Gather{"inputs":{"1":["int64_t"]}},Flatten'
+    )
+
+    def made(needs: Operators, *named: str) -> str:
+        asked = request(needs, named=frozenset(named))
+        return TYPE_CONTROL_PATCH.rewritten(CONTROL, asked, origin="ONNX Runtime 1.21")
+
+    cast = "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Input, 0, bool);"
+    gather = "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Gather, Input, 1, int64_t);"
+    assert made(needs, "Cast") == type_control(CONTROL, [cast])
+    assert made(needs, "Cast", "Gather") == type_control(CONTROL, [cast, gather])
+    assert made(needs, "Flatten") == made(parse_config("ai.onnx;13;Cast"), "Cast") == CONTROL
+
+
 def test_a_tree_without_insertion_point_is_refused() -> None:
     with pytest.raises(
         ToolError, match=r"op_kernel_type_control_overrides\.inc is not as ONNX Runtime 1\.21's"
@@ -267,7 +284,9 @@ def test_sources_that_type_control_changes(tmp_path: Path) -> None:
             '#include "core/providers/op_kernel_type_control_overrides.inc"\n'
             "#define ORT_SPECIFY_OP_KERNEL_ARG_DEFAULT_TYPES(p, d, o, a, i, ...) void f();\n"
         ),
-        "core/cast.h": '#include "core/providers/op_kernel_type_control.h"\n',
+        "core/cast.h": (
+            '#pragma once\n#include "gsl/gsl"\n  # include "core/providers/op_kernel_type_control.h"\n'
+        ),
         "core/cast.cc": '#include "core/cast.h"\nORT_SPECIFY_OP_KERNEL_ARG_DEFAULT_TYPES(kCpu, kOnnxDomain, Cast,\n Input, 0, float);\n',
         "core/free.cc": '#include "core/cast.h"\n',
         "core/other.cc": "#include <vector>\n",
