@@ -1,14 +1,19 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
-from edgepack.plugins.host import PluginHost, TargetFile
+from edgepack.plugins.commands import plugin_commands, refused_commands
+from edgepack.plugins.entry_points import package
+from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
 from edgepack.words import did_you_mean
 
 Row = dict[str, str]
+
+BROKEN = "broken"
+"""What a state begins with where something is wrong with a plugin or a target."""
 
 
 def target_rows(host: PluginHost) -> list[Row]:
@@ -21,28 +26,37 @@ def _target_row(host: PluginHost, found: TargetFile) -> Row:
     try:
         target = host.target(found.name)
         row["summary"] = target.summary
-        builder = host.builder_of(target)
+        missing = host.builder_of(target).missing(target)
     except EdgepackError as error:
-        return {**row, "state": f"broken: {error.message}"}
-    try:
-        missing = [str(name) for name in builder.spec.missing(target)]
-    except (Exception, SystemExit) as error:  # a plugin's code, which must not stop the listing
-        return {**row, "state": f"broken: {type(error).__name__}: {error}"}
+        return {**row, "state": f"{BROKEN}: {error.message}"}
     return {**row, "state": f"missing {', '.join(missing)}"} if missing else row
 
 
-def plugin_rows(host: PluginHost) -> list[Row]:
-    """One row a plugin."""
-    return [
-        {
-            "plugin": plugin.name,
-            "state": f"broken: {plugin.error}" if plugin.error else "ready",
-            "distribution": f"{plugin.distribution} {plugin.version}",
-            "builders": ", ".join(plugin.builders),
-            "targets": ", ".join(plugin.targets),
-        }
-        for plugin in host.plugins
-    ]
+def plugin_rows(host: PluginHost, *, commands: Collection[str]) -> list[Row]:
+    """One row a plugin; ``commands`` are edgepack's own, whose names a plugin cannot have."""
+    refused = refused_commands(commands)
+    return [_plugin_row(host, plugin, refused.get(plugin.package, "")) for plugin in host.plugins]
+
+
+def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str) -> Row:
+    error = plugin.error or refused
+    try:
+        for spec in plugin.specs:
+            if spec.axis == "builder":
+                host.builders[spec.name].options()
+    except EdgepackError as wrong:
+        error = wrong.message
+    state = f"disabled by {plugin.disabled}" if plugin.disabled else "ready"
+    commands = [name for name, point in plugin_commands().items() if package(point) == plugin.package]
+    return {
+        "plugin": plugin.name,
+        "state": f"{BROKEN}: {error}" if error else state,
+        "distribution": f"{plugin.distribution} {plugin.version}",
+        "api": ", ".join(sorted({str(spec.api) for spec in plugin.specs})),
+        "brings": ", ".join(f"{spec.axis} {spec.name}" for spec in plugin.specs),
+        "commands": ", ".join(commands),
+        "targets": ", ".join(plugin.targets),
+    }
 
 
 def cache_sizes(store: Store) -> dict[str, int]:

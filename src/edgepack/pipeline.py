@@ -46,6 +46,7 @@ def build(
     from edgepack.bundle.manifest import bundle_name
     from edgepack.bundle.place import placed_folder, require_free
     from edgepack.models.find.source import ingest
+    from edgepack.verify.copies import require_used_files
     from edgepack.verify.gate import verify
     from edgepack.verify.made_here import remember
     from edgepack.verify.run import BundleRunner
@@ -88,6 +89,7 @@ def build(
                 proofs=proofs,
                 context=context,
             )
+            require_used_files(bundle, run.embed, context=context)
             _require_untouched(bundle)
         with story.step("pack"):
             outcome = _pack_and_report(bundle, verification, proofs, destination, target, prices, context)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from edgepack.errors import TargetError, UsageError
 from edgepack.records.target import GateLevel, ModelOptions, Pass, Platform, Target
-from edgepack.typed import Malformed, check_value, keys_of, load_toml, parse_toml, read_table
+from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -187,8 +187,11 @@ def _override(table: dict[str, Any], override: str) -> None:
 
 
 def _toml_value(text: str) -> Any:
-    """What TOML makes of the text; a word that is no TOML value is a string."""
+    """What TOML makes of the text; a word that is no TOML value is a string.
+
+    A shell takes the quotes away of ``--set platform.glibc="2.35"``: a number is a string where one is expected.
+    """
     try:
-        return parse_toml(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}", parse_float=Written)["value"]
     except Malformed:
         return text

@@ -38,10 +38,21 @@ class Malformed(ValueError):  # noqa: N818 - what is wrong with data; callers sa
         self.hint = hint
 
 
-def parse_toml(text: str) -> dict[str, Any]:
+class Written(float):
+    """A number that remembers how it was written: 2.30 may be meant as a version, which is a string."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Written:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
+def parse_toml(text: str, *, parse_float: Callable[[str], float] = float) -> dict[str, Any]:
     """A whole document. Raises ``Malformed``."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError as error:
         raise Malformed(f"not valid TOML: {error}") from error
 
@@ -128,7 +139,9 @@ def _value(kind: Any, value: Any, where: str, path: str, how: How) -> Any:
         return {key: _value(arguments[1], each, _below(where, key), path, how) for key, each in value.items()}
     if dataclasses.is_dataclass(kind):
         return _read(kind, value, where, path, how)
-    if kind is float and type(value) is int:
+    if kind is str and isinstance(value, Written):
+        return value.text
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if type(value) is not kind:
         raise _unexpected(where, value, kind)

@@ -46,6 +46,7 @@ def verify_again(
     """
     from edgepack.models.find.source import ingest
     from edgepack.verify import gate as gatekeeper
+    from edgepack.verify.copies import require_used_files
     from edgepack.verify.made_here import may_run
 
     story = context.story
@@ -62,7 +63,7 @@ def verify_again(
             options = replace(options, gate=gate or options.gate)
             if write_vectors is not None:
                 gatekeeper.write_vectors(bundle, runner.embed, write_vectors)
-            return gatekeeper.verify(
+            found = gatekeeper.verify(
                 bundle,
                 source,
                 runner.embed,
@@ -71,6 +72,8 @@ def verify_again(
                 others=others,
                 context=context,
             )
+            require_used_files(bundle, runner.embed, context=context)
+            return found
 
 
 def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:

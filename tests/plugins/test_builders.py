@@ -92,6 +92,15 @@ min_cosine = 0.99
 EMPTY_RUNTIME = """api.RuntimeArtifact(library=model.file, version="9", kind="x", toolchain="", provides=api.Operators())"""
 
 
+ELSEWHERE = """
+import shutil
+own, root = root, pathlib.Path("ELSEWHERE")
+if not root.exists():
+    shutil.copytree(own, root)
+"""
+"""The misdeed of a program that computes right, with another model than its bundle's."""
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
@@ -210,8 +219,9 @@ def test_what_goes_wrong_in_a_step_names_plugin_and_step(
         ('for line in sys.stdin: print(json.dumps({"embedding": [1.0] + [0.0] * 31}))', "differ from the stock library"),
         ('(root / "seen.txt").write_text("me")', "changed its bundle while it ran: .*seen.txt is not in the manifest"),
         ("raise SystemExit(7)", "the program of tiny-kiosk-one failed"),
+        (ELSEWHERE, "the same vectors with zeros for its model .model/model.onnx.: they are not made by it"),
     ],
-    ids=["echo", "constant", "writes", "fails"],
+    ids=["echo", "constant", "writes", "fails", "elsewhere"],
 )  # fmt: skip
 def test_a_program_that_lies_or_meddles_is_no_bundle(
     kiosk: Path,
@@ -222,7 +232,7 @@ def test_a_program_that_lies_or_meddles_is_no_bundle(
     misdeed: str,
     words: str,
 ) -> None:
-    install(kiosk, monkeypatch, misdeed=misdeed)
+    install(kiosk, monkeypatch, misdeed=misdeed.replace("ELSEWHERE", str(tmp_path / "elsewhere")))
     with pytest.raises(EdgepackError, match=words):
         build(model, tmp_path / "dist", own)
     assert not [path for path in (tmp_path / "dist").iterdir() if not path.name.startswith(".")]

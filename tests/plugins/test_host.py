@@ -109,7 +109,7 @@ def test_a_strangers_plugin_adds_a_builder_and_a_target(install: InstallPlugin) 
     host = load_plugins()
     info = next(plugin for plugin in host.plugins if plugin.name == "kiosk")
     assert (info.distribution, info.version, info.error) == ("edgepack-kiosk", "1.2", "")
-    assert (info.builders, info.targets) == (("kiosk",), ("kiosk-one",))
+    assert ([spec.name for spec in info.specs], info.targets) == (["kiosk"], ("kiosk-one",))
     assert host.target("kiosk-one").summary == "a kiosk"
     rows = {row["target"]: row["state"] for row in listing.target_rows(host)}
     assert rows["kiosk-one"] == "missing kiosktool"

@@ -56,12 +56,19 @@ class WithPlugins(click.Group):
 
 @click.group(cls=WithPlugins, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="edgepack", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option(
+    "--no-plugins",
+    is_flag=True,
+    help="Load no plugin but edgepack's own; short for EDGEPACK_DISABLE_PLUGINS=*.",
+)
+def cli(no_plugins: bool) -> None:
     """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right.
 
     \b
     edgepack bundle --target linux-x86-min
     """
+    if no_plugins:
+        os.environ["EDGEPACK_DISABLE_PLUGINS"] = "*"
 
 
 for command in (

@@ -97,9 +97,10 @@ def target_with_flags(
 ) -> Target:
     """The target, changed by ``--set`` and by the flags that are its builder's."""
     target = host.target(name, overrides)
+    known = host.builder_of(target).options()
     if not click_context.args:
         return target
-    flags = builder_flags(click_context, host.builder_of(target).spec.options())
+    flags = builder_flags(click_context, known)
     return host.target(name, (*overrides, *flags))
 
 

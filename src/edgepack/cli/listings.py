@@ -23,12 +23,21 @@ def list_targets(as_json: bool) -> None:
 @click.command("plugins")
 @common_options
 def list_plugins(as_json: bool) -> None:
-    """List the installed plugins, what they add, and what is wrong with the broken ones."""
+    """List the installed plugins, what they bring, and what is wrong with the broken ones.
+
+    The exit code is 4 when one is broken.
+    """
     from edgepack import listing
+    from edgepack.errors import PluginError
     from edgepack.plugins.host import load_plugins
 
-    rows = listing.plugin_rows(load_plugins())
-    print_rows(rows, as_json=as_json, columns=("plugin", "state", "distribution", "builders", "targets"))
+    own = click.get_current_context().find_root().command
+    assert isinstance(own, click.Group)
+    rows = listing.plugin_rows(load_plugins(), commands=own.commands)
+    columns = ("plugin", "state", "distribution", "api", "brings", "commands", "targets")
+    print_rows(rows, as_json=as_json, columns=columns)
+    if any(row["state"].startswith(listing.BROKEN) for row in rows):
+        raise click.exceptions.Exit(PluginError.exit_code)
 
 
 @click.group(invoke_without_command=True)

@@ -1,22 +1,62 @@
 """Whatever a plugin raises becomes an error that names the plugin and what of it was called."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import TypeVar
 
 from edgepack.errors import CannotRunHere, EdgepackError, PluginError
+
+T = TypeVar("T")
 
 DEBUG = "--debug shows where the plugin failed"
 
 
 @contextmanager
-def blamed_on(plugin: str, called: str, *, hint: str = DEBUG) -> Iterator[None]:
-    """Turn what is raised inside into a ``PluginError``, but for what was raised on purpose (``EdgepackError``)."""
+def blamed_on(
+    plugin: str,
+    called: str,
+    *,
+    hint: str = DEBUG,
+    on_purpose: tuple[type[Exception], ...] = (EdgepackError, CannotRunHere),
+) -> Iterator[None]:
+    """Turn what is raised inside into a ``PluginError``, but for what is raised ``on_purpose``, for people to read.
+
+    What a plugin prints goes to stderr: stdout is the command's result, which may be JSON.
+    """
     try:
-        yield
-    except (EdgepackError, CannotRunHere):
+        with redirect_stdout(sys.stderr):
+            yield
+    except on_purpose:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(f"plugin {plugin} failed in {called}: {in_words(error)}", hint=hint) from error
+
+
+def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T:
+    """What a quick call into a plugin returns. Raises ``PluginError`` when it raises, or does not return in time.
+
+    A call that does not return is left to itself, in a thread that ends with the process.
+    """
+    answers: queue.SimpleQueue[tuple[T] | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(),))
+        except BaseException as error:
+            answers.put(error)
+
+    with blamed_on(plugin, called):
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            answer = answers.get(timeout=seconds)
+        except queue.Empty:
+            raise PluginError(f"plugin {plugin}: {called} did not return within {seconds:g} s") from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer[0]
 
 
 def in_words(error: BaseException) -> str:

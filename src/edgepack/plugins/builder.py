@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from edgepack.context import BuildContext
 from edgepack.errors import PluginError
-from edgepack.plugins.blame import blamed_on
+from edgepack.options import OptionTable
+from edgepack.plugins.blame import blamed_on, within
 from edgepack.plugins.spec import Spec, TargetBuilder
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
@@ -39,6 +40,31 @@ class RegisteredBuilder:
             )
         return Builder(plugin=self.plugin, builder=made)
 
+    def options(self) -> OptionTable:
+        """The builder's own options. Raises ``PluginError`` for one that has the name of a flag of every builder."""
+        called = f"options of builder {self.spec.name}"
+        with blamed_on(self.plugin, called):
+            known = self.spec.options()
+        if not isinstance(known, Mapping):
+            raise PluginError(
+                f"plugin {self.plugin}: {called} returned {repr(known)[:80]}, expected a mapping"
+            )
+        if taken := sorted(RESERVED & set(known)):
+            raise PluginError(
+                f"plugin {self.plugin}: {called}: {', '.join(taken)} cannot be a builder's, for `edgepack bundle` has a "
+                f"flag --{taken[0].replace('_', '-')}",
+                hint="the plugin must give it another name",
+            )
+        return known
+
+    def missing(self, target: Target) -> tuple[str, ...]:
+        """Names of tools that a build would miss on this host."""
+        called = f"missing of builder {self.spec.name}"
+        found = within(SECONDS, self.plugin, called, lambda: tuple(self.spec.missing(target)))
+        if wrong := [name for name in found if not isinstance(name, str)]:
+            raise PluginError(f"plugin {self.plugin}: {called} yielded {wrong[0]!r}, expected names of tools")
+        return found
+
     def fetch(self, target: Target, context: BuildContext) -> None:
         """What a build needs beside the model, put into the store."""
         with blamed_on(self.plugin, "fetch"):
@@ -54,6 +80,25 @@ class RegisteredBuilder:
         return {"plugin": self.distribution, "version": self.version, "options": options}
 
 
+SECONDS = 10.0
+"""How long a plugin may take to say what is missing."""
+RESERVED = frozenset(
+    {
+        "target",
+        "model",
+        "recipe",
+        "gate",
+        "set",
+        "output",
+        "force",
+        "prices",
+        "offline",
+        "json",
+        "debug",
+        "help",
+    }
+)
+"""Flags of `edgepack bundle` and `edgepack fetch`, which take a builder's options as flags, too."""
 STEPS = ("prepare_model", "provide_runtime", "make_runner")
 
 

@@ -1,11 +1,15 @@
 """Commands that plugins add. Their names are in the metadata of what is installed: listing them imports no plugin."""
 
+import sys
+from collections.abc import Collection
+from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint
 
 import click
 
 from edgepack.errors import PluginError
-from edgepack.plugins.entry_points import entry_points, origin
+from edgepack.plugins.chosen import why_not
+from edgepack.plugins.entry_points import entry_points, origin, package
 
 GROUP = "edgepack.commands"
 """The entry points whose names are commands: ``NAME = "MODULE:OBJECT"``, the object a click command or group."""
@@ -15,8 +19,20 @@ def plugin_commands() -> dict[str, EntryPoint]:
     """Entry points by the command's name; of two that have one name the first, edgepack's own before others'."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(GROUP):
-        found.setdefault(point.name, point)
+        if not why_not(point):
+            found.setdefault(point.name, point)
     return dict(sorted(found.items()))
+
+
+def refused_commands(own: Collection[str]) -> dict[str, str]:
+    """Package → what is wrong with its commands: a name of them is edgepack's ``own``, or another package's."""
+    taken = plugin_commands()
+    wrong = {}
+    for point in entry_points(GROUP):
+        if point.name in own or point.value != taken.get(point.name, point).value:
+            whose = "edgepack's own" if point.name in own else f"that of {origin(taken[point.name])}"
+            wrong[package(point)] = f"its command {point.name} is {whose}"
+    return wrong
 
 
 def load_command(name: str) -> click.Command | None:
@@ -26,7 +42,8 @@ def load_command(name: str) -> click.Command | None:
         return None
     where = f"command {name} of {origin(point)}"
     try:
-        command = point.load()
+        with redirect_stdout(sys.stderr):
+            command = point.load()
     except (Exception, SystemExit) as error:
         raise PluginError(
             f"{where} cannot be loaded: {type(error).__name__}: {error}",

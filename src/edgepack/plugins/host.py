@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
 from edgepack import targets
+from edgepack.bundle.manifest import open_bundle
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
-from edgepack.plugins.entry_points import entry_points
+from edgepack.plugins.chosen import why_not
+from edgepack.plugins.entry_points import entry_points, package
 from edgepack.plugins.spec import API_VERSION, AXES, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
@@ -22,11 +27,12 @@ from edgepack.records.target import Target
 from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
-    from importlib.abc import Traversable
     from importlib.metadata import EntryPoint
 
     from edgepack.context import BuildContext
     from edgepack.runtimes.platform import RuntimePlatform
+
+T = TypeVar("T")
 
 GROUP = "edgepack"
 WRITTEN = "the bundle itself is written and verified; --debug shows where the plugin failed"
@@ -37,11 +43,14 @@ class PluginInfo:
     """A plugin that was found, and what became of it."""
 
     name: str
+    package: str
     distribution: str
     version: str
     error: str = ""
     """Why it is broken; empty when it is not."""
-    builders: tuple[str, ...] = ()
+    disabled: str = ""
+    """Who ruled it out, so that it was not loaded; empty when nobody did."""
+    specs: tuple[Spec, ...] = ()
     targets: tuple[str, ...] = ()
 
 
@@ -72,14 +81,21 @@ class PluginHost:
     target_files: dict[str, TargetFile]
     _manager: pluggy.PluginManager = field(repr=False)
 
+    @property
+    def broken(self) -> list[PluginInfo]:
+        """Those that could not be loaded."""
+        return [plugin for plugin in self.plugins if plugin.error]
+
     def target(self, name: str, overrides: Iterable[str] = ()) -> Target:
         """The target of that name, or of that ``.toml`` file; raises ``TargetError`` with the nearest name."""
         if name.endswith(".toml") or "/" in name:
             return targets.read_target(Path(name), origin=name, overrides=overrides)
         if name not in self.target_files:
+            perhaps = [f"{plugin.name} ({plugin.error})" for plugin in self.broken]
             raise TargetError(
                 f"there is no target {name}{did_you_mean(name, self.target_files)}",
-                hint="`edgepack targets` lists them; a path to a .toml file works too",
+                hint="`edgepack targets` lists them; a path to a .toml file works too"
+                + (f"; a broken plugin may have brought it: {', '.join(perhaps)}" if perhaps else ""),
             )
         found = self.target_files[name]
         return targets.read_target(found.file, origin=found.origin, overrides=overrides)
@@ -88,8 +104,7 @@ class PluginHost:
         """The builder that a target names; raises ``PluginError`` when its plugin is broken or not there."""
         if found := self.builders.get(target.builder):
             return found
-        broken = [plugin for plugin in self.plugins if plugin.error]
-        for plugin in broken:
+        for plugin in self.broken:
             if plugin.name == target.builder or target.origin.startswith(plugin.name):
                 raise PluginError(
                     f"target {target.name} needs plugin {plugin.name}, which is broken: {plugin.error}",
@@ -99,7 +114,7 @@ class PluginHost:
             f"target {target.name} names builder {target.builder}, which no plugin registers"
             + did_you_mean(target.builder, self.builders),
             hint="`edgepack plugins` lists what is installed"
-            + (f"; broken: {', '.join(plugin.name for plugin in broken)}" if broken else ""),
+            + (f"; broken: {', '.join(plugin.name for plugin in self.broken)}" if self.broken else ""),
         )
 
     def create(self, target: Target, context: BuildContext) -> Builder:
@@ -116,8 +131,9 @@ class PluginHost:
     def bundle_written(self, bundle: Bundle, report: Report) -> None:
         """Tell every plugin that wants to know; a failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
-            with blamed_on(name, "edgepack_bundle_written", hint=WRITTEN):
+            with blamed_on(name, "edgepack_bundle_written", hint=WRITTEN, on_purpose=()):
                 implementation(bundle=bundle, report=report)
+                open_bundle(bundle.directory)  # as it was verified, or the plugin is to blame
 
 
 def load_plugins() -> PluginHost:
@@ -131,10 +147,14 @@ def load_plugins() -> PluginHost:
     for entry_point in entry_points(GROUP):
         info = PluginInfo(
             name=entry_point.name,
+            package=package(entry_point),
             distribution=entry_point.dist.name if entry_point.dist else "?",
             version=entry_point.dist.version if entry_point.dist else "?",
         )
-        plugins.append(_load(manager, entry_point, info, builders, platforms, target_files))
+        if disabled := why_not(entry_point):
+            plugins.append(replace(info, disabled=disabled))
+        else:
+            plugins.append(_load(manager, entry_point, info, builders, platforms, target_files))
     return PluginHost(
         plugins=tuple(plugins),
         builders=builders,
@@ -153,11 +173,14 @@ def _load(
     target_files: dict[str, TargetFile],
 ) -> PluginInfo:
     try:
-        module = entry_point.load()
-        _refuse_interface_1(module)
-        manager.register(module, name=info.name)
-        manager.check_pending()  # a misspelt hook would otherwise pass in silence
-        specs = [_checked(spec) for spec in _results(manager, info.name, "edgepack_specs")]
+        # What a plugin prints is no part of a command's result.
+        with redirect_stdout(sys.stderr):
+            module = entry_point.load()
+            _refuse_interface_1(module)
+            manager.register(module, name=info.name)
+            manager.check_pending()  # a misspelt hook would otherwise pass in silence
+            specs = [_checked(spec) for spec in _results(manager, info.name, "edgepack_specs", Spec)]
+            found = _results(manager, info.name, "edgepack_targets", Traversable)
         own_builders = {
             spec.name: RegisteredBuilder(
                 spec=spec, plugin=info.name, distribution=info.distribution, version=info.version
@@ -170,7 +193,6 @@ def _load(
             for spec in specs
             if spec.axis == "platform"
         }
-        found = _results(manager, info.name, "edgepack_targets")
         own_targets = {file.name: file for file in _as_target_files(found, info.name)}
         _refuse_duplicates("builder", own_builders, builders)
         _refuse_duplicates("platform", own_platforms, {"linux", *platforms})
@@ -185,7 +207,7 @@ def _load(
     builders.update(own_builders)
     platforms.update(own_platforms)
     target_files.update(own_targets)
-    return replace(info, builders=tuple(own_builders), targets=tuple(own_targets))
+    return replace(info, specs=tuple(specs), targets=tuple(own_targets))
 
 
 def _implementations(
@@ -201,17 +223,25 @@ def _call(implementation: pluggy.HookImpl) -> Callable[..., Any]:
     return lambda **arguments: implementation.function(*(arguments[name] for name in implementation.argnames))
 
 
-def _results(manager: pluggy.PluginManager, plugin: str, hook: str) -> list[Any]:
-    return [result for _, call in _implementations(manager, hook, plugin) for result in call() or ()]
+def _results(manager: pluggy.PluginManager, plugin: str, hook: str, kind: type[T]) -> list[T]:
+    """What a plugin's hook lists. Raises ``PluginError`` for what is no list of such things."""
+    found: list[T] = []
+    for _, call in _implementations(manager, hook, plugin):
+        listed = call()
+        if isinstance(listed, str) or not isinstance(listed, Iterable):
+            raise PluginError(f"{hook} returned {repr(listed)[:80]}, expected a list")
+        for each in listed:
+            if not isinstance(each, kind):
+                raise PluginError(f"{hook} listed {repr(each)[:80]}, expected {kind.__name__} objects")
+            found.append(each)
+    return found
 
 
 def _as_target_files(found: Iterable[Traversable], origin: str) -> list[TargetFile]:
     return [TargetFile(name=file.name.removesuffix(".toml"), file=file, origin=origin) for file in found]
 
 
-def _checked(spec: object) -> Spec:
-    if not isinstance(spec, Spec):
-        raise PluginError(f"edgepack_specs returned {spec!r}, expected Spec objects")
+def _checked(spec: Spec) -> Spec:
     if spec.api != API_VERSION:
         raise PluginError(
             f"{spec.axis} {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {API_VERSION}"

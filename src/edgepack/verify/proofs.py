@@ -5,10 +5,8 @@ is what a device runs: this program, this library, this tokenizer.
 """
 
 import json
-import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -25,6 +23,7 @@ from edgepack.foundry.proof.harness import cpuid_hider, hiding
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
+from edgepack.verify.copies import linked_copy
 
 GLIBC = "libc.so.6"
 """Its loader knows LD_PRELOAD, and ``$ORIGIN`` in it. A program without it is static, or of another C library."""
@@ -147,19 +146,10 @@ def _masked_copy(bundle: Bundle, context: BuildContext) -> Path:
         raise CannotRunHere(
             f"what cpuid says cannot be hidden from {bundle.program.name}: it does not load glibc"
         )
-    folder = Path(tempfile.mkdtemp(prefix="masked-", dir=context.work_dir)) / bundle.directory.name
-    # Links of the other files, not symbolic ones: the programs find their folder through /proc/self/exe.
-    shutil.copytree(bundle.directory, folder, symlinks=True, copy_function=_link)
+    folder = linked_copy(bundle, "masked-", context=context)
     runtime = str(bundle.manifest["runtime"]["library"])
     (folder / runtime).unlink()
     replace_cpuid(bundle.directory / runtime, folder / runtime)
     program = folder / str(bundle.manifest["runner"]["program"])
     shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
     return folder
-
-
-def _link(source: str, destination: str) -> None:
-    try:
-        os.link(source, destination)
-    except OSError:  # another file system, or one without links
-        shutil.copy(source, destination)

@@ -263,7 +263,8 @@ def test_told_to_stop_it_answers_what_was_asked(frozen_sample: Path, number: sig
         server.connect() as idle,
         server.connect() as busy,
     ):
-        many = request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000})
+        # Long enough that it is not over before the signal comes, however busy the machine.
+        many = request("/v1/embeddings", {"input": ["a cat sat on the mat " * 20] * 2000})
         busy.sendall(many)
         while values(server)["embed_batch_texts_count"] == "0":
             pass

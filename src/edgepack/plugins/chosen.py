@@ -1,0 +1,44 @@
+"""Which of the installed plugins are loaded: all, but for what the user or the project rules out."""
+
+import os
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from edgepack.errors import UsageError
+from edgepack.plugins.entry_points import is_ours
+from edgepack.typed import Malformed, check_value, load_toml
+
+VARIABLE = "EDGEPACK_DISABLE_PLUGINS"
+"""Names of plugins, separated by commas, or ``*``: none but edgepack's own."""
+PROJECT_FILES = (("edgepack.toml", ()), ("pyproject.toml", ("tool", "edgepack")))
+"""In the current folder: files, and the tables in them, whose ``plugins`` lists those that a project takes."""
+
+
+def why_not(point: EntryPoint) -> str:
+    """Who rules a plugin out, or nothing. Those of edgepack itself are always loaded. Raises ``UsageError``."""
+    if is_ours(point):
+        return ""
+    disabled = {name.strip() for name in os.environ.get(VARIABLE, "").split(",")}
+    if {"*", point.name} & disabled:
+        return VARIABLE
+    for name, tables in PROJECT_FILES:
+        allowed = _allowed(Path(name), tables)
+        if allowed is not None and point.name not in allowed:
+            return name
+    return ""
+
+
+def _allowed(file: Path, tables: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The plugins that a project file lists, or None where it lists none."""
+    if not file.is_file():
+        return None
+    try:
+        table = load_toml(file)
+        for name in tables:
+            table = table.get(name, {})
+        found: tuple[str, ...] | None = (
+            check_value(tuple[str, ...], table["plugins"], "plugins") if "plugins" in table else None
+        )
+    except (OSError, Malformed) as error:
+        raise UsageError(f"{file}: {error}", hint='e.g. plugins = ["raspberry"]') from error
+    return found

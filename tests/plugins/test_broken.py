@@ -1,0 +1,269 @@
+"""Plugins that are wrong in every way that was seen: whose fault it is said to be, and that nobody else is hurt."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from edgepack.cli import cli
+from edgepack.errors import PluginError
+from edgepack.plugins import builder
+from edgepack.plugins.host import load_plugins
+
+Install = Callable[..., None]
+
+PLUGIN = """
+from importlib.resources import files
+from edgepack import api
+
+def make(target, context):
+    raise NotImplementedError
+
+def options():
+    return {"colour": "red"}
+
+def missing(target):
+    return ()
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="builder", name="kiosk", summary="kiosks", make=make, options=options, missing=missing)]
+
+@api.hookimpl
+def edgepack_targets():
+    return [files(__name__) / "kiosk-one.toml"]
+"""
+TARGET = """
+schema = 1
+summary = "a kiosk"
+builder = "kiosk"
+[platform]
+os = "linux"
+arch = "x86_64"
+"""
+METADATA = "Metadata-Version: 2.1\nName: edgepack-kiosk\nVersion: 1.2\n"
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs the plugin, with changes to its code, its target file, and commands beside it."""
+
+    def write(*changes: tuple[str, str], before: str = "", target: str = TARGET, commands: str = "") -> None:
+        code = PLUGIN
+        for old, new in changes:
+            assert old in code, old
+            code = code.replace(old, new)
+        package = tmp_path / "edgepack_kiosk"
+        package.mkdir()
+        (package / "__init__.py").write_text(before + code)
+        (package / "kiosk-one.toml").write_text(target)
+        info = tmp_path / "edgepack_kiosk-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(METADATA)
+        (info / "entry_points.txt").write_text(
+            f"[edgepack]\nkiosk = edgepack_kiosk\n[edgepack.commands]\n{commands}"
+        )
+        monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return write
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, words)
+
+
+def rows(what: str) -> dict[str, dict[str, str]]:
+    """What a listing says as JSON, which nothing that a plugin prints may disturb; by the first column."""
+    return {row[what.removesuffix("s")]: row for row in json.loads(run(what, "--json").stdout)}
+
+
+def require_others_unhurt() -> None:
+    assert rows("targets")["linux-x86-min"]["state"] == "ready"
+    assert rows("plugins")["linux"]["state"] == "ready"
+    assert run("report", "--help").exit_code == 0
+
+
+SPEC_LIST = "return [api.Spec("
+BROKEN_AT_REGISTRATION = [
+    ({"before": "import no_such_module_here\n"}, "ModuleNotFoundError: No module named 'no_such_module_here'"),
+    ({"before": "raise SystemExit(3)\n"}, "it ended the program (SystemExit: 3)"),
+    ({"before": "syntax error\n"}, "SyntaxError"),
+    ([("edgepack_targets", "edgepack_target")], "edgepack_target"),
+    ([("def edgepack_specs()", "def edgepack_specs(target)")], "target"),
+    ([("def edgepack_targets()", "def edgepack_targets(context, bundle)")], "context"),
+    ([(SPEC_LIST, "return (api.Spec("), ("missing=missing)]", "missing=missing))")], "edgepack_specs returned Spec("),
+    ([(SPEC_LIST, "return [str("), ("missing=missing)]", "missing=missing)]")], "TypeError"),
+    ([(SPEC_LIST, "return ['kiosk'] or [api.Spec(")], "edgepack_specs listed 'kiosk', expected Spec objects"),
+    ([(SPEC_LIST, "return None and [api.Spec(")], "edgepack_specs returned None, expected a list"),
+    ([(SPEC_LIST, "1 / 0; return [api.Spec(")], "ZeroDivisionError"),
+    ([('return [files(__name__) / "kiosk-one.toml"]', 'return ["kiosk-one.toml"]')], "edgepack_targets listed 'kiosk-one.toml'"),
+    ([('return [files(__name__) / "kiosk-one.toml"]', 'return "kiosk-one.toml"')], "edgepack_targets returned 'kiosk-one.toml', expected a list"),
+    ([('name="kiosk"', 'name="linux"')], "builder linux is registered already"),
+    ([('axis="builder"', 'axis="flavour"')], "'flavour'; plugins bring: builder, platform"),
+    ([('summary="kiosks"', 'summary="kiosks", api=1')], "written for plugin interface 1"),
+    ([('summary="kiosks"', 'summary="kiosks", api=3')], "written for plugin interface 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "words"), BROKEN_AT_REGISTRATION)
+def test_what_is_wrong_at_registration_is_the_plugins_and_stops_nobody_else(
+    install: Install, wrong: dict[str, str] | list[tuple[str, str]], words: str
+) -> None:
+    if isinstance(wrong, dict):
+        install(**wrong)
+    else:
+        install(*wrong)
+    listed = run("plugins", "--json")
+    assert listed.exit_code == PluginError.exit_code
+    state = {row["plugin"]: row["state"] for row in json.loads(listed.stdout)}["kiosk"]
+    assert state.startswith("broken: ")
+    assert words in state
+    require_others_unhurt()
+    wanted = run("bundle", "--target", "kiosk-one")
+    assert "no target kiosk-one" in str(wanted.exception)
+    assert "a broken plugin may have brought it: kiosk (" in str(getattr(wanted.exception, "hint", ""))
+
+
+def test_a_target_named_as_one_of_ours_is_refused(install: Install, tmp_path: Path) -> None:
+    install(('"kiosk-one.toml"', '"linux-x86-min.toml"'))
+    (tmp_path / "edgepack_kiosk" / "linux-x86-min.toml").write_text(TARGET)
+    assert "target linux-x86-min is registered already" in rows("plugins")["kiosk"]["state"]
+    require_others_unhurt()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("return ()", "raise KeyError('zig')")], "plugin kiosk failed in missing of builder kiosk: KeyError: 'zig'"),
+        ([("return ()", "raise SystemExit")], "plugin kiosk failed in missing of builder kiosk: it ended the program"),
+        ([("return ()", "return [5]")], "missing of builder kiosk yielded 5, expected names of tools"),
+        ([("return ()", "return 5")], "plugin kiosk failed in missing of builder kiosk: TypeError"),
+        ([("return ()", "import time; time.sleep(30)")], "missing of builder kiosk did not return within 0.5 s"),
+        ([('"kiosk-one.toml"', '"gone.toml"')], "cannot be read"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_target_is_said_in_its_row(
+    install: Install, monkeypatch: pytest.MonkeyPatch, changes: list[tuple[str, str]], words: str
+) -> None:
+    rows("targets")  # with everything imported that is
+    monkeypatch.setattr(builder, "SECONDS", 0.5)
+    install(*changes)
+    found = rows("targets")
+    (state,) = [row["state"] for row in found.values() if row["origin"] == "kiosk"]
+    assert state.startswith("broken: ")
+    assert words in state
+    require_others_unhurt()
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("schema = 1\nbuilder =", "not valid TOML"),
+        (TARGET + "[engine]\nfuel = 1\n", "unknown key engine"),
+        (TARGET.replace('"kiosk"', '"kiosks"'), "names builder kiosks, which no plugin registers"),
+        (TARGET.replace("schema = 1", "schema = 7"), "has schema 7"),
+    ],
+)
+def test_what_is_wrong_in_a_target_file_is_said_in_its_row(install: Install, target: str, words: str) -> None:
+    install(target=target)
+    assert words in rows("targets")["kiosk-one"]["state"]
+    require_others_unhurt()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([('return {"colour": "red"}', "raise KeyError('x')")], "plugin kiosk failed in options of builder kiosk: KeyError: 'x'"),
+        ([('return {"colour": "red"}', "return ['colour']")], "options of builder kiosk returned ['colour'], expected a mapping"),
+        *[
+            ([('"colour": "red"', f'"{name}": "red"')], f"options of builder kiosk: {name} cannot be a builder's")
+            for name in ("recipe", "target", "output", "offline")
+        ],
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_are_the_plugins_fault(
+    install: Install, changes: list[tuple[str, str]], words: str
+) -> None:
+    install(*changes)
+    assert words in rows("plugins")["kiosk"]["state"]
+    assert words in str(run("bundle", "--target", "kiosk-one").exception)
+    require_others_unhurt()
+
+
+def test_every_flag_of_a_build_is_reserved() -> None:
+    for name in ("bundle", "fetch"):
+        flags = {flag for parameter in cli.commands[name].params for flag in parameter.opts}
+        assert {flag[2:].replace("-", "_") for flag in flags if flag.startswith("--")} <= builder.RESERVED
+
+
+@pytest.mark.parametrize("name", ["bundle", "cuda"])
+def test_a_command_with_the_name_of_another_is_said_and_not_run(install: Install, name: str) -> None:
+    install(("def make(", "import click\ncommand = click.Command('x', help='Stolen.')\ndef make("), commands=f"{name} = edgepack_kiosk:command\n")  # fmt: skip
+    whose = "edgepack's own" if name == "bundle" else "that of edgepack_cuda"
+    assert rows("plugins")["kiosk"]["state"] == f"broken: its command {name} is {whose}"
+    assert "Stolen" not in run(name, "--help").output
+    require_others_unhurt()
+
+
+def test_a_broken_command_does_not_take_anothers_with_it(install: Install) -> None:
+    install(before="raise KeyError('x')\n", commands="kiosk = edgepack_kiosk:command\n")
+    assert "command kiosk of edgepack_kiosk (edgepack-kiosk 1.2) cannot be loaded" in str(
+        run("kiosk").exception
+    )
+    assert run("cuda", "--help").exit_code == 0
+
+
+def test_what_a_plugin_prints_is_no_part_of_a_result(install: Install) -> None:
+    install(("return ()", "print('asked'); return ()"), before="print('imported')\n")
+    result = run("targets", "--json")
+    assert {row["target"]: row["state"] for row in json.loads(result.stdout)}["kiosk-one"] == "ready"
+    assert "imported" in result.stderr
+    assert "asked" in result.stderr
+
+
+def test_a_plugin_says_what_it_brings(install: Install) -> None:
+    install(commands="kiosk = edgepack_kiosk:command\n")
+    assert rows("plugins")["kiosk"] == {
+        "plugin": "kiosk",
+        "state": "ready",
+        "distribution": "edgepack-kiosk 1.2",
+        "api": "2",
+        "brings": "builder kiosk",
+        "commands": "kiosk",
+        "targets": "kiosk-one",
+    }
+    assert run("plugins").exit_code == 0
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "all", "edgepack.toml", "pyproject.toml"])
+def test_plugins_can_be_ruled_out(
+    install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+) -> None:
+    install(before="raise KeyError('x')\n", commands="kiosk = edgepack_kiosk:command\n")
+    # What the flag sets is taken back with it.
+    monkeypatch.setenv("EDGEPACK_DISABLE_PLUGINS", {"variable": "other, kiosk", "all": "*"}.get(way, ""))
+    if way.endswith(".toml"):
+        table = "[tool.edgepack]\n" if way == "pyproject.toml" else ""
+        (tmp_path / way).write_text(f'{table}plugins = ["other"]\n')
+    flags = ["--no-plugins"] if way == "flag" else []
+    result = run(*flags, "plugins", "--json")
+    assert result.exit_code == 0
+    state = {row["plugin"]: row["state"] for row in json.loads(result.stdout)}
+    assert state["linux"] == "ready"
+    assert state["kiosk"] == f"disabled by {way if way.endswith('.toml') else 'EDGEPACK_DISABLE_PLUGINS'}"
+    assert "edgepack_kiosk" not in sys.modules
+    assert "kiosk" not in run(*flags, "--help").output
+    assert run(*flags, "kiosk").exit_code == 2
+
+
+def test_an_allowlist_takes_what_it_names(install: Install, tmp_path: Path) -> None:
+    install()
+    (tmp_path / "edgepack.toml").write_text('plugins = ["kiosk"]\n')
+    assert "kiosk" in load_plugins().builders
+    (tmp_path / "edgepack.toml").write_text('plugins = "kiosk"\n')
+    assert "edgepack.toml: plugins is 'kiosk', expected a list" in str(run("targets").exception)
