@@ -66,7 +66,7 @@ def build(
     with story.step("runner"):
         runner = builder.make_runner(prepared, runtime)
     with placed_folder(destination, force=force) as folder:
-        with story.step("bundle"):
+        with story.step("bundle"), registered.to_blame_for_its_model():
             bundle = assemble(
                 target=target,
                 model=prepared,

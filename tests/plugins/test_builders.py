@@ -189,6 +189,8 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
         ([("return None", "return 'onnxruntime'")], "provide_runtime returned 'onnxruntime', expected a RuntimeArtifact or None"),
         ([("return None", "1 / 0")], "failed in provide_runtime: ZeroDivisionError"),
         ([('program="embed"', 'program="nothing"')], "nothing, which is not a file"),
+        ([('program="embed"', 'program="../../../etc/passwd"')], "make_runner names ../../../etc/passwd, which is not in its folder"),
+        ([("return api.prepare_model(source, options=self.target.model, context=self.context)", "return GARBAGE(api.prepare_model(source, options=self.target.model, context=self.context), self.context.work_dir / 'x.onnx')"), ("PROGRAM = ", "def GARBAGE(made, file):\n    file.write_bytes(b'garbage')\n    return replace(made, file=file)\n\nPROGRAM = ")], "prepare_model made no model: x.onnx is not a model"),
         ([('folder / "embed").chmod(0o755)', 'folder / "embed").chmod(0o755); raise OSError("full")')], "failed in make_runner: OSError: full"),
         ([("    return Kiosk(target, context)", "    raise ValueError('no')")], "failed in make: ValueError: no"),
         ([("    return Kiosk(target, context)", "    return None")], "what builder kiosk makes has no prepare_model, provide_runtime, make_runner"),
@@ -213,15 +215,42 @@ def test_what_goes_wrong_in_a_step_names_plugin_and_step(
 
 
 @pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("1 / 0", "failed in edgepack_bundle_written: ZeroDivisionError"),
+        ("raise TargetError('no')", "failed in edgepack_bundle_written: no"),
+        ("(bundle.directory / 'embed').write_text('echo')", "changed the bundle in edgepack_bundle_written: .*embed is damaged"),
+    ],
+)  # fmt: skip
+def test_who_is_told_of_a_bundle_answers_for_what_it_does(
+    kiosk: Path,
+    model: Path,
+    own: HostContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    words: str,
+) -> None:
+    hook = f"\nfrom edgepack.errors import TargetError\n@api.hookimpl\ndef edgepack_bundle_written(bundle):\n    {code}\n"
+    install(kiosk, monkeypatch, ("\nPROGRAM = ", f"{hook}\nPROGRAM = "))
+    with pytest.raises(PluginError, match=f"plugin kiosk {words}"):
+        build(model, tmp_path / "dist", own)
+    assert [*(tmp_path / "dist").glob("*.tar.zst")]
+
+
+@pytest.mark.parametrize(
     ("misdeed", "words"),
     [
         ('print(sys.stdin.read(), end=""); raise SystemExit', "answered something that is not vectors"),
         ('for line in sys.stdin: print(json.dumps({"embedding": [1.0] + [0.0] * 31}))', "differ from the stock library"),
         ('(root / "seen.txt").write_text("me")', "changed its bundle while it ran: .*seen.txt is not in the manifest"),
+        ('for line in [*sys.stdin][1:]: print(json.dumps({"embedding": [1.0] * 32}))', "gave 11 vectors for 12 texts"),
+        ('for line in sys.stdin: print(json.dumps({"embedding": ["a"] * 32}))', "something that is not vectors"),
+        ('import random\nfor line in sys.stdin: print(json.dumps({"embedding": [random.gauss(0, 1) for _ in range(32)]}))', "differ from the stock library"),
         ("raise SystemExit(7)", "the program of tiny-kiosk-one failed"),
         (ELSEWHERE, "the same vectors with zeros for its model .model/model.onnx.: they are not made by it"),
     ],
-    ids=["echo", "constant", "writes", "fails", "elsewhere"],
+    ids=["echo", "constant", "writes", "one too few", "strings", "random", "fails", "elsewhere"],
 )  # fmt: skip
 def test_a_program_that_lies_or_meddles_is_no_bundle(
     kiosk: Path,

@@ -189,8 +189,9 @@ def test_an_unknown_target_suggests_the_nearest() -> None:
 
 
 def test_bundle_written_reaches_plugins_and_failures_name_them(
-    install: InstallPlugin, tmp_path: Path
+    install: InstallPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("edgepack.plugins.host.open_bundle", lambda folder: None)
     install("kiosk", GOOD)
     install("mailer", "from edgepack.api import hookimpl\n")
     bundle = Bundle(directory=tmp_path, manifest={"name": "x"})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from edgepack.context import BuildContext
-from edgepack.errors import PluginError
+from edgepack.errors import ModelError, PluginError
 from edgepack.options import OptionTable
 from edgepack.plugins.blame import blamed_on, within
 from edgepack.plugins.spec import Spec, TargetBuilder
@@ -70,6 +72,16 @@ class RegisteredBuilder:
         with blamed_on(self.plugin, "fetch"):
             self.spec.fetch(target, context)
 
+    @contextmanager
+    def to_blame_for_its_model(self) -> Iterator[None]:
+        """Whatever is wrong with a prepared model once it is used is the fault of who prepared it."""
+        try:
+            yield
+        except ModelError as error:
+            raise PluginError(
+                f"plugin {self.plugin}: prepare_model made no model: {error.message}"
+            ) from error
+
     def made_by(self, target: Target) -> Mapping[str, Any]:
         """For the manifest: whose code made a bundle, with which options. Folders of the building machine are left out."""
         options = {
@@ -124,6 +136,10 @@ class Builder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         made = self._call("make_runner", RunnerArtifact, self.builder.make_runner, model, runtime)
+        if ".." in PurePath(made.program).parts or PurePath(made.program).is_absolute():
+            raise PluginError(
+                f"plugin {self.plugin}: make_runner names {made.program}, which is not in its folder"
+            )
         self._require_files("make_runner", made.directory / made.program, made.tokenizer, *made.licenses)
         return made
 

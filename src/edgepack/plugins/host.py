@@ -8,13 +8,13 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from edgepack import targets
 from edgepack.bundle.manifest import open_bundle
-from edgepack.errors import PluginError, TargetError
+from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from edgepack.context import BuildContext
     from edgepack.runtimes.platform import RuntimePlatform
-
-T = TypeVar("T")
 
 GROUP = "edgepack"
 WRITTEN = "the bundle itself is written and verified; --debug shows where the plugin failed"
@@ -133,7 +131,18 @@ class PluginHost:
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
             with blamed_on(name, "edgepack_bundle_written", hint=WRITTEN, on_purpose=()):
                 implementation(bundle=bundle, report=report)
-                open_bundle(bundle.directory)  # as it was verified, or the plugin is to blame
+            _require_unchanged(bundle, name)
+
+
+def _require_unchanged(bundle: Bundle, plugin: str) -> None:
+    """What a plugin was told of must still be what was verified."""
+    try:
+        open_bundle(bundle.directory)
+    except EdgepackError as error:
+        raise PluginError(
+            f"plugin {plugin} changed the bundle in edgepack_bundle_written: {error.message}",
+            hint="the bundle is not to be shipped: build it again without that plugin (EDGEPACK_DISABLE_PLUGINS)",
+        ) from error
 
 
 def load_plugins() -> PluginHost:
@@ -223,9 +232,9 @@ def _call(implementation: pluggy.HookImpl) -> Callable[..., Any]:
     return lambda **arguments: implementation.function(*(arguments[name] for name in implementation.argnames))
 
 
-def _results(manager: pluggy.PluginManager, plugin: str, hook: str, kind: type[T]) -> list[T]:
+def _results(manager: pluggy.PluginManager, plugin: str, hook: str, kind: Any) -> list[Any]:
     """What a plugin's hook lists. Raises ``PluginError`` for what is no list of such things."""
-    found: list[T] = []
+    found = []
     for _, call in _implementations(manager, hook, plugin):
         listed = call()
         if isinstance(listed, str) or not isinstance(listed, Iterable):
