@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgepack.errors import BudgetError, BundleError, VerificationError
+from edgepack.errors import BudgetError, BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
@@ -94,7 +94,8 @@ def build(
         with story.step("pack"):
             outcome = _pack_and_report(bundle, verification, proofs, destination, target, prices, context)
     remember(outcome.report.digest, store=context.store)
-    host.bundle_written(outcome.bundle, outcome.report)
+    for plugin in host.bundle_written(outcome.bundle, outcome.report):
+        _require_unchanged(outcome.bundle, plugin)
     return outcome
 
 
@@ -132,6 +133,19 @@ def _require_untouched(bundle: Bundle) -> None:
         raise VerificationError(
             f"the program changed its bundle while it ran: {error.message}",
             hint="a device may keep the folder read-only; the runner must write elsewhere or not at all",
+        ) from error
+
+
+def _require_unchanged(bundle: Bundle, plugin: str) -> None:
+    """What a plugin was told of must still be what was verified."""
+    from edgepack.bundle.manifest import open_bundle
+
+    try:
+        open_bundle(bundle.directory)
+    except BundleError as error:
+        raise PluginError(
+            f"plugin {plugin} changed the bundle in edgepack_bundle_written: {error.message}",
+            hint="do not ship it: build it again without that plugin (EDGEPACK_DISABLE_PLUGINS)",
         ) from error
 
 

@@ -189,9 +189,8 @@ def test_an_unknown_target_suggests_the_nearest() -> None:
 
 
 def test_bundle_written_reaches_plugins_and_failures_name_them(
-    install: InstallPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    install: InstallPlugin, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("edgepack.plugins.host.open_bundle", lambda folder: None)
     install("kiosk", GOOD)
     install("mailer", "from edgepack.api import hookimpl\n")
     bundle = Bundle(directory=tmp_path, manifest={"name": "x"})
@@ -204,7 +203,7 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
         verification=Verification(status="not verified"),
     )
     host = load_plugins()
-    host.bundle_written(bundle, report)
+    assert [*host.bundle_written(bundle, report)] == ["kiosk"]
     assert [bundle] == sys.modules["edgepack_kiosk"].SEEN
 
     failing = (
@@ -214,4 +213,4 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
     with pytest.raises(
         PluginError, match="plugin uploader failed in edgepack_bundle_written: ZeroDivisionError"
     ):
-        load_plugins().bundle_written(bundle, report)
+        list(load_plugins().bundle_written(bundle, report))

@@ -130,3 +130,11 @@ def test_builder_options_are_checked(tmp_path: Path) -> None:
         with pytest.raises(TargetError) as caught:
             read_options(read(tmp_path, MINIMAL, override), known)
         assert words in caught.value.message
+
+
+def test_a_number_is_a_string_where_one_is_expected(tmp_path: Path) -> None:
+    """A shell takes the quotes away of what a hint says: ``--set platform.glibc="2.30"``."""
+    for said in ("platform.glibc=2.30", 'platform.glibc="2.30"'):
+        assert read(tmp_path, MINIMAL, said).platform.glibc == "2.30"
+    found = read(tmp_path, MINIMAL, "model.min_cosine=0.90", "options.share=0.50")
+    assert (found.model.min_cosine, found.options["share"]) == (0.9, 0.5)
