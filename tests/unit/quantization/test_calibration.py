@@ -2,14 +2,22 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import write_bert
 
 from edgepack.errors import UsageError
 from edgepack.models.export.from_source import export_onnx
 from edgepack.plugins.context import HostContext
-from edgepack.quantization.calibration import LARGEST_FILE, built_in_texts, calibration_feeds, read_texts
+from edgepack.quantization.calibration import (
+    LARGEST_FILE,
+    built_in_texts,
+    calibration_feeds,
+    input_moments,
+    read_texts,
+)
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelOptions
@@ -76,3 +84,25 @@ def test_other_texts_are_another_model(tmp_path: Path, context: HostContext) -> 
         options = ModelOptions(recipe="int8-static", calibration=file)
         files.add(prepare_model(source, options=options, context=context).file.read_bytes())
     assert len(files) == 2
+
+
+def test_second_moments_are_those_of_what_the_matrices_take() -> None:
+    """Two matrices take the same value; it is run through the graph once."""
+    table = np.random.default_rng(5).normal(size=(50, 6)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
+        helper.make_node("MatMul", ["rows", "square"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "product",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["b", "s"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(table[:6], "square")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    rows = np.concatenate([table[feed["input_ids"][0]] for feed in calibration_feeds(model, Material())])
+    found = input_moments(model, {"square": "rows", "other": "rows"}, Material())
+    assert list(found) == ["rows"]
+    np.testing.assert_allclose(found["rows"], rows.T @ rows, rtol=1e-4, atol=1e-3)
+    assert input_moments(model, {}, Material()) == {}
