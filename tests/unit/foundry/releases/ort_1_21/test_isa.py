@@ -88,6 +88,13 @@ def kernels(*isa: str) -> set[str]:
     return reached
 
 
+def guard(source: str, floor: str, arch: str) -> str:
+    """What is compiled before the constructor: includes, and the function that looks at the processor."""
+    made = restrict_isa(source, (floor,), arch)
+    head = made[: made.index("#line 1")]
+    return head + made[made.index("static void RequireFloor") : made.index(" MLAS_PLATFORM::")]
+
+
 def test_without_a_word_everything_stays() -> None:
     assert restrict_isa(X86, (), "x86_64") == X86
 
@@ -149,15 +156,60 @@ def test_a_source_that_is_another() -> None:
         restrict_isa(X86.replace("(xcr0 & 0x6)", "(other)"), ("sse2",), "x86_64")
 
 
+ASKED_OF_LINUX = """\
+#pragma once
+#define AT_HWCAP 16
+#define AT_HWCAP2 26
+inline unsigned long words[32];
+inline unsigned long getauxval(unsigned long which) { return words[which]; }
+"""
+ASIMDDP, I8MM = 1 << 20, 1 << 13
+"""Bits of Linux's two words (asm/hwcap.h)."""
+
+
+@pytest.mark.tools("g++")
+@pytest.mark.parametrize(
+    ("floor", "enough", "too_little"),
+    [
+        ("dotprod", [(ASIMDDP, 0), (ASIMDDP, I8MM)], [(0, 0), (~ASIMDDP, ~0)]),
+        ("i8mm", [(ASIMDDP, I8MM)], [(ASIMDDP, 0), (0, I8MM), (ASIMDDP, ~I8MM)]),
+    ],
+)
+def test_an_arm_processor_below_the_floor_gets_a_sentence(
+    floor: str, enough: list[tuple[int, int]], too_little: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """Compiled for this processor, with a Linux that says what the test says."""
+    (tmp_path / "sys").mkdir()
+    (tmp_path / "sys/auxv.h").write_text(ASKED_OF_LINUX)
+    (tmp_path / "a.cc").write_text(
+        f"{guard(ARM, floor, 'aarch64')}\nint main(int count, char** arguments) {{\n"
+        "  words[AT_HWCAP] = strtoul(arguments[1], 0, 10); words[AT_HWCAP2] = strtoul(arguments[2], 0, 10);\n"
+        "  RequireFloor();\n}\n"
+    )
+    subprocess.run(["g++", "-std=c++17", "-I.", "a.cc", "-o", "a"], cwd=tmp_path, check=True)
+
+    def said(words: tuple[int, int]) -> str:
+        done = subprocess.run(
+            [tmp_path / "a", *(str(word & 0xFFFFFFFF) for word in words)], capture_output=True, text=True
+        )
+        assert (done.returncode < 0) == bool(done.stderr)
+        return done.stderr
+
+    sentence = f"this ONNX Runtime is made for processors with {floor}, which this one lacks\n"
+    assert [said(words) for words in enough] == [""] * len(enough)
+    assert [said(words) for words in too_little] == [sentence] * len(too_little)
+
+
+def test_what_every_arm_processor_has_is_not_asked_for() -> None:
+    assert "RequireFloor" not in restrict_isa(ARM, ("neon", "i8mm"), "aarch64")
+
+
 @pytest.mark.tools("g++")
 @pytest.mark.parametrize("floor", ["avx", "avx512_vnni", "amx"])
 def test_a_processor_below_the_floor_gets_a_sentence(floor: str, tmp_path: Path) -> None:
     if "sse2" not in processor_flags():
         pytest.skip("not an x86-64 processor")
-    source = restrict_isa(X86, (floor,), "x86_64")
-    head = source[: source.index("#line 1")]
-    look = source[source.index("static void RequireFloor") : source.index(" MLAS_PLATFORM::")]
-    (tmp_path / "a.cc").write_text(f"{head}\n{look}\nint main() {{ RequireFloor(); }}\n")
+    (tmp_path / "a.cc").write_text(f"{guard(X86, floor, 'x86_64')}\nint main() {{ RequireFloor(); }}\n")
     subprocess.run(["g++", "-O1", "a.cc", "-o", "a"], cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "a"], capture_output=True, text=True)
     level = LEVELS.named(floor, "x86_64")

@@ -287,18 +287,23 @@ def test_sources_that_type_control_changes(tmp_path: Path) -> None:
         "core/cast.h": (
             '#pragma once\n#include "gsl/gsl"\n  # include "core/providers/op_kernel_type_control.h"\n'
         ),
-        "core/cast.cc": '#include "core/cast.h"\nORT_SPECIFY_OP_KERNEL_ARG_DEFAULT_TYPES(kCpu, kOnnxDomain, Cast,\n Input, 0, float);\n',
+        "core/cast.cc": '#include "core/cast.h"\n#include <vector>\nORT_SPECIFY_OP_KERNEL_ARG_DEFAULT_TYPES(kCpu, kOnnxDomain, Cast,\n Input, 0, float);\n',
         "core/free.cc": '#include "core/cast.h"\n',
         "core/other.cc": "#include <vector>\n",
         "core/macro.cc": '#include "core/cast.h"\n#define R(Op) \\\n  ORT_SPECIFY_OP_KERNEL_ARG_DEFAULT_TYPES(kCpu, kOnnxDomain, Op, Input, 0, float);\n',
     }
+    files["core/single.cc"] = (
+        '#include "core/cast.h"\nvoid f();\n'
+        "  #define S(Op) ORT_SPECIFY_OP_KERNEL_ARG_DEFAULT_TYPES(kCpu, kOnnxDomain, Op, Input, 0, float);\n"
+    )
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    sources = {name: root / f"core/{name}.cc" for name in ("cast", "free", "other", "macro")}
+    (root / "core/other.cc").write_bytes(b"// caf\xe9, as in some of upstream's files\n")
+    sources = {name: root / f"core/{name}.cc" for name in ("cast", "free", "other", "macro", "single")}
     found = controlled_units(sources, root)
     assert found["cast"] == {"Cast"}
-    assert set(found) == {"cast", "macro"}
+    assert set(found) == {"cast", "macro", "single"} and found["single"] == found["macro"]
     lines = lines_for('ai.onnx;13;Cast{"inputs":{"0":["bool"]}},Gather{"inputs":{"1":["int64_t"]}}')
     assert relevant_lines(lines, found["cast"]) == [
         "ORT_SPECIFY_OP_KERNEL_ARG_ALLOWED_TYPES(kOnnxDomain, Cast, Input, 0, bool);"
