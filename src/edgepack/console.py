@@ -62,6 +62,10 @@ class Story:
         else:
             self.console.print(message, markup=False)
 
+    def warn(self, message: str) -> None:
+        """Say at once what may be wrong, on a line of its own."""
+        self.console.print(f"warning: {message}", style="yellow", markup=False)
+
     @contextmanager
     def progress(self, label: str, total: int | None, unit: str) -> Iterator[Progress]:
         """Show how far long work is."""

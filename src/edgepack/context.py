@@ -51,3 +51,6 @@ class BuildContext(Protocol):
 
     def note(self, message: str) -> None:
         """Say in a few words what the running step did; shown on its line."""
+
+    def warn(self, message: str) -> None:
+        """Say aloud, on a line of its own, what may be wrong with what is made."""

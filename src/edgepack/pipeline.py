@@ -55,7 +55,7 @@ def build(
     registered = host.builder_of(target)
     builder = registered.create(target, context)
     with story.step("model"):
-        source = ingest(model, context=context)
+        source = ingest(model, reading=target.model.reading, context=context)
     destination = output / bundle_name(source, target)
     require_free(destination, force=force)
     with story.step("prepare"):

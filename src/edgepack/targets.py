@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from edgepack.errors import TargetError, UsageError
-from edgepack.records.target import GateLevel, ModelOptions, Pass, Platform, Target
+from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Pass, Platform, Reading, Target
 from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ LIMITS = (
     *("min_top10", "min_batch_cosine", "min_processor_cosine", "max_retrieval_loss"),
 )
 """The limits of the gate, as a target and a manifest name them."""
+PROMPTED = ("query", "passage")
+"""The purposes that ``embed --prefix`` knows."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -103,6 +105,14 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
     )
 
 
+def with_reading(target: Target, reading: Reading) -> Target:
+    """The target with what is said of the model besides."""
+    said = {key: value for key, value in vars(reading).items() if value != getattr(UNSAID, key)}
+    if reading.prompts:
+        said["prompts"] = {**target.model.prompts, **reading.prompts}
+    return replace(target, model=replace(target.model, **said))
+
+
 def parse_size(text: str) -> int:
     """Bytes of ``"30 MB"`` (10^6) or ``"30 MiB"`` (2^20); raises ``ValueError``."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", text)
@@ -155,6 +165,13 @@ def _download(value: object) -> int:
         raise Malformed(f"is {value!r}: {error}", hint='e.g. download = "30 MB"') from error
 
 
+def _prompts(value: object) -> Mapping[str, str]:
+    prompts: Mapping[str, str] = check_value(Mapping[str, str], value)
+    if odd := [purpose for purpose in prompts if purpose not in PROMPTED]:
+        raise Malformed(f"names {odd[0]}", hint=f"a bundle knows prompts for {' and '.join(PROMPTED)}")
+    return prompts
+
+
 def _file_name(value: object) -> Path | None:
     return Path(text).expanduser() if (text := check_value(str, value)) else None
 
@@ -163,6 +180,7 @@ _HOW = {
     "platform.glibc": _version,
     "model.recipe": _recipe,
     "model.calibration": _file_name,
+    "model.prompts": _prompts,
     "budget.download": _download,
     **{f"model.{limit}": _share for limit in LIMITS},
 }

@@ -16,7 +16,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
-from edgepack.records.target import GateLevel, ModelOptions
+from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 
 if TYPE_CHECKING:
     from edgepack.verify.run import BundleRunner
@@ -31,6 +31,7 @@ def verify_again(
     path: Path,
     *,
     model: str | None,
+    reading: Reading = UNSAID,
     gate: GateLevel | None = None,
     write_vectors: Path | None = None,
     others: Path | None = None,
@@ -40,8 +41,8 @@ def verify_again(
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
     No plugin is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
-    in a sandbox where there is one; else it is *not verified*. ``gate`` is another level than the one that the bundle was
-    made with; the limits are the manifest's. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    in a sandbox where there is one; else it is *not verified*. ``reading`` is another one than the bundle was made by,
+    ``gate`` another level; the limits are the manifest's. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
     """
     from edgepack.models.find.source import ingest
@@ -55,7 +56,9 @@ def verify_again(
         if not may_run(bundle, asked=run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
         with story.step("model"):
-            source = ingest(model or bundle.manifest["model"]["origin"], context=context)
+            said = bundle.manifest["model"]
+            again = Reading(**said.get("set", {})) if reading == UNSAID else reading
+            source = ingest(model or said["origin"], reading=again, context=context)
             _require_same_model(source, bundle.manifest)
         with story.step("verify"):
             runner = _runner_for(bundle, context)

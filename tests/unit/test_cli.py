@@ -41,6 +41,17 @@ def test_version() -> None:
             3,
             "error: target linux-x64-tensorrt: tensorrt_home /nowhere is not a folder",
         ),
+        (
+            ["inspect", "--pooling", "median"],
+            2,
+            "error: Invalid value for '--pooling': 'median' is not one of",
+        ),
+        (
+            ["inspect", "--prompt", "clustering=x"],
+            2,
+            "error: Invalid value for '--prompt': 'clustering' is not",
+        ),
+        (["inspect", "--prompt", "query"], 2, "error: Invalid value for '--prompt': 'query' is not"),
         (["cache", "clean", "cookies"], 2, "error: the cache holds no cookies"),
     ],
 )

@@ -18,6 +18,13 @@ def test_a_step_is_one_line_with_its_notes(capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"^model     \[all\]-MiniLM … 90\.9 MB  \d+\.\d s$", err, re.M)
 
 
+def test_a_warning_is_a_line_of_its_own_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story()
+    with story.step("model"):
+        story.warn("a [guess]")
+        assert "warning: a [guess]\n" in capsys.readouterr().err
+
+
 def test_a_failed_step_is_not_reported_as_done(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story()
     with pytest.raises(RuntimeError), story.step("model"):

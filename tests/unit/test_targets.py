@@ -7,7 +7,7 @@ import pytest
 from edgepack import targets
 from edgepack.errors import TargetError, UsageError
 from edgepack.options import read_options
-from edgepack.records.target import Pass, Target
+from edgepack.records.target import UNSAID, Pass, Reading, Target
 
 MINIMAL = """
 schema = 1
@@ -51,6 +51,19 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
     assert target.options == {"runtime": "minimal"}
 
 
+def test_what_is_said_of_the_model(tmp_path: Path) -> None:
+    keys = '[model]\npooling = "cls"\nnormalize = false\nprompts = { query = "q: " }\ntreat_as_embedding = true\n'
+    target = read(tmp_path, MINIMAL + keys)
+    said = Reading(pooling="cls", normalize=False, prompts={"query": "q: "}, treat_as_embedding=True)
+    assert target.model.reading == said
+    assert targets.with_reading(target, UNSAID) == target
+    over = targets.with_reading(target, Reading(pooling="max", normalize=True, prompts={"passage": "p: "}))
+    assert over.model.reading == Reading(
+        pooling="max", normalize=True, prompts={"query": "q: ", "passage": "p: "}, treat_as_embedding=True
+    )
+    assert read(tmp_path, MINIMAL).model.reading == UNSAID
+
+
 def test_every_built_in_target_is_valid() -> None:
     files = targets.built_in_targets()
     assert "linux-x86-min.toml" in [file.name for file in files]
@@ -89,6 +102,10 @@ def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, overri
         (MINIMAL.replace('"2.28"', "2.28"), "glibc is 2.28, expected a string"),
         (MINIMAL.replace('"2.28"', '"new"'), "platform.glibc is 'new'"),
         (MINIMAL + "[model]\nformat = 'orf'", "did you mean ort?"),
+        (MINIMAL + "[model]\npooling = 'clss'", "did you mean cls?"),
+        (MINIMAL + "[model]\nnormalize = 1", "model.normalize is 1, expected true or false"),
+        (MINIMAL + "[model.prompts]\nclustering = 'c: '", "model.prompts names clustering"),
+        (MINIMAL + "[model.prompts]\nquery = 1", "model.prompts"),
         (MINIMAL + "[model]\nmin_cosine = 2", "expected a number from 0 to 1"),
         (MINIMAL + "[model]\nrecipe = 8", "neither a recipe's name nor a list"),
         (MINIMAL + "[budget]\ndownload = 'small'", "is not a size"),

@@ -13,14 +13,15 @@ from edgepack.cli.options import (
     model_option,
     offline_option,
     prices_option,
+    reading_options,
     set_option,
     source_option,
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich
 from edgepack.records.bundle import Bundle
-from edgepack.records.target import GateLevel
-from edgepack.targets import GATES
+from edgepack.records.target import GateLevel, Reading
+from edgepack.targets import GATES, with_reading
 
 if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.pass_context
 @target_option
 @model_option
+@reading_options
 @click.option(
     "-r", "--recipe", metavar="NAME", help="How the model is made small; short for --set model.recipe=NAME."
 )
@@ -58,6 +60,7 @@ def bundle(
     click_context: click.Context,
     target_name: str,
     model: str | None,
+    reading: Reading,
     recipe: str | None,
     gate: str | None,
     overrides: tuple[str, ...],
@@ -77,7 +80,7 @@ def bundle(
         overrides = (*overrides, f"model.recipe={recipe}")
     if gate:
         overrides = (*overrides, f"model.gate={gate}")
-    target = target_with_flags(host, target_name, overrides, click_context)
+    target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)
     with host_context(offline=offline) as context:
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
@@ -113,6 +116,7 @@ def _next_step(bundle: Bundle, said: str) -> str:
 @click.command()
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @source_option
+@reading_options
 @click.option(
     "--gate", type=click.Choice(GATES), help="Another level than the one that the bundle was made with."
 )
@@ -138,6 +142,7 @@ def _next_step(bundle: Bundle, said: str) -> str:
 def verify(
     path: Path,
     model: str | None,
+    reading: Reading,
     gate: GateLevel | None,
     write_vectors: Path | None,
     other_vectors: Path | None,
@@ -159,6 +164,7 @@ def verify(
         result = verification.verify_again(
             path,
             model=model,
+            reading=reading,
             gate=gate,
             write_vectors=write_vectors,
             others=other_vectors,
@@ -200,9 +206,10 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
 
 @click.command()
 @click.argument("model", required=False)
+@reading_options
 @offline_option
 @common_options
-def inspect(model: str | None, offline: bool, as_json: bool) -> None:
+def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -> None:
     """Say what a model is made of, and which recipe fits it."""
     from edgepack.console import Story
     from edgepack.models.find.source import ingest
@@ -211,7 +218,7 @@ def inspect(model: str | None, offline: bool, as_json: bool) -> None:
     from edgepack.report.inspection import render_inspection
 
     with host_context(story=Story(quiet=as_json), offline=offline) as context:
-        source = ingest(model, context=context)
+        source = ingest(model, reading=reading, context=context)
         inspection = inspect_model(source, context=context)
     if as_json:
         print_json(as_dict(inspection))
@@ -223,12 +230,14 @@ def inspect(model: str | None, offline: bool, as_json: bool) -> None:
 @click.pass_context
 @target_option
 @model_option
+@reading_options
 @set_option
 @common_options
 def fetch(
     click_context: click.Context,
     target_name: str,
     model: str | None,
+    reading: Reading,
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -238,12 +247,12 @@ def fetch(
     from edgepack.plugins.host import load_plugins
 
     host = load_plugins()
-    target = target_with_flags(host, target_name, overrides, click_context)
+    target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)
     builder = host.builder_of(target)
     with host_context() as context:
         story = context.story
         with story.step("model"):
-            source = ingest(model, context=context)
+            source = ingest(model, reading=target.model.reading, context=context)
         with story.step("runtime"):
             builder.fetch(target, context)
         if target.model.gate == "full":

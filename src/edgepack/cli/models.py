@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgepack.cli.options import Command, common_options, offline_option
+from edgepack.cli.options import Command, common_options, offline_option, reading_options
 from edgepack.cli.output import print_json, print_rows
+from edgepack.records.target import Reading
 
 if TYPE_CHECKING:
     from edgepack.records.model import PreparedModel
@@ -36,6 +37,7 @@ def _output(default: str) -> Callable[[Command], Command]:
 
 @click.command()
 @click.argument("model", required=False)
+@reading_options
 @click.option(
     "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How it is made small."
 )
@@ -54,6 +56,7 @@ def _output(default: str) -> Callable[[Command], Command]:
 @common_options
 def quantize(
     model: str | None,
+    reading: Reading,
     recipe: str,
     model_format: Any,
     calibration: Path | None,
@@ -77,7 +80,7 @@ def quantize(
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:
         with story.step("model"):
-            source = ingest(model, context=context)
+            source = ingest(model, reading=reading, context=context)
         with story.step("quantize"):
             made, file = quantize_model(source, output, options=options, platform=platform, context=context)
         with story.step("verify"):
@@ -110,6 +113,7 @@ def _as_dict(made: PreparedModel, file: Path, found: Verification) -> dict[str, 
         "batch_dependent": made.batch_dependent,
         "operators": len(made.needs),
         "quality": asdict(found),
+        "warnings": list(made.source.warnings),
     }
 
 
@@ -127,6 +131,7 @@ def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]
 
 @click.command()
 @click.argument("model", required=False)
+@reading_options
 @click.option(
     "--style",
     type=click.Choice(STYLES),
@@ -154,6 +159,7 @@ def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]
 @common_options
 def convert(
     model: str | None,
+    reading: Reading,
     style: str,
     level: Any,
     save_optimized: Path | None,
@@ -171,7 +177,7 @@ def convert(
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:
         with story.step("model"):
-            source = ingest(model, context=context)
+            source = ingest(model, reading=reading, context=context)
         with story.step("convert"):
             made = convert_model(
                 source,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
+
+from edgepack.records.target import PoolingMode, Reading
+from edgepack.targets import PROMPTED
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -51,6 +55,65 @@ def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) 
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format="%(name)s: %(message)s")
         for noisy in ("httpcore", "filelock"):
             logging.getLogger(noisy).setLevel(logging.INFO)
+
+
+def reading_options(command: Command) -> Command:
+    """How the model is to be read, where its files do not say it: the argument ``reading``."""
+
+    @wraps(command)
+    def with_reading(
+        *args: Any,
+        pooling: Any,
+        normalize: bool | None,
+        prompts: tuple[tuple[str, str], ...],
+        treat_as_embedding: bool,
+        **others: Any,
+    ) -> Any:
+        reading = Reading(
+            pooling=pooling,
+            normalize=normalize,
+            prompts=dict(prompts),
+            treat_as_embedding=treat_as_embedding,
+        )
+        return command(*args, reading=reading, **others)
+
+    made: Any = with_reading
+    for option in (
+        click.option(
+            "--treat-as-embedding",
+            is_flag=True,
+            help="Take a model that is made for something else: a reranker, a masked language model.",
+        ),
+        click.option(
+            "--prompt",
+            "prompts",
+            multiple=True,
+            metavar="PURPOSE=TEXT",
+            callback=_prompts,
+            help="What the model wants before a query or a passage: `--prompt query='query: '`.",
+        ),
+        click.option(
+            "--normalize/--no-normalize", default=None, help="Whether vectors are brought to length 1."
+        ),
+        click.option(
+            "--pooling",
+            type=click.Choice(get_args(PoolingMode)),
+            metavar="MODE",
+            help=f"How token vectors become a text's, where the model does not say it: {', '.join(get_args(PoolingMode))}.",
+        ),
+    ):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+def _prompts(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    pairs = [value.partition("=") for value in values]
+    for purpose, equals, _ in pairs:
+        if purpose not in PROMPTED or not equals:
+            raise click.BadParameter(f"{purpose!r} is not one of {', '.join(PROMPTED)} with =TEXT behind it")
+    return [(purpose, text) for purpose, _, text in pairs]
 
 
 target_option = click.option(

@@ -4,13 +4,23 @@ from pathlib import Path
 
 import click
 
-from edgepack.cli.options import common_options, model_option, offline_option, set_option, target_option
+from edgepack.cli.options import (
+    common_options,
+    model_option,
+    offline_option,
+    reading_options,
+    set_option,
+    target_option,
+)
 from edgepack.cli.output import print_json, print_rich
+from edgepack.records.target import Reading
+from edgepack.targets import with_reading
 
 
 @click.command()
 @target_option
 @model_option
+@reading_options
 @click.option(
     "-r", "--recipe", "recipes", multiple=True, metavar="NAME", help="Try this recipe only; may be repeated."
 )
@@ -29,6 +39,7 @@ from edgepack.cli.output import print_json, print_rich
 def search(
     target_name: str,
     model: str | None,
+    reading: Reading,
     recipes: tuple[str, ...],
     mixed: bool,
     html: Path | None,
@@ -48,11 +59,11 @@ def search(
     from edgepack.recipes.search import search as run_search
     from edgepack.report.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
 
-    target = load_plugins().target(target_name, overrides)
+    target = with_reading(load_plugins().target(target_name, overrides), reading)
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:
         with story.step("model"):
-            source = ingest(model, context=context)
+            source = ingest(model, reading=target.model.reading, context=context)
         with story.step("search"):
             points = run_search(
                 source,

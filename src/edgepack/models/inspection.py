@@ -15,7 +15,7 @@ from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.graph.quantized import quantized_by
 from edgepack.models.ort.providers import ProviderSupport, provider_support
 from edgepack.models.reference import exported_model
-from edgepack.records.model import FileDigest, ModelSource, Pooling
+from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -80,7 +80,11 @@ class ModelInspection:
     """The recommended one."""
     reason: str
     prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
     matryoshka: tuple[int, ...] = ()
+    pooling_from: PoolingOrigin = "modules.json"
+    warnings: tuple[str, ...] = ()
+    """What of the reading is guessed, or set against the model's own files."""
     hindrances: tuple[str, ...] = ()
     """What keeps the model from being as small or as fast as others, in words."""
 
@@ -118,7 +122,10 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
         providers=provider_support(model, fused),
         files=source.files,
         prompts=source.prompts,
+        default_prompt=source.default_prompt,
         matryoshka=source.matryoshka,
+        pooling_from=source.pooling_from,
+        warnings=source.warnings,
         recipe=recipe,
         reason=reason,
         hindrances=(*notes, *_hindrances(source, parts)),
@@ -127,7 +134,10 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
 
 def as_dict(inspection: ModelInspection) -> dict[str, Any]:
     """The inspection as plain data (schema 2)."""
-    return {"schema": SCHEMA, **asdict(inspection), "parameters": inspection.parameters}
+    plain = {"schema": SCHEMA, **asdict(inspection), "parameters": inspection.parameters}
+    for layer in plain["pooling"]["dense"]:
+        layer["file"] = f"{layer['file'].parent.name}/{layer['file'].name}"
+    return plain
 
 
 def _architecture(source: ModelSource) -> str:

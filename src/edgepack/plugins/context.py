@@ -45,6 +45,9 @@ class HostContext:
     def note(self, message: str) -> None:
         self.story.note(message)
 
+    def warn(self, message: str) -> None:
+        self.story.warn(message)
+
 
 @contextmanager
 def host_context(

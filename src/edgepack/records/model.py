@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgepack.records.operators import Operators
-from edgepack.records.target import ModelFormat, PoolingMode
+from edgepack.records.target import UNSAID, ModelFormat, PoolingMode, Reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +19,49 @@ class FileDigest:
     sha256: str
 
 
+PoolingOrigin = Literal["modules.json", "set", "catalogue", "graph", "model card", "family", "guess"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense:
+    """A linear layer behind the pooling: activation(vector · weightᵀ + bias)."""
+
+    file: Path
+    """Safetensors with ``linear.weight`` [outputs, inputs] and, with ``bias``, ``linear.bias`` [outputs]."""
+    inputs: int
+    outputs: int
+    bias: bool
+    activation: Literal["Tanh", "Relu", "Sigmoid"] | None
+    """ONNX's name of it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """How token vectors become one text vector, as sentence-transformers' modules.json says it."""
+    """How token vectors become one text vector, as sentence-transformers' modules.json says it, in the order of the fields."""
 
     mode: PoolingMode = "mean"
+    dense: tuple[Dense, ...] = ()
     normalize: bool = True
+    cut: int | None = None
+    """Only so many of its first numbers are kept (``truncate_dim``)."""
+
+    def dimension(self, tokens: int) -> int:
+        """Length of a text's vector that is made of token vectors of this length."""
+        made = self.dense[-1].outputs if self.dense else tokens
+        return min(made, self.cut or made)
+
+    @property
+    def unit(self) -> bool:
+        """Whether vectors have length 1."""
+        return self.normalize and not self.cut
+
+    def describe(self) -> str:
+        """In words, e.g. ``cls pooling, dense 768 → 512 Tanh, normalized``."""
+        layers = [
+            f"dense {each.inputs} → {each.outputs} {each.activation or ''}".strip() for each in self.dense
+        ]
+        cut = [f"cut to {self.cut}"] if self.cut else []
+        return ", ".join([f"{self.mode} pooling", *layers, *["normalized"] * self.normalize, *cut])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +90,14 @@ class ModelSource:
     """What the model was trained to see before a text, by purpose, e.g. ``{"query": "query: "}``; never put there unasked."""
     matryoshka: tuple[int, ...] = ()
     """Lengths, largest first, that a vector may be cut to (and normalised again), where the model was trained for it."""
+    pooling_from: PoolingOrigin = "modules.json"
+    """What says how it pools: the model's own file, the user, or what is known or guessed where neither does."""
+    default_prompt: str | None = None
+    """The purpose whose prompt sentence-transformers puts before a text unasked; a bundle puts none."""
+    reading: Reading = UNSAID
+    """What the user said of it."""
+    warnings: tuple[str, ...] = ()
+    """What of this is guessed, or set against the model's own files, in words; shown wherever the model is."""
 
 
 @dataclass(frozen=True, kw_only=True)

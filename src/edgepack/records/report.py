@@ -97,6 +97,8 @@ class Report:
     costs: tuple[DownloadCost, ...]
     verification: Verification
     notes: Sequence[str] = field(default=())
+    warnings: Sequence[str] = field(default=())
+    """What of the model was guessed, or set against its own files."""
     digest: str = ""
     """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
     proofs: tuple[LevelProof, ...] = ()

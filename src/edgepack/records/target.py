@@ -1,14 +1,14 @@
 """What a bundle is for, as a target file says it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 
 
-PoolingMode = Literal["mean", "cls", "weighted-mean", "last"]
+PoolingMode = Literal["mean", "cls", "max", "mean-sqrt-len", "weighted-mean", "last"]
 
 
 GateLevel = Literal["off", "quick", "full"]
@@ -32,6 +32,22 @@ class Pass:
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the user says of a model, beside its own files or against them."""
+
+    pooling: PoolingMode | None = None
+    normalize: bool | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """By purpose, instead of the prompts that the model's files name for these purposes."""
+    treat_as_embedding: bool = False
+    """Take a model that is made for something else (a reranker, a masked language model)."""
+
+
+UNSAID = Reading()
+"""The user says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +76,15 @@ class ModelOptions:
     """The build fails when another kind of processor gives a text a vector of a lower cosine to this one's than this."""
     max_retrieval_loss: float = 1.0
     """With ``gate = "full"``, the build fails when recall@10 is lower than fp32's by more than this (0.01: one in a hundred)."""
+    pooling: PoolingMode | None = None
+    normalize: bool | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    treat_as_embedding: bool = False
+
+    @property
+    def reading(self) -> Reading:
+        """How the model is to be read: the last four keys."""
+        return Reading(**{each.name: getattr(self, each.name) for each in fields(Reading)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ def render_html(report: Report) -> str:
         digest=escape(report.digest),
         status=escape(report.verification.status.replace(" ", "-")),
         verification=escape(verification_line(report.verification)),
+        warnings="".join(f'<p class="warning">warning: {escape(each)}</p>' for each in report.warnings),
         archive=escape(archive_line(report)),
         bars=_bars(report),
         sizes=_sizes(report),
@@ -90,7 +91,7 @@ _PAGE = """<!doctype html>
 <h1>{title}</h1>
 <p>target {target}, sha256 <code>{digest}</code></p>
 <p class="{status}">{verification}</p>
-<h2>Size</h2>
+{warnings}<h2>Size</h2>
 <p><strong>{archive}</strong></p>
 <div class="bars">{bars}</div>
 <div class="wide">{sizes}</div>
@@ -112,7 +113,7 @@ main { max-width: 60rem; margin: 0 auto; padding: 2rem 1rem; }
 h1 { font-size: 1.6rem; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
 code { font-size: .85em; overflow-wrap: anywhere; color: var(--dim); }
-.passed { color: var(--good); } .failed { color: var(--bad); } .not-verified { color: var(--unsure); }
+.passed { color: var(--good); } .failed { color: var(--bad); } .not-verified, .warning { color: var(--unsure); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }

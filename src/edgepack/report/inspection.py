@@ -22,21 +22,22 @@ def render_inspection(inspection: ModelInspection) -> Group:
     from rich.console import Group
     from rich.text import Text
 
+    warnings = [Text(f"warning: {warning}", style="yellow") for warning in inspection.warnings]
     hindrances = [Text(f"hindrance: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")
     lacking = [Text(_lacking(fit)) for fit in inspection.providers if fit.missing]
     tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
-    return Group(*tables, *lacking, Text(), *hindrances, recipe)
+    return Group(*tables, *lacking, Text(), *warnings, *hindrances, recipe)
 
 
 def _facts(inspection: ModelInspection) -> Table:
     made = table("", "", title=inspection.name)
-    normalized = ", normalized" if inspection.pooling.normalize else ""
     rows = {
         "architecture": inspection.architecture,
         "from": inspection.origin,
         "licence": inspection.license or "not said",
-        "vectors": f"{inspection.dimension} dimensions, {inspection.pooling.mode} pooling{normalized}",
+        "vectors": f"{inspection.dimension} dimensions, {inspection.pooling.describe()}",
+        "pooling from": inspection.pooling_from,
         "longest text": f"{inspection.max_length} tokens",
         "opset": str(inspection.opset),
         "inputs": ", ".join(f"{given.name} [{', '.join(given.shape)}]" for given in inspection.inputs),

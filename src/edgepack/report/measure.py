@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from edgepack.bundle.manifest import ENCODED, LINK, MANIFEST, PARTS, digest, size_and_sha256
 from edgepack.context import BuildContext
@@ -61,6 +62,7 @@ def measure(
         costs=download_costs(sent, table),
         verification=verification,
         notes=_notes(bundle, verification, has_archive=archive_bytes is not None),
+        warnings=tuple(bundle.manifest["model"].get("warnings", ())),
         digest=digest(bundle),
         visits=visits,
     )
@@ -111,6 +113,13 @@ def _part_size(name: str, sizes: list[CompressedSize]) -> PartSize:
     )
 
 
+def _vectors(model: Mapping[str, Any]) -> str:
+    """How the vectors are made, and what says so; bundles made before do not say the latter."""
+    made = model.get("vectors") or f"{model['pooling']} pooling{', normalized' * model['normalize']}"
+    origin = f" (from: {model['pooling_from']})" if "pooling_from" in model else ""
+    return f"vectors: {model['dimension']} dimensions, {made}{origin}"
+
+
 def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> tuple[str, ...]:
     sent = "the archive" if has_archive else "all files under zstd"
     if bundle.manifest.get("visits"):
@@ -132,6 +141,7 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
         *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
+        _vectors(bundle.manifest["model"]),
         f"gzip -{BEST.gzip}, {brotli} and zstd -{BEST.zstd} of each file by itself",
         *([quick] if huge else []),
         f"costs: one download of {sent} a device, within one month; list prices of the traffic alone, to be checked",

@@ -30,6 +30,7 @@ def render(report: Report) -> Group:
     lines.append(Text(verification_line(report.verification), style=_STYLES[report.verification.status]))
     if report.proofs:
         lines.append(Text(proof_line(report.proofs)))
+    lines += [Text(f"warning: {warning}", style="yellow") for warning in report.warnings]
     lines += [Text(note, style="dim") for note in report.notes]
     return Group(*lines)
 
@@ -49,6 +50,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "verification": asdict(report.verification),
         "proofs": [asdict(proof) for proof in report.proofs],
         "notes": list(report.notes),
+        "warnings": list(report.warnings),
         **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
     }
 

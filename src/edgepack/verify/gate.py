@@ -182,7 +182,7 @@ def _checked(
     for at, length in enumerate(lengths):
         if not np.isfinite(length):
             raise VerificationError(f"the bundle's vector of {_quoted(texts[at])} is not finite", hint=hint)
-        if length == 0.0 or (source.pooling.normalize and abs(length - 1.0) > LENGTH_TOLERANCE):
+        if length == 0.0 or (source.pooling.unit and abs(length - 1.0) > LENGTH_TOLERANCE):
             raise VerificationError(
                 f"the bundle's vector of {_quoted(texts[at])} has length {length:.4f}", hint=hint
             )

@@ -19,9 +19,9 @@ from edgepack.bundle.manifest import (
 )
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Placement, RunnerArtifact
-from edgepack.records.model import PreparedModel
+from edgepack.records.model import Dense, Pooling, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
-from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.records.target import ModelOptions, Platform, Reading, Target
 
 pytestmark = pytest.mark.tools("gcc")
 PLACEMENT = Placement(
@@ -135,6 +135,28 @@ def test_what_the_model_is(said: Callable[..., dict[str, Any]], model: PreparedM
     assert (section["output"], section["batch_dependent"]) == (model.output, model.batch_dependent)
     assert [file["path"] for file in section["source_files"]] == ["model.onnx", "tokenizer.json"]
     assert all(file["size"] > 0 and len(file["sha256"]) == 64 for file in section["source_files"])
+
+
+def test_what_the_vectors_rest_on(said: Callable[..., dict[str, Any]], model: PreparedModel) -> None:
+    plain = said()["model"]
+    assert (plain["pooling_from"], plain["warnings"]) == ("modules.json", [])
+    assert not {"set", "default_prompt", "vectors"} & plain.keys()
+    layer = Dense(file=Path("2_Dense/x"), inputs=8, outputs=4, bias=True, activation="Tanh")
+    source = replace(
+        model.source,
+        pooling=Pooling(mode="cls", dense=(layer,), cut=2),
+        pooling_from="set",
+        default_prompt="query",
+        reading=Reading(pooling="cls", prompts={"query": "q: "}),
+        warnings=("cls pooling is set, modules.json says mean",),
+    )
+    section = said(model=replace(model, source=source))["model"]
+    assert section["set"] == {"pooling": "cls", "prompts": {"query": "q: "}}
+    assert (section["pooling"], section["pooling_from"]) == ("cls", "set")
+    assert section["vectors"] == "cls pooling, dense 8 → 4 Tanh, normalized, cut to 2"
+    assert section["normalize"] is False, "what is cut has not length 1"
+    assert section["default_prompt"] == "query"
+    assert section["warnings"] == ["cls pooling is set, modules.json says mean"]
 
 
 def test_a_name_without_an_organisation(said: Callable[..., dict[str, Any]], model: PreparedModel) -> None:

@@ -44,7 +44,14 @@ def bundle(tmp_path: Path) -> Bundle:
         entries.append(file_entry(path, root=folder, part=part))
     (folder / "_internal" / "same").symlink_to("python.zip")
     entries.append(file_entry(folder / "_internal" / "same", root=folder, part="runner"))
-    manifest = {"schema": 1, "name": "tiny", "target": {"name": "tiny-target"}, "files": entries}
+    model = {"dimension": 8, "pooling": "cls", "normalize": True}
+    manifest = {
+        "schema": 1,
+        "name": "tiny",
+        "target": {"name": "tiny-target"},
+        "model": {**model, "pooling_from": "family", "warnings": ["a guess"]},
+        "files": entries,
+    }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     archive = tmp_path / "bundle.tar.zst"
     archive.write_bytes(b"z" * 20_000_000)
@@ -75,6 +82,17 @@ def test_compressed_sizes_are_those_of_the_real_encoders(report: Report) -> None
     assert model.gzip == len(gzip.compress(content, 9, mtime=0))
     assert model.brotli == len(brotli.compress(content, quality=11, lgwin=24))
     assert model.zstd == len(zstandard.ZstdCompressor(level=19).compress(content))
+
+
+def test_what_the_vectors_rest_on_is_said(bundle: Bundle, context: HostContext) -> None:
+    found = measure(bundle, Verification(status="passed"), sizes=weigh(bundle, context=context))
+    assert found.warnings == ("a guess",)
+    assert "vectors: 8 dimensions, cls pooling, normalized (from: family)" in found.notes
+    older = {key: bundle.manifest["model"][key] for key in ("dimension", "pooling", "normalize")}
+    before = replace(bundle, manifest={**bundle.manifest, "model": older})
+    found = measure(before, Verification(status="passed"), sizes=weigh(bundle, context=context))
+    assert found.warnings == ()
+    assert "vectors: 8 dimensions, cls pooling, normalized" in found.notes
 
 
 def test_emulation_is_said(bundle: Bundle, context: HostContext) -> None:

@@ -226,7 +226,7 @@ def finish_encoder(
     for number in range(encoder.shape.layers):
         hidden = layer(encoder, f"{layers}.{number}.", names, hidden, added)
     pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=encoder.shape.hidden)
+    return finish(encoder.writer, name=name, dimension=pooling.dimension(encoder.shape.hidden))
 
 
 def split_heads(encoder: Encoder, name: str, projected: str, order: list[int]) -> str:

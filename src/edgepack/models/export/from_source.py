@@ -79,9 +79,9 @@ def _from_weights(source: ModelSource) -> onnx.ModelProto:
     weights = open_tensors(source.weights)
     _require_size(source, 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values()))
     written = dimension_of(source.config)
-    if written is not None and written != source.dimension:
+    if written is not None and source.pooling.dimension(written) != source.dimension:
         raise ModelError(
-            f"the model's vectors have {written} dimensions, {source.dimension} were announced",
+            f"the model's vectors have {source.pooling.dimension(written)} dimensions, {source.dimension} were announced",
             hint="config.json and the pooling's configuration are of different models",
         )
     return write(source.config, weights, name=source.name, pooling=source.pooling)

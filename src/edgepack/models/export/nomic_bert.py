@@ -142,7 +142,7 @@ def write_nomic_bert(
         attended = _attention(encoder, part, names, hidden, angles, mask)
         hidden = _feed_forward(encoder, part, names, attended)
     pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=shape.hidden)
+    return finish(encoder.writer, name=name, dimension=pooling.dimension(shape.hidden))
 
 
 def _embeddings(encoder: Encoder, names: Names) -> str:

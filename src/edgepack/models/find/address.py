@@ -19,10 +19,19 @@ from edgepack.models.find.hub import DEFAULT_ENDPOINT, endpoint, ingest_hub
 from edgepack.models.find.unpack import unpack_model
 from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
+from edgepack.records.target import Reading
 
+MODULE_FILES = (
+    "1_Pooling/config.json",
+    *(
+        f"{folder}/{name}"
+        for folder in ("2_Dense", "3_Dense")
+        for name in ("config.json", hub_layout.SAFETENSORS)
+    ),
+)
 FOLDER_NAMES = (
     *hub_layout.DESCRIPTIONS,
-    "1_Pooling/config.json",
+    *MODULE_FILES,
     hub_layout.SAFETENSORS,
     hub_layout.SHARD_INDEX,
     "model.onnx",
@@ -38,7 +47,7 @@ def is_address(model: str) -> bool:
     return re.match(r"[a-z][a-z0-9+.-]*://", model, re.IGNORECASE) is not None
 
 
-def ingest_address(address: str, *, context: BuildContext) -> ModelSource:
+def ingest_address(address: str, *, reading: Reading, context: BuildContext) -> ModelSource:
     """The model at an address, fetched once and kept in the store for as long as the server says it is the same.
 
     ``#sha256=HEX`` behind the address of an archive pins its content. Raises ``UsageError`` for plain http,
@@ -47,16 +56,16 @@ def ingest_address(address: str, *, context: BuildContext) -> ModelSource:
     url, fragment = urldefrag(address)
     http.require_safe(url)
     if (form := of_the_hub(url)) is not None:
-        return ingest_hub(form, context=context)
+        return ingest_hub(form, reading=reading, context=context)
     path = urlsplit(url).path.lower()
     if path.endswith(SUFFIXES):
-        return _ingest_archive(url, _pin(fragment), context)
+        return _ingest_archive(url, _pin(fragment), reading, context)
     if fragment:
         raise UsageError(f"#{fragment} can only stand behind the address of an archive", hint="leave it out")
     if path.endswith(".onnx"):
-        return _ingest_onnx(url, context)
+        return _ingest_onnx(url, reading, context)
     base = _join(url, "")
-    return _ingest_files(base, _seen(base, FOLDER_NAMES, context), file_name(base), context)
+    return _ingest_files(base, _seen(base, FOLDER_NAMES, context), file_name(base), reading, context)
 
 
 def of_the_hub(url: str) -> str | None:
@@ -79,7 +88,7 @@ def _pin(fragment: str) -> str | None:
     return given.group(1).lower()
 
 
-def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> ModelSource:
+def _ingest_archive(url: str, sha256: str | None, reading: Reading, context: BuildContext) -> ModelSource:
     name = file_name(url)
     seen = {"sha256": sha256} if sha256 else _seen(url, ("",), context)
 
@@ -92,12 +101,12 @@ def _ingest_archive(url: str, sha256: str | None, context: BuildContext) -> Mode
                 archive = download(url, Path(temporary, name), progress=context.progress)
             unpack_model(archive, Path(temporary, "content"))
             archive.unlink()
-            collect_from_tree(Path(temporary, "content"), folder, model=name)
+            collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading)
 
     directory = context.store.cached("models", {"address": url, **seen}, make)
     origin = http.redacted(url) + (f"#sha256={sha256}" if sha256 else "")
     context.note(origin)
-    return read_folder(directory, name=_stem(name), origin=origin, note=context.note)
+    return read_folder(directory, name=_stem(name), origin=origin, reading=reading, note=context.note)
 
 
 def _stem(name: str) -> str:
@@ -105,23 +114,31 @@ def _stem(name: str) -> str:
     return name[: len(name) - len(suffix)] or name
 
 
-def _ingest_onnx(url: str, context: BuildContext) -> ModelSource:
+def _ingest_onnx(url: str, reading: Reading, context: BuildContext) -> ModelSource:
     """A graph and what is beside it; the tokenizer may also lie one folder higher, as on the hub."""
     name = file_name(url)
     parent = _join(url, "..")
-    seen = _seen(parent, (*hub_layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
+    seen = _seen(parent, (*hub_layout.DESCRIPTIONS, *MODULE_FILES, name), context)
     if "tokenizer.json" not in seen and urlsplit(parent).path.endswith("/onnx"):
         name = f"onnx/{name}"
         parent = _join(parent, "..")
-        seen = _seen(parent, (*hub_layout.DESCRIPTIONS, "1_Pooling/config.json", name), context)
+        seen = _seen(parent, (*hub_layout.DESCRIPTIONS, *MODULE_FILES, name), context)
     if name not in seen:
         raise DownloadError(f"there is no file at {http.redacted(url)}", hint="check the address")
     stem = name.rpartition("/")[2].removesuffix(".onnx")
-    return _ingest_files(parent, seen, file_name(parent) if stem == "model" else stem, context, onnx=name)
+    return _ingest_files(
+        parent, seen, file_name(parent) if stem == "model" else stem, reading, context, onnx=name
+    )
 
 
 def _ingest_files(
-    base: str, seen: Mapping[str, str], name: str, context: BuildContext, *, onnx: str | None = None
+    base: str,
+    seen: Mapping[str, str],
+    name: str,
+    reading: Reading,
+    context: BuildContext,
+    *,
+    onnx: str | None = None,
 ) -> ModelSource:
     """A model whose files lie below an address, each by its own."""
 
@@ -137,12 +154,14 @@ def _ingest_files(
                 f"there is no model at {http.redacted(base)}",
                 hint=f"it must be an archive ({', '.join(SUFFIXES)}), an .onnx file or a folder with a config.json",
             )
-        collect(seen, get, folder, model=http.redacted(base), onnx=onnx)
+        collect(seen, get, folder, model=http.redacted(base), reading=reading, onnx=onnx)
 
     directory = context.store.cached("models", {"address": base, "onnx": onnx or "", **seen}, make)
     graph = directory / onnx if onnx else None
     context.note(http.redacted(base))
-    return read_folder(directory, name=name, origin=http.redacted(base), onnx=graph, note=context.note)
+    return read_folder(
+        directory, name=name, origin=http.redacted(base), onnx=graph, reading=reading, note=context.note
+    )
 
 
 def _join(base: str, name: str) -> str:

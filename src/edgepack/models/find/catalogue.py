@@ -23,7 +23,7 @@ from edgepack.models.find import hub, wheel
 from edgepack.models.find.collect import find_model
 from edgepack.models.find.folder import read_folder
 from edgepack.records.model import FileDigest, ModelSource
-from edgepack.records.target import PoolingMode
+from edgepack.records.target import UNSAID, PoolingMode, Reading
 from edgepack.typed import parse_toml, read_table
 
 log = logging.getLogger(__name__)
@@ -91,14 +91,14 @@ def parse_catalogue(text: str) -> ModelCatalogue:
     return ModelCatalogue(entries=read.model, default=read.default)
 
 
-def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
+def ingest_entry(entry: Entry, *, reading: Reading = UNSAID, context: BuildContext) -> ModelSource:
     """The model of an entry, fetched from the first place that gives the right content and kept in the store.
 
     Raises ``HashMismatchError`` when a place gives other content and none the right one, ``DownloadError`` when none
     can be reached, ``ModelError`` when a model without pinned digests is not of the shape that it is known to have.
     """
     if not entry.files:
-        return _unpinned(entry, context)
+        return _unpinned(entry, reading, context)
     came_from: list[str] = []
 
     def make(folder: Path) -> None:
@@ -112,19 +112,27 @@ def ingest_entry(entry: Entry, *, context: BuildContext) -> ModelSource:
     context.note(f"{entry.size / 1e6:.1f} MB, sha256 verified, {place}")
     # The same whatever the place: what was fetched is told by the digests.
     origin = f"{CATALOGUE_PREFIX}{entry.name}"
-    source = read_folder(directory, name=entry.name, origin=origin, license=entry.license, note=context.note)
+    source = read_folder(
+        directory,
+        name=entry.name,
+        origin=origin,
+        license=entry.license,
+        reading=reading,
+        known=entry.pooling,
+        note=context.note,
+    )
     return with_known_facts(source, entry)
 
 
-def _unpinned(entry: Entry, context: BuildContext) -> ModelSource:
+def _unpinned(entry: Entry, reading: Reading, context: BuildContext) -> ModelSource:
     """From the hub, whose listing carries the weights' digest, and held against the shape that is known."""
-    source = hub.ingest_hub(entry.places[0], context=context)
+    source = hub.ingest_hub(entry.places[0], reading=reading, known=entry.pooling, context=context)
     wrong = [
         f"{key} is {source.config.get(key)!r}, known is {value!r}"
         for key, value in entry.shape.items()
         if source.config.get(key) != value
     ]
-    if entry.pooling not in (None, source.pooling.mode):
+    if source.pooling_from != "set" and entry.pooling not in (None, source.pooling.mode):
         wrong.append(f"it pools by {source.pooling.mode}, known is {entry.pooling}")
     if wrong:
         raise ModelError(
@@ -139,7 +147,9 @@ def with_known_facts(source: ModelSource, entry: Entry | None) -> ModelSource:
     """The source with what its card says and its files do not: prompts and Matryoshka lengths."""
     if entry is None:
         return source
-    return replace(source, prompts=source.prompts or entry.prompts, matryoshka=entry.matryoshka)
+    said = source.reading.prompts
+    own = {purpose: text for purpose, text in source.prompts.items() if purpose not in said}
+    return replace(source, prompts={**(own or entry.prompts), **said}, matryoshka=entry.matryoshka)
 
 
 def _fetch(entry: Entry, folder: Path, context: BuildContext) -> str:

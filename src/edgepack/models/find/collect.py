@@ -7,12 +7,22 @@ from edgepack.errors import ModelError
 from edgepack.models.find.folder import list_names
 from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read import hub_layout
+from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
-from edgepack.models.read.sentence_transformers import read_pooling
+from edgepack.models.read.purpose import Evidence, require_embedder
+from edgepack.models.read.sentence_transformers import read_modules
+from edgepack.records.target import PoolingMode, Reading
 
 
 def collect(
-    names: Iterable[str], get: Callable[[str], None], folder: Path, *, model: str, onnx: str | None = None
+    names: Iterable[str],
+    get: Callable[[str], None],
+    folder: Path,
+    *,
+    model: str,
+    reading: Reading,
+    known: PoolingMode | None = None,
+    onnx: str | None = None,
 ) -> None:
     """Fill ``folder`` with one model: ``get(name)`` puts a file of ``names`` there.
 
@@ -25,8 +35,12 @@ def collect(
         hub_layout.require_config(there, model)
     for name in hub_layout.descriptions(there):
         get(name)
-    read_pooling(folder, note=lambda _: None)
-    chosen = onnx or hub_layout.choose_weights(there, read_optional(folder / "config.json"), model)
+    config = read_optional(folder / "config.json")
+    card = read_card(folder / "README.md")
+    evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)
+    require_embedder(evidence, model, treat=reading.treat_as_embedding)
+    read_modules(folder)
+    chosen = onnx or hub_layout.choose_weights(there, config, model)
     get(chosen)
     if chosen.endswith(".onnx"):
         parent = chosen.rpartition("/")[0]
@@ -34,7 +48,7 @@ def collect(
             get(f"{parent}/{location}" if parent else location)
 
 
-def collect_from_tree(tree: Path, folder: Path, *, model: str) -> None:
+def collect_from_tree(tree: Path, folder: Path, *, model: str, reading: Reading) -> None:
     """Move the one model that is somewhere below ``tree`` into ``folder``."""
     root = find_model(tree, model)
 
@@ -45,7 +59,7 @@ def collect_from_tree(tree: Path, folder: Path, *, model: str) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         source.replace(folder / name)
 
-    collect(list_names(root), get, folder, model=model)
+    collect(list_names(root), get, folder, model=model, reading=reading)
 
 
 def find_model(tree: Path, model: str) -> Path:

@@ -1,19 +1,29 @@
 """A model folder in the Hugging Face layout, read and checked."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError
 from edgepack.files.store import digest_file
-from edgepack.models.graph.onnx_file import output_dimension, require_external_files, vocabulary_rows
+from edgepack.models.graph.onnx_file import (
+    output_dimension,
+    output_shapes,
+    require_external_files,
+    vocabulary_rows,
+)
+from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.read import hub_layout
-from edgepack.models.read.card import read_license
+from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional, size_of
+from edgepack.models.read.pooling import PoolingReading, read_pooling
+from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
-from edgepack.models.read.sentence_transformers import read_max_length, read_pooling, read_prompts
+from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
 from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import ModelSource
+from edgepack.records.target import UNSAID, PoolingMode, Reading
 
 
 def read_folder(
@@ -22,27 +32,37 @@ def read_folder(
     name: str,
     origin: str,
     note: Callable[[str], None],
+    reading: Reading = UNSAID,
     onnx: Path | None = None,
     license: str | None = None,
+    known: PoolingMode | None = None,
 ) -> ModelSource:
     """The model in a folder; with ``onnx``, that graph of it, whose config.json may then be missing.
 
-    ``license`` stands where the folder has no model card. Raises ``ModelError`` or ``UnsupportedModelError``.
+    ``license`` stands where the folder has no model card, ``known`` is the catalogue's word on the pooling. Raises
+    ``ModelError`` or ``UnsupportedModelError``.
     """
     names = list_names(directory)
+    config = read_optional(directory / "config.json")
+    card = read_card(directory / "README.md")
+    evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
+    require_embedder(evidence, name, treat=reading.treat_as_embedding)
     hub_layout.require_tokenizer(names, name)
     if onnx is None:
         hub_layout.require_config(names, name)
-    config = read_optional(directory / "config.json")
     chosen = onnx or directory / hub_layout.choose_weights(names, config, name)
     is_graph = chosen.suffix == ".onnx"
-    pooling, pooled, pooling_files = read_pooling(directory, note=note)
+    tensors, outputs = ({}, output_shapes(chosen)) if is_graph else (open_tensors(chosen).tensors, {})
+    evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
+    warnings = require_embedder(evidence, name, treat=reading.treat_as_embedding)
+    bases = (name, *card.bases, str(config.get("_name_or_path", "")))
+    pools = read_pooling(directory, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
     max_length, length_files = read_max_length(directory, config, note=note)
-    prompts, prompt_files = read_prompts(directory, note=note)
+    prompts = read_prompts(directory)
     weight_files, dimension, rows = (_measure_graph if is_graph else _measure_weights)(chosen, config)
-    _require_agreement("1_Pooling/config.json", pooled, dimension)
+    _require_agreement(pools, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
-    used = {"tokenizer.json", *pooling_files, *length_files, *prompt_files}
+    used = {"tokenizer.json", *pools.files, *length_files, *prompts.files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
     used |= {path.relative_to(directory).as_posix() for path in weight_files}
     return ModelSource(
@@ -53,12 +73,25 @@ def read_folder(
         onnx=chosen if is_graph else None,
         tokenizer=directory / "tokenizer.json",
         config=config,
-        pooling=pooling,
+        pooling=pools.pooling,
         max_length=max_length,
-        dimension=dimension,
-        license=read_license(directory / "README.md") or license,
+        dimension=pools.pooling.dimension(dimension),
+        license=card.license or license,
         files=tuple(digest_file(directory / path, relative_to=directory) for path in sorted(used)),
-        prompts=prompts,
+        prompts={**prompts.texts, **reading.prompts},
+        pooling_from=pools.origin,
+        default_prompt=prompts.default,
+        reading=reading,
+        warnings=(*warnings, *pools.warnings, *_default_prompt(prompts)),
+    )
+
+
+def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
+    if prompts.default is None:
+        return ()
+    text = prompts.texts[prompts.default]
+    return (
+        f"sentence-transformers puts the {prompts.default} prompt {text!r} before each text unasked, a bundle does not",
     )
 
 
@@ -91,12 +124,17 @@ def _measure_graph(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, .
     return files, dimension, vocabulary if isinstance(vocabulary, int) else vocabulary_rows(file)
 
 
-def _require_agreement(where: str, said: int | None, dimension: int) -> None:
-    if said is not None and said != dimension:
-        raise ModelError(
-            f"{where} pools vectors of {said} numbers, the model makes {dimension}",
-            hint="the two files are of different models",
-        )
+def _require_agreement(pools: PoolingReading, dimension: int) -> None:
+    """Each step takes vectors as long as the one before makes them."""
+    layers = [(each.file.parent.name, each.inputs, each.outputs) for each in pools.pooling.dense]
+    made = dimension
+    for where, said, makes in (("1_Pooling", pools.token_dimension or made, made), *layers):
+        if said != made:
+            raise ModelError(
+                f"{where}/config.json takes vectors of {said} numbers, the model makes {made}",
+                hint="the files are of different models",
+            )
+        made = makes
 
 
 def _require_vocabulary(tokenizer: Path, rows: int | None) -> None:

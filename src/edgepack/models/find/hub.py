@@ -17,6 +17,7 @@ from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect
 from edgepack.models.find.folder import read_folder
 from edgepack.records.model import ModelSource
+from edgepack.records.target import PoolingMode, Reading
 
 HUB_PREFIX = "hf:"
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -90,8 +91,10 @@ def _request(path: str) -> FileRequest:
     return FileRequest(url=f"{base}/{path}", headers=headers, allow_http=base.startswith("http://"))
 
 
-def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
-    """A model of the hub at one commit, fetched once and kept in the store.
+def ingest_hub(
+    form: str, *, reading: Reading, known: PoolingMode | None = None, context: BuildContext
+) -> ModelSource:
+    """A model of the hub at one commit, fetched once and kept in the store; ``known`` is the catalogue's word on its pooling.
 
     A branch is asked for its newest commit; offline, the one seen last counts. Raises ``ModelError``,
     ``UnsupportedModelError`` or ``DownloadError``.
@@ -108,11 +111,13 @@ def ingest_hub(form: str, *, context: BuildContext) -> ModelSource:
                 raise ModelError(f"{origin} has no {name}")
             _fetch(listing.files[name], file_request(origin, name), folder, context)
 
-        collect(listing.files, get, folder, model=repository)
+        collect(listing.files, get, folder, model=repository, reading=reading, known=known)
 
     directory = context.store.cached("models", {"hub": origin, "endpoint": endpoint()}, make)
     context.note(f"{repository} @ {listing.commit[:12]}")
-    return read_folder(directory, name=repository, origin=origin, note=context.note)
+    return read_folder(
+        directory, name=repository, origin=origin, reading=reading, known=known, note=context.note
+    )
 
 
 def _fetch(file: HubFile, request: FileRequest, folder: Path, context: BuildContext) -> None:

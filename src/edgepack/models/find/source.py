@@ -15,9 +15,10 @@ from edgepack.models.find.catalogue import (
     with_known_facts,
 )
 from edgepack.models.find.folder import read_folder
-from edgepack.models.find.hub import HUB_PREFIX, ingest_hub
+from edgepack.models.find.hub import HUB_PREFIX, ingest_hub, parse_repository
 from edgepack.models.find.wheel import WHEEL_PREFIX, ingest_wheel
 from edgepack.records.model import ModelSource
+from edgepack.records.target import UNSAID, Reading
 
 FORMS = (
     "a folder, an .onnx file beside its tokenizer.json, hf:ORG/NAME[@REVISION], pypi:PACKAGE==VERSION, an https "
@@ -25,29 +26,37 @@ FORMS = (
 )
 
 
-def ingest(model: str | None, *, context: BuildContext) -> ModelSource:
+def ingest(model: str | None, *, reading: Reading = UNSAID, context: BuildContext) -> ModelSource:
     """The model that ``--model`` names (``FORMS``); with ``None`` the catalogue's default.
 
     An origin out of a manifest will do as well. What is fetched is kept in ``context.store``: a second call needs no
     network. Raises ``ModelError``,
     ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
     """
+    source = _ingest(model, reading, context)
+    for warning in source.warnings:
+        context.warn(warning)
+    return source
+
+
+def _ingest(model: str | None, reading: Reading, context: BuildContext) -> ModelSource:
     catalogue = load_catalogue()
     if model is None:
         model = catalogue.default
     elif model.startswith(HUB_PREFIX):
-        source = ingest_hub(model, context=context)
-        return with_known_facts(source, catalogue.find(source.name))
+        entry = catalogue.find(parse_repository(model)[0])
+        known = entry.pooling if entry else None
+        return with_known_facts(ingest_hub(model, reading=reading, known=known, context=context), entry)
     elif model.startswith(WHEEL_PREFIX):
-        return ingest_wheel(model, context=context)
+        return ingest_wheel(model, reading=reading, context=context)
     elif is_address(model):
-        return ingest_address(model, context=context)
+        return ingest_address(model, reading=reading, context=context)
     elif (path := _existing(model)) is not None:
-        return _ingest_path(path, context)
+        return _ingest_path(path, reading, context)
     entry = catalogue.find(model.removeprefix(CATALOGUE_PREFIX))
     if entry is None:
         raise _unknown(model, catalogue)
-    return ingest_entry(entry, context=context)
+    return ingest_entry(entry, reading=reading, context=context)
 
 
 def _existing(model: str) -> Path | None:
@@ -60,11 +69,11 @@ def _existing(model: str) -> Path | None:
         raise ModelError(f"cannot read {model}: {error}") from error
 
 
-def _ingest_path(path: Path, context: BuildContext) -> ModelSource:
+def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSource:
     if path.is_dir():
         name = path.resolve().name or "model"
         context.note(name)
-        return read_folder(path, name=name, origin=name, note=context.note)
+        return read_folder(path, name=name, origin=name, reading=reading, note=context.note)
     if path.suffix != ".onnx":
         raise ModelError(f"{path.name} is neither a folder nor an .onnx file", hint=f"--model takes {FORMS}")
     folder = path.parent
@@ -72,7 +81,9 @@ def _ingest_path(path: Path, context: BuildContext) -> ModelSource:
         folder = folder.parent
     name = folder.resolve().name if path.stem == "model" else path.stem
     context.note(path.name)
-    return read_folder(folder, name=name or "model", origin=path.name, onnx=path, note=context.note)
+    return read_folder(
+        folder, name=name or "model", origin=path.name, onnx=path, reading=reading, note=context.note
+    )
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:

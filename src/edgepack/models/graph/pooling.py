@@ -4,8 +4,11 @@ Mean pooling is written as a matrix product of the mask with the token vectors: 
 encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle axis.
 """
 
+import numpy as np
+
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
-from edgepack.records.model import Pooling
+from edgepack.models.read.safetensors import open_tensors
+from edgepack.records.model import Dense, Pooling
 from edgepack.records.target import PoolingMode
 
 # The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.
@@ -20,7 +23,12 @@ NODES = frozenset(
         "pool_sum",
         "pool_count",
         "pool_count_floor",
+        "pool_count_root",
         "pooled_mean",
+        "pool_kept",
+        "pool_kept_column",
+        "pool_without_padding",
+        "pooled_max",
         "pooled_cls",
         "pool_places",
         "pool_counted",
@@ -33,14 +41,18 @@ NODES = frozenset(
         "norm_root",
         "norm_floor",
         "normalized",
+        "cut_to",
     ]
 )
 """What the nodes are called, apart from the graph writer's prefix."""
+DENSE = "pooled_dense."
+"""Before the names of a linear layer's nodes, and its number."""
 
 
 def is_pooling(name: str) -> bool:
     """Whether a node of this name was written here."""
-    return name == OUTPUT or name.removeprefix(PREFIX) in NODES
+    own = name.removeprefix(PREFIX)
+    return name == OUTPUT or own in NODES or own.startswith(DENSE)
 
 
 def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
@@ -50,14 +62,18 @@ def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
     """
     if pooling.mode == "cls":
         pooled = writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
+    elif pooling.mode == "max":
+        pooled = _max(writer, tokens, mask)
     else:
         pooled = _mean(writer, tokens, mask, pooling.mode)
-    finish_vector(writer, pooled, normalize=pooling.normalize)
+    for number, layer in enumerate(pooling.dense):
+        pooled = _dense(writer, f"{DENSE}{number}.", pooled, layer)
+    finish_vector(writer, pooled, pooling)
 
 
-def finish_vector(writer: GraphWriter, vector: str, *, normalize: bool) -> None:
-    """Append nodes that make ``vector``, float32 [batch, dimension], the graph's output, of length 1 if asked for."""
-    if normalize:
+def finish_vector(writer: GraphWriter, vector: str, pooling: Pooling) -> None:
+    """Append nodes that make ``vector``, float32 [batch, dimension], the graph's output: of length 1 and cut, if asked for."""
+    if pooling.normalize:
         squares = writer.add("Mul", "norm_squares", vector, vector)
         total = writer.add("ReduceSum", "norm_sum", squares, writer.ints(1), keepdims=1)
         norm = writer.add("Sqrt", "norm_root", total)
@@ -65,7 +81,29 @@ def finish_vector(writer: GraphWriter, vector: str, *, normalize: bool) -> None:
         last = writer.add("Div", "normalized", vector, floor)
     else:
         last = vector
+    if pooling.cut:
+        last = writer.add("Slice", "cut", last, writer.ints(0), writer.ints(pooling.cut), writer.ints(1))
     _name_output(writer, last)
+
+
+def _dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
+    tensors = open_tensors(layer.file)
+    weight = writer.weight(f"{name}weight", tensors.read("linear.weight", (layer.outputs, layer.inputs)).T)
+    made = writer.add("MatMul", f"{name}product", vector, weight)
+    if layer.bias:
+        bias = writer.weight(f"{name}bias", tensors.read("linear.bias", (layer.outputs,)))
+        made = writer.add("Add", f"{name}biased", made, bias)
+    return writer.add(layer.activation, f"{name}activated", made) if layer.activation else made
+
+
+def _max(writer: GraphWriter, tokens: str, mask: str) -> str:
+    from onnx import TensorProto
+
+    kept = writer.add("Cast", "pool_kept", mask, to=TensorProto.BOOL)
+    column = writer.add("Unsqueeze", "pool_kept_column", kept, writer.ints(2))
+    lowest = writer.scalar("lowest", float(np.finfo(np.float32).min))
+    text = writer.add("Where", "pool_without_padding", column, tokens, lowest)
+    return writer.add("ReduceMax", "pooled_max", text, axes=[1], keepdims=0)
 
 
 def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str:
@@ -74,8 +112,10 @@ def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str
     summed = writer.add("MatMul", "pool_sum_row", row, tokens)
     flat = writer.add("Squeeze", "pool_sum", summed, writer.ints(1))
     count = writer.add("ReduceSum", "pool_count", weights, writer.ints(1), keepdims=1)
-    floor = writer.add("Max", "pool_count_floor", count, writer.scalar("smallest_count", SMALLEST_COUNT))
-    return writer.add("Div", "pooled_mean", flat, floor)
+    by = writer.add("Max", "pool_count_floor", count, writer.scalar("smallest_count", SMALLEST_COUNT))
+    if mode == "mean-sqrt-len":
+        by = writer.add("Sqrt", "pool_count_root", by)
+    return writer.add("Div", "pooled_mean", flat, by)
 
 
 def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
@@ -83,7 +123,7 @@ def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
     from onnx import TensorProto
 
     kept = writer.add("Cast", "pool_mask", mask, to=TensorProto.FLOAT)
-    if mode == "mean":
+    if mode in ("mean", "mean-sqrt-len"):
         return kept
     places = writer.add("CumSum", "pool_places", kept, writer.index(1))
     counted = writer.add("Mul", "pool_counted", places, kept)

@@ -1,7 +1,14 @@
-"""The model card: which licence a model is under."""
+"""The model card: which licence a model is under, what it is for, what it was made from."""
 
+import ast
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.read.sentence_transformers import pooling_mode
+from edgepack.records.target import PoolingMode
 
 _SPDX = {
     "apache-2.0": "Apache-2.0",
@@ -29,23 +36,62 @@ _SPDX = {
 }
 """The hub's names, which are SPDX's in lower case where SPDX has the licence at all."""
 
-_FIELD = re.compile(r"^(license|license_name):[ \t]*(.*)$", re.MULTILINE)
+_FIELD = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
+
+_POOLS: Mapping[PoolingMode, str] = {
+    "cls": r"cls_pooling|last_hidden_state\[:, ?0\b|model_output\[0\]\[:, ?0\b|embeddings\[:, ?0\]",
+    "mean": r"def (mean|average)_pool|average_pool\(|mean_pooling\(",
+    "last": r"last_token_pool",
+}
+"""Code that cards show, by the pooling that it does."""
+_PRINTED = re.compile(r"Pooling\((\{[^}]*\})\)")
+"""How sentence-transformers prints a Pooling module into the cards that it writes."""
 
 
-def read_license(card: Path) -> str | None:
-    """The SPDX identifier that a model card's front matter names, ``LicenseRef-…`` for others, or ``None``."""
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a model card says."""
+
+    license: str | None = None
+    """SPDX identifier; ``LicenseRef-…`` for others."""
+    bases: tuple[str, ...] = ()
+    """The models that it was made from."""
+    task: str = ""
+    """The hub's ``pipeline_tag``."""
+    tags: tuple[str, ...] = ()
+    pooling: PoolingMode | None = None
+    """What the code that it shows does, when that is one thing."""
+
+
+def read_card(path: Path) -> Card:
+    """An empty one where there is no card; without front matter, only the text is read."""
     try:
-        text = card.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    front = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", text, re.DOTALL | re.MULTILINE)
-    if front is None:
-        return None
-    fields = {key: _scalar(value, front.group(1), key) for key, value in _FIELD.findall(front.group(1))}
-    name = fields.get("license")
-    if name in ("other", "unknown") and fields.get("license_name"):
-        name = fields["license_name"]
-    return spdx(name) if name else None
+        return Card()
+    found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", text, re.DOTALL | re.MULTILINE)
+    front = found.group(1) if found else ""
+    fields = {key: _entries(value, front, key) for key, value in _FIELD.findall(front)}
+    (license,) = fields.get("license", ())[:1] or ("",)
+    if license in ("other", "unknown"):
+        (license,) = fields.get("license_name", ())[:1] or (license,)
+    return Card(
+        license=spdx(license) if license else None,
+        bases=fields.get("base_model", ()),
+        task="".join(fields.get("pipeline_tag", ())[:1]),
+        tags=fields.get("tags", ()),
+        pooling=_pooling(text),
+    )
+
+
+def _pooling(text: str) -> PoolingMode | None:
+    if printed := _PRINTED.search(text):
+        try:
+            return pooling_mode(ast.literal_eval(printed.group(1)))
+        except (ValueError, SyntaxError, UnsupportedModelError):
+            return None
+    shown = [mode for mode, code in _POOLS.items() if re.search(code, text)]
+    return shown[0] if len(shown) == 1 else None
 
 
 def spdx(name: str) -> str:
@@ -53,10 +99,12 @@ def spdx(name: str) -> str:
     return _SPDX.get(name.lower()) or "LicenseRef-" + re.sub(r"[^A-Za-z0-9.-]+", "-", name)
 
 
-def _scalar(value: str, front: str, key: str) -> str:
-    """A YAML scalar, or the first entry of a YAML list, without quotes."""
+def _entries(value: str, front: str, key: str) -> tuple[str, ...]:
+    """A YAML scalar, or the entries of a YAML list, without quotes."""
     value = re.sub(r"\s+#.*$", "", value).strip()
-    if not value:
-        entry = re.search(rf"^{key}:[ \t]*\r?\n[ \t]*-[ \t]*(.+)$", front, re.MULTILINE)
-        value = entry.group(1).strip() if entry else ""
-    return value.strip("[]").split(",")[0].strip().strip("'\"")
+    if value:
+        entries = value.strip("[]").split(",")
+    else:
+        block = re.search(rf"^{key}:[ \t]*\r?\n((?:[ \t]*-[ \t]*.+\n?)*)", front, re.MULTILINE)
+        entries = re.findall(r"-[ \t]*(.+)", block.group(1)) if block else []
+    return tuple(entry.strip().strip("'\"") for entry in entries if entry.strip())

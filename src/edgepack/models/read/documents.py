@@ -61,11 +61,13 @@ def require_content(path: Path) -> None:
         )
 
 
-def size_of(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
+def size_of(
+    config: Mapping[str, Any], key: str, default: int | None = None, *, where: str = "config.json"
+) -> int:
     """A field of config.json that must be a positive whole number; or ``ModelError``."""
     value = config.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ModelError(f"config.json: {key} is {value!r}, expected a positive whole number")
+        raise ModelError(f"{where}: {key} is {value!r}, expected a positive whole number")
     return value
 
 

@@ -19,12 +19,14 @@ DESCRIPTIONS = (
     "config_sentence_transformers.json",
     "README.md",
 )
-"""What says how the weights are to be used. Only the first two must be there."""
+"""What says how the weights are to be used, beside the modules' own. Only the first two must be there."""
 
 DIMENSION_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
 """What config.json calls the length of a token's vector, by architecture."""
 
-_MODULE_CONFIG = re.compile(r"\d+_\w+/config\.json")
+_MODULE_FILE = re.compile(
+    r"\d+_\w+/config\.json|\d+_Dense\w*/model\.safetensors|sentence_[\w-]+_config\.json"
+)
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 
 
@@ -36,7 +38,7 @@ def dimension_of(config: Mapping[str, Any]) -> int | None:
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:
     """The names, of those given, that describe a model (not its weights), sorted."""
-    return tuple(sorted(name for name in names if name in DESCRIPTIONS or _MODULE_CONFIG.fullmatch(name)))
+    return tuple(sorted(name for name in names if name in DESCRIPTIONS or _MODULE_FILE.fullmatch(name)))
 
 
 def require_tokenizer(names: Iterable[str], model: str) -> None:

@@ -12,6 +12,8 @@ EXPORT_SCHEMA = "2"
 
 def source_key(source: ModelSource) -> dict[str, str]:
     """Inputs for ``Store.cached``: the content of the source's files and whatever else decides the exported graph."""
+    pooling = source.pooling
+    behind = f" {pooling.describe()}" if pooling.dense or pooling.cut else ""
     named = (source.onnx or source.weights, source.tokenizer)
     files = source.files or tuple(
         digest_file(path, relative_to=path.parent) for path in named if path is not None
@@ -21,7 +23,7 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "graph": source.onnx.name if source.onnx is not None else "",
         "config": json.dumps(dict(source.config), sort_keys=True),
         "name": source.name,
-        "pooling": f"{source.pooling.mode} {source.pooling.normalize}",
+        "pooling": f"{pooling.mode} {pooling.normalize}{behind}",
         "dimension": str(source.dimension),
         "onnx": version("onnx"),
         "onnxruntime": version("onnxruntime"),

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import ModelError
-from edgepack.models.read.documents import read_object, read_optional
+from edgepack.models.read.documents import read_object
+from edgepack.models.read.sentence_transformers import transformer_file
 from edgepack.records.model import ModelSource
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def minimal_json(source: ModelSource) -> str:
     document = dict(read_object(source.tokenizer))
     document["truncation"] = document["padding"] = None
     # sentence-transformers lowers the text before the tokenizer sees it when this file says so.
-    if read_optional(source.directory / "sentence_bert_config.json").get("do_lower_case") is True:
+    if transformer_file(source.directory)[1].get("do_lower_case") is True:
         document["normalizer"] = _lowered(document.get("normalizer"))
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 

@@ -199,7 +199,7 @@ def test_a_vocabulary_larger_than_the_embedding_table(model: Path, context: Host
 
 def test_pooling_of_another_dimension(model: Path, context: HostContext) -> None:
     write_json(model / "1_Pooling" / "config.json", {**POOLING, "word_embedding_dimension": 9})
-    assert "pools vectors of 9 numbers" in refused(model, context).message
+    assert "1_Pooling/config.json takes vectors of 9 numbers" in refused(model, context).message
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,8 @@ def test_pooling_of_another_dimension(model: Path, context: HostContext) -> None
         ({"pooling_mode_weightedmean_tokens": True}, "weighted-mean"),
         ({"pooling_mode": "lasttoken"}, "last"),
         ({"pooling_mode": ["mean"], "include_prompt": True}, "mean"),
+        ({"pooling_mode_max_tokens": True}, "max"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "mean-sqrt-len"),
     ],
 )
 def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any], mode: str) -> None:
@@ -222,10 +224,8 @@ def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any],
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"pooling_mode_max_tokens": True}, "by max_tokens"),
-        ({"pooling_mode_mean_sqrt_len_tokens": True}, "by mean_sqrt_len_tokens"),
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "by cls_token and mean_tokens"),
-        ({"pooling_mode": "max"}, "by max"),
+        ({"pooling_mode": "magic"}, "by magic"),
         ({}, "by nothing"),
     ],
 )
@@ -242,9 +242,10 @@ def test_pooling_that_a_bundle_cannot_do(
     ("modules", "words"),
     [
         (
-            [*MODULES[:2], {"idx": 2, "path": "2_Dense", "type": "sentence_transformers.models.Dense"}],
-            "Dense",
+            [*MODULES[:2], {"idx": 2, "path": "2_CNN", "type": "sentence_transformers.models.CNN"}],
+            "CNN",
         ),
+        ([MODULES[0], {**MODULES[1], "type": "their.Pooling"}], "their.Pooling"),
         ([{"idx": 0, "path": "", "type": "sentence_transformers.models.StaticEmbedding"}], "StaticEmbedding"),
         (MODULES[:1], "Transformer"),
         ([], "nothing"),
@@ -282,12 +283,20 @@ def test_modules_are_taken_in_their_own_order(model: Path, context: HostContext)
     assert ingest(str(model), context=context).pooling.normalize
 
 
-def test_without_modules_mean_pooling_is_assumed_and_said(model: Path, context: HostContext) -> None:
+def test_without_modules_mean_pooling_is_guessed_and_said_aloud(
+    model: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (model / "modules.json").unlink()
-    with context.story.step("model") as step:
-        source = ingest(str(model), context=context)
+    heard: list[str] = []
+    monkeypatch.setattr(context.story, "warn", heard.append)
+    source = ingest(str(model), context=context)
+    assert heard == list(source.warnings)
+    (said,) = heard
+    assert said.startswith(
+        "no modules.json: mean pooling (as most models do it) and L2 normalisation are guesses"
+    )
     assert source.pooling == Pooling(mode="mean", normalize=True)
-    assert any("mean pooling" in note for note in step.notes)
+    assert source.pooling_from == "guess"
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_an_answer_that_is_no_listing(endpoint: Server, online: HostContext) -> 
 def test_a_model_that_cannot_be_used_is_refused_before_its_weights_are_fetched(
     endpoint: Server, model: Path, online: HostContext
 ) -> None:
-    write_json(model / "1_Pooling" / "config.json", {"pooling_mode_max_tokens": True})
+    write_json(model / "1_Pooling" / "config.json", {"pooling_mode": "magic"})
     publish(endpoint, model)
     assert isinstance(refused("hf:tiny/bert", online), UnsupportedModelError)
     assert not [path for path in endpoint.paths() if path.endswith(".safetensors")]

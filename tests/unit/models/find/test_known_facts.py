@@ -29,11 +29,13 @@ def test_prompts_come_from_the_models_own_files(model: Path) -> None:
         model / "config_sentence_transformers.json",
         {"prompts": {**PROMPTS, "document": ""}, "default_prompt_name": "query"},
     )
-    notes: list[str] = []
-    source = read_folder(model, name="tiny", origin="tiny", note=notes.append)
+    source = read_folder(model, name="tiny", origin="tiny", note=lambda _: None)
     assert source.prompts == PROMPTS
     assert "config_sentence_transformers.json" in {file.path for file in source.files}
-    assert any("default prompt" in note for note in notes)
+    assert source.default_prompt == "query"
+    assert source.warnings == (
+        "sentence-transformers puts the query prompt 'query: ' before each text unasked, a bundle does not",
+    )
     assert with_known_facts(source, entry(prompts={"query": "other: "})).prompts == PROMPTS
 
 

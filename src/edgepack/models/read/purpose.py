@@ -1,0 +1,165 @@
+"""What a checkpoint is made for: texts' vectors, or something else that its encoder's vectors were never trained for."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.read.card import Card
+from edgepack.models.read.documents import read_optional
+from edgepack.models.read.sentence_transformers import SETTINGS, module_kinds, transformer_file
+
+RERANKER, CLASSIFIER, TOKENS = "a reranker", "a classifier", "a token classifier"
+MASKED, SPARSE, LATE = (
+    "a masked language model",
+    "a sparse encoder (SPLADE)",
+    "a multi-vector encoder (ColBERT)",
+)
+ANSWERS, GENERATES = "a question-answering model", "a model that generates text"
+
+_ARCHITECTURES = {
+    "ForSequenceClassification": CLASSIFIER,
+    "ForMultipleChoice": CLASSIFIER,
+    "ForNextSentencePrediction": CLASSIFIER,
+    "ForTokenClassification": TOKENS,
+    "ForQuestionAnswering": ANSWERS,
+    "ForMaskedLM": MASKED,
+    "ForPreTraining": MASKED,
+    "ForCausalLM": GENERATES,
+    "LMHeadModel": GENERATES,
+    "ForConditionalGeneration": GENERATES,
+}
+"""Ends of transformers' class names."""
+_SETTINGS = {"CrossEncoder": RERANKER, "SparseEncoder": SPARSE, "MultiVectorEncoder": LATE, "ColBERT": LATE}
+"""``model_type`` of config_sentence_transformers.json."""
+_MODULES = {
+    **dict.fromkeys(
+        ("MLMTransformer", "SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding"), SPARSE
+    ),
+    **dict.fromkeys(("MultiVectorMask", "TokenPooling"), LATE),
+    "LogitScore": RERANKER,
+}
+_TASKS = {
+    "fill-mask": MASKED,
+    "sequence-classification": CLASSIFIER,
+    "text-classification": CLASSIFIER,
+    "text-ranking": RERANKER,
+    "token-classification": TOKENS,
+    "question-answering": ANSWERS,
+    "text-generation": GENERATES,
+    "summarization": GENERATES,
+    "translation": GENERATES,
+}
+"""Names of tasks, of the hub's cards and of sentence-transformers' Transformer module."""
+_TAGS = {"splade": SPARSE, "sparse-encoder": SPARSE, "cross-encoder": RERANKER, "ColBERT": LATE}
+_HEADS = {
+    r"qa_outputs\.": ANSWERS,
+    r"((pre_)?classifier|score|classification_head)\.": CLASSIFIER,
+    r"(cls\.predictions|lm_head|vocab_(projector|transform)|predictions|generator_lm_head)\.": MASKED,
+}
+"""Beginnings of the names of a head's tensors."""
+_OUTPUTS = {("start_logits", 2): ANSWERS, ("logits", 2): CLASSIFIER, ("logits", 3): MASKED}
+"""Name and number of axes of an ONNX graph's output."""
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What tells what a model is for."""
+
+    directory: Path
+    config: Mapping[str, Any]
+    card: Card
+    known: bool = False
+    """Whether the catalogue knows it as an embedding model."""
+    tensors: Shapes = field(default_factory=dict)
+    """Name → shape of all weights."""
+    outputs: Shapes = field(default_factory=dict)
+    """Name → shape of what a ready-made graph gives; 0: a free size."""
+
+
+def other_purpose(evidence: Evidence) -> str | None:
+    """What the model is for, in words, where that is not a text's vector: ``a reranker (…, 1 label)``.
+
+    modules.json comes before config.json: sentence embedders are often made from masked language models, and keep their
+    ``architectures``.
+    """
+    directory, config = evidence.directory, evidence.config
+    kinds = module_kinds(directory)
+    settings = str(read_optional(directory / SETTINGS).get("model_type"))
+    task = str(transformer_file(directory)[1].get("transformer_task"))
+    found = _SETTINGS.get(settings) or _TASKS.get(task)
+    found = found or next((_MODULES[kind] for kind in kinds or () if kind in _MODULES), None)
+    if found or evidence.known or kinds is not None:
+        return found
+    if "image_size" in config or "vision_config" in config:
+        return f"an image model ({config.get('model_type')})"
+    found = _by_architecture(config) or _by_head(evidence.tensors) or _by_output(evidence.outputs)
+    tagged = next((_TAGS[tag] for tag in evidence.card.tags if tag in _TAGS), None)
+    said = tagged or _TASKS.get(evidence.card.task)
+    if found is None or (found.startswith(MASKED) and said == SPARSE):
+        return said and f"{said} (its card says so)"
+    return None if found.startswith(MASKED) and evidence.card.task == "sentence-similarity" else found
+
+
+def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str, ...]:
+    """Raise ``UnsupportedModelError`` for a model that is for something else; with ``treat``, say so in a warning.
+
+    What modules.json says is final: there is no other way to the vectors that it describes.
+    """
+    purpose = other_purpose(evidence)
+    if purpose is None:
+        return ()
+    final = module_kinds(evidence.directory) is not None
+    if treat and not final:
+        return (
+            f"it is {purpose}, and is treated as an embedding model because --treat-as-embedding says so",
+        )
+    raise UnsupportedModelError(
+        f"{name} is {purpose}: its vectors of texts were not trained to be compared",
+        hint="take an embedding model" + ("" if final else "; if this is one, --treat-as-embedding takes it"),
+    )
+
+
+def _by_architecture(config: Mapping[str, Any]) -> str | None:
+    named = [str(each) for each in config.get("architectures") or ()]
+    for name in named:
+        for end, purpose in _ARCHITECTURES.items():
+            if name.endswith(end):
+                return _with_labels(purpose, name, _labels(config) if purpose == CLASSIFIER else None)
+    return None
+
+
+def _labels(config: Mapping[str, Any]) -> int | None:
+    """As transformers counts them, which writes nothing down where there are two."""
+    labels = config.get("id2label")
+    said = config.get("num_labels", len(labels) if isinstance(labels, dict) else 2)
+    return said if isinstance(said, int) else None
+
+
+def _by_head(tensors: Shapes) -> str | None:
+    for pattern, purpose in _HEADS.items():
+        for name, shape in tensors.items():
+            if re.match(pattern, name) and name.endswith("weight"):
+                last = re.match(r"(classifier|score)(\.out_proj)?\.weight$", name)
+                return _with_labels(purpose, f"it has {name}", shape[0] if last else None)
+    return None
+
+
+def _by_output(outputs: Shapes) -> str | None:
+    """Of graphs that give nothing but a head's result."""
+    found = [(name, shape) for name, shape in outputs.items() if (name, len(shape)) in _OUTPUTS]
+    if not found or len(found) < len([name for name in outputs if name != "end_logits"]):
+        return None
+    name, shape = found[0]
+    purpose = _OUTPUTS[name, len(shape)]
+    return _with_labels(purpose, f"its graph gives {name}", shape[1] if purpose == CLASSIFIER else None)
+
+
+def _with_labels(purpose: str, why: str, labels: int | None) -> str:
+    """A classifier of one label ranks."""
+    if not labels:
+        return f"{purpose} ({why})"
+    return f"{RERANKER if labels == 1 else purpose} ({why}, {labels} label{'s' * (labels > 1)})"

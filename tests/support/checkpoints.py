@@ -1,0 +1,59 @@
+"""Tiny model folders as others publish them: saved by sentence-transformers itself, or by transformers with a head on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from tests.support.berts import SHAPE
+from tests.support.tiny import tokenizer_document, write_json
+
+WIDTH = int(SHAPE["hidden_size"])
+
+
+def write_head(folder: Path, kind: str, **shape: Any) -> Path:
+    """A BERT of transformers' class ``kind``, e.g. ``BertForSequenceClassification``, with its tokenizer."""
+    torch.manual_seed(2)
+    config = transformers.BertConfig(**{**SHAPE, **shape})
+    getattr(transformers, kind)(config).eval().save_pretrained(folder)
+    return with_tokenizer(folder)
+
+
+def with_tokenizer(folder: Path, *, longest: int = 16) -> Path:
+    """The folder, with a tokenizer that transformers and edgepack read alike."""
+    write_json(folder / "tokenizer.json", tokenizer_document())
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    named = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest, **special}
+    write_json(folder / "tokenizer_config.json", named)
+    return folder
+
+
+def write_encoder(folder: Path) -> Path:
+    """A bare BERT, every weight of which is felt."""
+    torch.manual_seed(1)
+    model: Any = transformers.BertModel(transformers.BertConfig(**SHAPE))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.normal_(mean=1.0 if name.endswith("LayerNorm.weight") else 0.0, std=0.3)
+    model.save_pretrained(folder)
+    return with_tokenizer(folder)
+
+
+def save(folder: Path, *behind: Any, **settings: Any) -> Path:
+    """What sentence-transformers saves of a bare BERT with these modules behind it."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+
+    encoder = Transformer(str(write_encoder(folder.with_name(f"{folder.name}.encoder"))))
+    model = SentenceTransformer(modules=[encoder, *behind], device="cpu", **settings)
+    model.save(str(folder), create_model_card=False)
+    return folder
+
+
+def change(file: Path, **fields: Any) -> None:
+    """Other fields in a JSON file; ``None`` takes one out."""
+    document = json.loads(file.read_text()) if file.is_file() else {}
+    merged = {**document, **fields}
+    write_json(file, {key: value for key, value in merged.items() if value is not None})
