@@ -176,6 +176,7 @@ def main() -> None:
         found.append(tried(module, len(every), sorted(chosen, key=lambda mutant: mutant.line)))
         for mutant in found[-1].survivors:
             console.print(f"{module}.py:{mutant.line}\n{mutant.change}", markup=False, highlight=False)
+        console.print(f"{module}: {found[-1].figures()[-1]}", highlight=False)
     found.append(together(found))
     made = table(HEAD[0], *map(Number, HEAD[1:]))
     for each in found:

@@ -116,6 +116,13 @@ def test_globally_allowed_types() -> None:
     found = parse_config("!globally_allowed_types;float,int64_t\nai.onnx;13;Add\n")
     assert found.globally_allowed_types == {"float", "int64_t"}
     assert parse_config(format_config(found)) == found
+    apart = "!globally_allowed_types;float\n!globally_allowed_types; int64_t,\nai.onnx;13;Add\n"
+    assert parse_config(apart) == found
+
+
+def test_types_that_restrict_nothing_are_no_types() -> None:
+    found = parse_config('ai.onnx;13;Add{"inputs":{}},Cast{"inputs":{"0":[]},"custom":[]}')
+    assert found == operators(kernel("Add"), kernel("Cast"))
 
 
 @pytest.mark.parametrize(
@@ -123,6 +130,7 @@ def test_globally_allowed_types() -> None:
     [
         ("ai.onnx;13", "line 1"),
         ("ai.onnx;13;Add;Mul", "line 1"),
+        ('ai.onnx;13;{"inputs":{"0":["float"]}},Add', "line 1"),
         ("\n\nai.onnx;thirteen;Add", "line 3"),
         ('ai.onnx;13;Add{"inputs":', "line 1"),
         ('ai.onnx;13;Add{"inputs":{}}Mul', "line 1"),
@@ -151,6 +159,16 @@ def test_union_of_global_and_own_types_serves_both() -> None:
     assert not both.globally_allowed_types
     assert missing_operators(second, both) == ()
     assert types_of(both, "Cast") == ""
+
+
+def test_union_of_global_types_allows_what_either_allows() -> None:
+    both = union(
+        [
+            operators(kernel("Cast"), allowed=frozenset({"float"})),
+            operators(kernel("Add"), allowed=frozenset({"bool"})),
+        ]
+    )
+    assert both == operators(kernel("Cast"), kernel("Add"), allowed=frozenset({"float", "bool"}))
 
 
 def test_union_of_nothing_is_nothing() -> None:
@@ -190,11 +208,24 @@ def test_globally_allowed_types_of_a_runtime_restrict_every_operator() -> None:
     assert missing_operators(operators(kernel("Cast")), runtime)
 
 
+def test_globally_allowed_types_are_compared_with_each_other() -> None:
+    runtime = operators(kernel("Cast"), allowed=frozenset({"float", "bool"}))
+    assert missing_operators(operators(kernel("Cast"), allowed=frozenset({"float"})), runtime) == ()
+    assert missing_operators(operators(kernel("Cast"), allowed=frozenset({"int8_t"})), runtime)
+
+
 def test_require_match_names_what_is_missing() -> None:
     needs = operators(kernel("Gelu", 20), kernel("Add"))
     require_match(needs, needs)
     with pytest.raises(MismatchError, match=r"lacks 1 operator kernel\(s\).*ai\.onnx:Gelu\(20\)"):
         require_match(needs, operators(kernel("Add")))
+    with pytest.raises(MismatchError, match=r"\(20\)$"):
+        require_match(needs, operators(kernel("Add")))
+    many = operators(*(kernel(f"Op{number:02}") for number in range(14)))
+    with pytest.raises(MismatchError, match=r"lacks 14 .*, ai\.onnx:Op11\(13\) and 2 more$"):
+        require_match(many, operators())
+    with pytest.raises(MismatchError, match=r"lacks 12 .*, ai\.onnx:Op13\(13\)$"):
+        require_match(many, operators(kernel("Op00"), kernel("Op01")))
 
 
 def test_types_of_all_versions_together() -> None:

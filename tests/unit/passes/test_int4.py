@@ -42,7 +42,7 @@ def test_calibrated_rounding_loses_less(load: Load) -> None:
 
 def test_the_file_is_a_fifth_of_float32(load: Load, tmp_path: Path) -> None:
     model = load(**WIDE)
-    quantized = int4(model, unexpected, Material())
+    quantized = int4(model, unexpected, Material(), rounding="nearest")
     converted = convert_to_ort(quantized, tmp_path / "model.ort")
     assert converted.stat().st_size < len(model.SerializeToString()) / 5
     assert precision_of(quantized) == "int4"
@@ -60,7 +60,7 @@ def test_sizes_that_no_block_divides(load: Load, hidden: int, monkeypatch: pytes
 
 @pytest.mark.parametrize(("tables", "kind"), [("int4", TensorProto.INT4), ("int8", TensorProto.INT8)])
 def test_tables_as_asked_for(load: Load, tables: Any, kind: int) -> None:
-    quantized = int4(load(**WIDE), unexpected, Material(), tables=tables)
+    quantized = int4(load(**WIDE), unexpected, Material(), tables=tables, rounding="nearest")
     kinds = Counter(each.data_type for each in quantized.graph.initializer if each.dims[:1] == [2000])
     assert kinds[kind]
 

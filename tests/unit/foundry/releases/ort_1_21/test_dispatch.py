@@ -17,6 +17,7 @@ from edgepack.foundry.releases.ort_1_21.dispatch import (
 )
 
 PLATFORM = """\
+#include "mlasi.h"
 MLAS_PLATFORM::MLAS_PLATFORM(
     void
     )
@@ -119,7 +120,7 @@ SOURCES = {
     "onnxruntime_session/x/session.cc": "p->PoolFloatKernel",
     TABLE_UNIT: PLATFORM,
     "onnxruntime_mlas/x/core/mlas/lib/sgemm.cpp": "GetMlasPlatform().GemmFloatKernel(A);",
-    "onnxruntime_mlas/x/core/mlas/lib/qgemm.cpp": "MlasGemmQuantGetDispatch(true);",
+    "onnxruntime_mlas/x/core/mlas/lib/qgemm.cpp": "MlasGemmQuantGetDispatch(true); GetMlasPlatform().GemmFloatKernel(A);",
     "onnxruntime_mlas/x/core/mlas/lib/pooling.cpp": "p->PoolFloatKernel[0];",
 }
 HEADERS = {
@@ -176,7 +177,7 @@ def test_an_entry_is_unread_when_none_of_its_readers_is_linked(sources: dict[str
 def test_units_call_the_kernels_of_the_entries_that_they_read(sources: dict[str, Path]) -> None:
     assert DispatchTable().callers(sources, sources) == {
         unit("sgemm"): {"MlasGemmFloatKernelSse"},
-        unit("qgemm"): {"MlasGemmU8X8DispatchSse"},
+        unit("qgemm"): {"MlasGemmU8X8DispatchSse", "MlasGemmFloatKernelSse"},
         unit("pooling"): {"MlasPoolMaximumFloatKernelSse", "MlasPoolMaximumFloatKernelAvx"},
     }
     assert set(DispatchTable().callers(sources, [unit("sgemm")])) == {unit("sgemm")}

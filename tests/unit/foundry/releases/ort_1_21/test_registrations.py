@@ -148,6 +148,13 @@ def test_the_patch_keeps_what_is_possible_in_the_runtime_s_kind() -> None:
     assert kept("minimal-extended") == {("Add", ("float",)), ("Add", ("int64_t",)), ("Reshape", ())}
 
 
+def test_a_table_of_another_form_is_refused() -> None:
+    """Nothing would be reduced."""
+    patch = registration_patch("core/providers/cpu/cpu_execution_provider.cc")
+    with pytest.raises(ToolError, match=r"cpu_execution_provider\.cc is not as ONNX Runtime 2's: rows of"):
+        patch.rewritten(TABLE.replace("BuildKernelCreateInfo", "Make"), request(), origin="ONNX Runtime 2")
+
+
 def test_kernels_of_reduced_sources() -> None:
     needs = parse_config("ai.onnx;14;Reshape\ncom.microsoft;1;BiasGelu")
     text, _ = reduce_registrations(TABLE, needs, None)
