@@ -26,7 +26,7 @@ def cuda() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def inspect_command(library: Path, units: int, as_json: bool) -> None:
     """Say what GPU code a LIBRARY holds, by architecture, kind and translation unit."""
-    from edgepack_cuda.inspect import inspect_device_code, render_inspection
+    from edgepack_cuda.inspect import inspect_device_code, render_device_code
 
     found = inspect_device_code(library)
     if as_json:
@@ -34,7 +34,7 @@ def inspect_command(library: Path, units: int, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    Console(highlight=False).print(render_inspection(found, units=units))
+    Console(highlight=False).print(render_device_code(found, units=units))
 
 
 @cuda.command("prune")

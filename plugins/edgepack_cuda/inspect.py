@@ -113,7 +113,7 @@ def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:
         return ()  # packed as older CUDAs do: sizes are known, names are not
 
 
-def render_inspection(found: Inspection, *, units: int) -> Group:
+def render_device_code(found: Inspection, *, units: int) -> Group:
     """For the terminal: sizes by architecture, then the ``units`` largest translation units."""
     from rich.console import Group
     from rich.text import Text

@@ -134,7 +134,7 @@ def require_absolute_positions(config: Mapping[str, Any]) -> None:
         )
 
 
-def embedding_table(encoder: Encoder, kind: str, rows: int) -> str:
+def embedding_initializer(encoder: Encoder, kind: str, rows: int) -> str:
     """An embedding table [rows, hidden]; ``kind`` is ``word``, ``position`` or ``token_type``."""
     name = f"embeddings.{kind}_embeddings.weight"
     return encoder.writer.weight(name, encoder.tensors.read(name, rows, encoder.shape.hidden))
@@ -194,12 +194,12 @@ def embed_tokens(encoder: Encoder, *, with_types: bool) -> str:
     """The sum of each token's word, place and, where the model has them, type; normalised: [batch, sequence, hidden]."""
     writer, shape = encoder.writer, encoder.shape
     words = writer.add(
-        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
     )
     if with_types:
-        kinds = embedding_table(encoder, "token_type", shape.types)
+        kinds = embedding_initializer(encoder, "token_type", shape.types)
         types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
-    places = embedding_table(encoder, "position", shape.positions)
+    places = embedding_initializer(encoder, "position", shape.positions)
     ids = count_up(encoder, "sequence.positions", shape.positions)
     positions = writer.add("Gather", "embeddings.positions", places, ids)
     if with_types:

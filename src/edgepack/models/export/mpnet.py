@@ -20,7 +20,7 @@ from edgepack.models.export.encoder import (
     additive_mask,
     count_tokens,
     count_up,
-    embedding_table,
+    embedding_initializer,
     finish_encoder,
     layer_norm,
     open_encoder,
@@ -65,9 +65,9 @@ def write_mpnet(
 def _embeddings(encoder: Encoder) -> str:
     writer, shape = encoder.writer, encoder.shape
     words = writer.add(
-        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
     )
-    places = embedding_table(encoder, "position", shape.positions)
+    places = embedding_initializer(encoder, "position", shape.positions)
     positions = writer.add("Gather", "embeddings.positions", places, count_tokens(encoder, PADDING))
     placed = writer.add("Add", "embeddings.placed", words, positions)
     return layer_norm(encoder, "embeddings.LayerNorm", placed)

@@ -19,7 +19,7 @@ from edgepack.models.export.encoder import (
     add_and_norm,
     additive_mask,
     attend,
-    embedding_table,
+    embedding_initializer,
     layer_norm,
     matrix,
     open_encoder,
@@ -148,9 +148,9 @@ def write_nomic_bert(
 def _embeddings(encoder: Encoder, names: Names) -> str:
     writer, shape = encoder.writer, encoder.shape
     words = writer.add(
-        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
     )
-    kinds = embedding_table(encoder, "token_type", shape.types)
+    kinds = embedding_initializer(encoder, "token_type", shape.types)
     types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
     typed = writer.add("Add", "embeddings.typed", words, types)
     return layer_norm(encoder, names.norm, typed)

@@ -12,7 +12,7 @@ from edgepack.models.export import bert
 from edgepack.models.export.encoder import (
     Encoder,
     count_tokens,
-    embedding_table,
+    embedding_initializer,
     finish_encoder,
     layer_norm,
     open_encoder,
@@ -41,7 +41,7 @@ def _embeddings(encoder: Encoder, padding: int) -> str:
     """There is one token type in use, so that its vector is no lookup: it is added to those of the positions."""
     writer, shape = encoder.writer, encoder.shape
     words = writer.add(
-        "Gather", "embeddings.words", embedding_table(encoder, "word", shape.vocabulary), "input_ids"
+        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
     )
     name = "embeddings.{}_embeddings.weight"
     types = encoder.tensors.read(name.format("token_type"), shape.types, shape.hidden)
