@@ -2,15 +2,16 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from edgepack import listing
 from edgepack.cli import cli
-from edgepack.errors import PluginError, TargetError
+from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
@@ -49,9 +50,10 @@ arch = "x86_64"
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallPlugin:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallPlugin]:
     """Installs a plugin package by writing it and its .dist-info into a folder on sys.path."""
     monkeypatch.syspath_prepend(tmp_path)
+    installed = []
 
     def write(name: str, code: str) -> None:
         package = tmp_path / f"edgepack_{name}"
@@ -65,8 +67,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallPlugin:
             f"[edgepack]\n{name} = edgepack_{name}\n[edgepack.commands]\n{name} = edgepack_{name}:command\n"
         )
         monkeypatch.delitem(sys.modules, f"edgepack_{name}", raising=False)
+        installed.append(f"edgepack_{name}")
 
-    return write
+    yield write
+    for module in installed:  # before the modules of that name come back
+        sys.modules.pop(module, None)
 
 
 def test_a_strangers_command_is_listed_without_being_imported_and_run(install: InstallPlugin) -> None:
@@ -167,6 +172,48 @@ def test_a_strangers_platform_is_registered_and_its_failure_is_its_own(install: 
     assert set(host.platforms) == {"kiosk", "web"}
     with pytest.raises(PluginError, match="plugin kiosk failed in make: RuntimeError: no compiler"):
         host.platform("kiosk")
+
+
+WORKING_PLATFORM = """
+from edgepack.api import EdgepackError, Spec, hookimpl
+
+class Kiosk:
+    architectures = ("abacus",)
+
+    @property
+    def release(self):
+        raise KeyError("1.21.0")
+
+    def check(self, options):
+        raise EdgepackError("beads are missing")
+
+    def recognizes(self, file):
+        return file == "beads"
+
+    def reduce(self, needs, options, *, context):
+        raise RuntimeError(f"no beads for {needs}")
+
+@hookimpl
+def edgepack_specs():
+    return [Spec(axis="platform", name="kiosk", summary="kiosks", make=Kiosk)]
+"""
+
+
+def test_what_a_strangers_platform_raises_is_said_to_be_its_own(install: InstallPlugin) -> None:
+    install("kiosk", WORKING_PLATFORM)
+    platform: Any = load_plugins().platform("kiosk")
+    assert platform.architectures == ("abacus",) and platform.recognizes("beads")
+    with pytest.raises(PluginError, match="plugin kiosk failed in reduce: RuntimeError: no beads for Add"):
+        platform.reduce("Add", None, context=None)
+    with pytest.raises(PluginError, match=r"plugin kiosk failed in release: KeyError: '1\.21\.0'"):
+        _ = platform.release
+    with pytest.raises(
+        PluginError, match=r"plugin kiosk failed in prove: AttributeError.*no attribute 'prove'"
+    ):
+        platform.prove(None, None, levels="here", context=None)
+    with pytest.raises(EdgepackError, match="beads are missing") as raised:
+        platform.check(None)
+    assert not isinstance(raised.value, PluginError), "raised on purpose"
 
 
 def test_nobody_takes_the_place_of_linux(install: InstallPlugin) -> None:

@@ -8,14 +8,14 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 
 from edgepack import targets
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
-from edgepack.plugins.blame import blamed_on, in_words
+from edgepack.plugins.blame import Blamed, blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import why_not
 from edgepack.plugins.entry_points import entry_points, package
@@ -122,8 +122,8 @@ class PluginHost:
         """What makes runtimes for the system of this name. Raises ``PluginError`` for one that cannot be had."""
         registered = self.platforms[name]
         with blamed_on(registered.plugin, "make"):
-            made: RuntimePlatform = registered.spec.make()
-        return made
+            made = registered.spec.make()
+        return cast("RuntimePlatform", Blamed(registered.plugin, made))
 
     def bundle_written(self, bundle: Bundle, report: Report) -> Iterator[str]:
         """Tell every plugin that wants to know; yields who was told. A failure is that plugin's, the bundle stays."""
