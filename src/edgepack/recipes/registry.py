@@ -14,7 +14,7 @@ from edgepack.errors import TargetError
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import Pass
 from edgepack.targets import read_pass
-from edgepack.typed import load_toml
+from edgepack.typed import Malformed, check_value, load_toml
 from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -111,21 +111,7 @@ def _check(step: Pass) -> None:
                 f"pass {step.name} has no parameter {name!r}{did_you_mean(name, known)}",
                 hint=f"parameters of {step.name}: {', '.join(known) or 'none'}",
             )
-        _check_value(step.name, name, value, known[name][0])
-
-
-def _check_value(step: str, name: str, value: object, kind: Any) -> None:
-    if typing.get_origin(kind) is tuple:
-        if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-            raise TargetError(
-                f"pass {step}: {name} is {value!r}, expected a list of texts",
-                hint=f'e.g. {name} = ["encoder.layer.0.*"]',
-            )
-    elif choices := typing.get_args(kind):
-        if value not in choices:
-            raise TargetError(
-                f"pass {step}: {name} is {value!r}{did_you_mean(str(value), map(str, choices))}",
-                hint=f"one of: {', '.join(map(str, choices))}",
-            )
-    elif type(value) is not kind and not (kind is float and type(value) is int):
-        raise TargetError(f"pass {step}: {name} is {value!r}, expected a {kind.__name__}")
+        try:
+            check_value(known[name][0], value, name)
+        except Malformed as error:
+            raise TargetError(f"pass {step.name}: {error}", hint=error.hint) from error

@@ -60,11 +60,15 @@ def test_a_list_of_passes_is_taken_as_it_is() -> None:
         ),
         (
             (Pass(name="int8-dynamic", parameters={"tables": "yes"}),),
-            "pass int8-dynamic: tables is 'yes', expected a bool",
+            "pass int8-dynamic: tables is 'yes', expected true or false",
         ),
         (
             (Pass(name="smooth", parameters={"strength": True}),),
-            "pass smooth: strength is True, expected a float",
+            "pass smooth: strength is True, expected a number",
+        ),
+        (
+            (Pass(name="int8-weights", parameters={"layers": "encoder.*"}),),
+            "pass int8-weights: layers is 'encoder.*', expected a list",
         ),
     ],
     ids=str,
