@@ -104,6 +104,12 @@ def native_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.fixture(scope="session")
+def library_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """With the native runner and libembed."""
+    return shared_bundle(tmp_path_factory, "linux-x86-min", "--set", "library=true")
+
+
+@pytest.fixture(scope="session")
 def web_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A folder for browsers, with npm's own runtime."""
     return shared_bundle(tmp_path_factory, "web-wasm", "--set", "runtime=stock")
@@ -111,5 +117,6 @@ def web_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 def shared_bundle(factory: pytest.TempPathFactory, target: str, *options: str) -> Bundle:
     """What ``edgepack bundle`` makes of what is in the cache."""
-    folder = made_once(factory, target, lambda folder: made_bundle(target, folder, *options))
+    name = "-".join((target, *options[1::2]))
+    folder = made_once(factory, name, lambda folder: made_bundle(target, folder, *options))
     return bundle_in(next(each for each in folder.iterdir() if each.is_dir()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +106,7 @@ def _prove(
     from edgepack.verify.proofs import prove_bundle
 
     levels, isa = ("here", ()) if runtime is None else (runtime.levels, runtime.isa)
-    proofs = prove_bundle(bundle, partial(run.at, bundle), levels=levels, isa=isa, context=context)
+    proofs = prove_bundle(bundle, run.at, levels=levels, isa=isa, context=context)
     context.note(proof_line(proofs))
     return proofs
 

@@ -1,8 +1,6 @@
 """Real bundles are proved by their own programs: a kernel that is broken in what ships is found, at its level."""
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.verify.proofs import Run, prove_bundle
+from edgepack.verify.proofs import prove_bundle
 from edgepack.verify.run import BundleRunner
 
 AVX2_GEMM = "QgemmU8X8KernelAvx2"
@@ -28,42 +26,29 @@ pytestmark = [
 ]
 
 
-def runner(bundle: Bundle, context: HostContext) -> Run:
-    """As the host runs bundles."""
-
-    def run(
-        directory: Path,
-        texts: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        prefix: Sequence[str | Path],
-    ) -> list[list[float]]:
-        host = BundleRunner(context=context, prefix=prefix or None, environment=environment)
-        return host.embed(replace(bundle, directory=directory), texts)
-
-    return run
-
-
-@pytest.mark.parametrize("kind", ["native", "frozen"])
+@pytest.mark.parametrize("kind", ["native", "frozen", "library"])
 def test_a_bundle_is_proved_on_its_own_files(
     kind: str, request: pytest.FixtureRequest, shared_context: HostContext
 ) -> None:
     bundle: Bundle = request.getfixturevalue(f"{kind}_bundle")
-    proofs = prove_bundle(bundle, runner(bundle, shared_context), levels="here", context=shared_context)
+    proofs = prove_bundle(
+        bundle, BundleRunner(context=shared_context).at, levels="here", context=shared_context
+    )
     here = {level.name for level in RELEASE.feature_levels.on("x86_64") if level.runs_on(processor_flags())}
     assert {proof.level for proof in proofs if proof.proved} == here
     assert all(proof.min_cosine > 0.999 for proof in proofs if proof.proved)
     assert all(proof.reason for proof in proofs if not proof.proved)
 
 
-def test_a_kernel_that_is_broken_in_the_shipped_program(
-    native_bundle: Bundle, shared_context: HostContext, tmp_path: Path
+@pytest.mark.parametrize("file", ["embed", "lib/libembed.so"])
+def test_a_kernel_that_is_broken_in_one_shipped_file(
+    file: str, library_bundle: Bundle, shared_context: HostContext, tmp_path: Path
 ) -> None:
     folder = tmp_path / "bundle"
-    shutil.copytree(native_bundle.directory, folder)
-    break_kernel(folder / "embed", shared_context.store.root)
-    broken = Bundle(directory=folder, manifest=native_bundle.manifest)
-    run = runner(broken, shared_context)
+    shutil.copytree(library_bundle.directory, folder)
+    break_kernel(folder / file, shared_context.store.root)
+    broken = Bundle(directory=folder, manifest=library_bundle.manifest)
+    run = BundleRunner(context=shared_context).at
     with pytest.raises(ProofError, match=r"\(level avx2, this processor.*differ.*cosine -?0\.[0-8]"):
         prove_bundle(broken, run, levels="here", context=shared_context)
     others = [level.name for level in RELEASE.feature_levels.on("x86_64") if level.name != "avx2"]
@@ -71,16 +56,16 @@ def test_a_kernel_that_is_broken_in_the_shipped_program(
     assert {"sse2", "avx"} <= {proof.level for proof in proofs if proof.proved}
 
 
-def break_kernel(program: Path, store: Path) -> None:
+def break_kernel(file: Path, store: Path) -> None:
     """Let the AVX2 kernel shuffle bytes where it is to multiply them; the linker's map in the store says where it is."""
-    content = bytearray(program.read_bytes())
+    content = bytearray(file.read_bytes())
     linked = next(
-        place.parent for place in store.glob("program/*/embed") if place.read_bytes() == bytes(content)
+        place.parent for place in store.glob(f"program/*/{file.name}") if place.read_bytes() == bytes(content)
     )
     (kernel,) = (
         piece for piece in read_link_map(linked / "link.map") if AVX2_GEMM in piece.file and piece.size
     )
-    start = kernel.address - text_shift(program)
+    start = kernel.address - text_shift(file)
     code = bytes(content[start : start + kernel.size])
     broken = 0
     for at, _, name, operands in disassembler("x86_64").disasm_lite(code, start):
@@ -89,14 +74,14 @@ def break_kernel(program: Path, store: Path) -> None:
             content[at + 3] = SHUFFLE
             broken += 1
     assert broken > 100
-    program.write_bytes(content)
+    file.write_bytes(content)
 
 
-def text_shift(program: Path) -> int:
+def text_shift(file: Path) -> int:
     """How far code's addresses are from its places in the file."""
     from elftools.elf.elffile import ELFFile
 
-    with program.open("rb") as stream:
+    with file.open("rb") as stream:
         text = ELFFile(stream).get_section_by_name(".text")
         assert text is not None
         return int(text["sh_addr"] - text["sh_offset"])

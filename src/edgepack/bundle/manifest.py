@@ -106,6 +106,7 @@ def build_manifest(
         "runner": {
             "program": runner.program,
             "command": _command(runner),
+            **({"library": runner.library} if runner.library else {}),
             "kind": runner.kind,
             "versions": dict(sorted(runner.versions.items())),
         },

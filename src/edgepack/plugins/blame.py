@@ -1,9 +1,12 @@
 """Whatever a plugin raises becomes an error that names the plugin and what of it was called."""
 
+import queue
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from edgepack.errors import CannotRunHere, EdgepackError, PluginError
 
@@ -33,10 +36,44 @@ def blamed_on(
         raise PluginError(f"plugin {plugin} failed in {called}: {in_words(error)}", hint=hint) from error
 
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
+def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T:
+    """What a quick call into a plugin returns. Raises ``PluginError`` when it raises, or does not return in time.
+
+    A call that does not return is left to itself, in a thread that ends with the process.
+    """
+    answers: queue.SimpleQueue[tuple[T] | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(),))
+        except BaseException as error:
+            answers.put(error)
+
+    with blamed_on(plugin, called):
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            answer = answers.get(timeout=seconds)
+        except queue.Empty:
+            raise PluginError(f"plugin {plugin}: {called} did not return within {seconds:g} s") from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer[0]
+
+
+class Blamed:
+    """A plugin's object as the host uses it: what its properties and methods raise is said to be the plugin's."""
+
+    def __init__(self, plugin: str, made: object) -> None:
+        self._plugin, self._made = plugin, made
+
+    def __getattr__(self, name: str) -> Any:
+        with blamed_on(self._plugin, name):
+            found = getattr(self._made, name)
+        return partial(self._call, name, found) if callable(found) else found
+
+    def _call(self, name: str, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        with blamed_on(self._plugin, name):
+            return method(*arguments, **named)
 
 
 def in_words(error: BaseException) -> str:

@@ -32,6 +32,8 @@ class RunnerArtifact:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Component → version of what is frozen in, e.g. ``{"python": "3.11.7"}``."""
     licenses: tuple[Path, ...] = ()
+    library: str | None = None
+    """Path of a library for other programs with the functions of libembed and kernels of its own: it is proved, too."""
     tokenizer: Path | None = None
     """The tokenizer as the program wants it, in the place of tokenizer.json."""
     parts: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The proof of a bundle: its own files, run by its own program, once for each CPU feature level.
+"""The proof of a bundle: its own files, run by its own program, once for each CPU feature level; libembed, too.
 
 The golden vectors in the bundle were made by the stock ONNX Runtime of the very model file that ships. So what is compared
 is what a device runs: this program, this library, this tokenizer.
@@ -8,18 +8,19 @@ import json
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from edgepack import tools
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
+from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
-from edgepack.foundry.proof.by_level import HERE, Way, prove_levels, prove_way
+from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
 from edgepack.foundry.proof.cpuid import replace_cpuid
-from edgepack.foundry.proof.harness import cpuid_hider, hiding
+from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
@@ -31,12 +32,16 @@ HIDER = "libhidecpuid.so"
 """What answers in cpuid's place, beside the program: so LD_PRELOAD need not name a path, which may have no spaces."""
 
 
+CALLER = "call-libembed"
+"""What calls a bundle's library, in a copy of the bundle."""
+
+
 class Run(Protocol):
-    """Vectors as the program in a bundle's folder makes them."""
+    """Vectors as a bundle's program makes them."""
 
     def __call__(
         self,
-        directory: Path,
+        bundle: Bundle,
         texts: Sequence[str],
         *,
         environment: Mapping[str, str],
@@ -44,9 +49,8 @@ class Run(Protocol):
     ) -> Sequence[Sequence[float]]:
         """Vectors of the texts, float [len(texts), dimension].
 
-        ``directory`` is the bundle's, or a copy's; the program's environment is ``environment`` and nothing else; its
-        command line begins with ``prefix`` (an emulator and its arguments), or, where that is empty, with what this host
-        needs for it.
+        The program's environment is ``environment`` and nothing else; its command line begins with ``prefix`` (an emulator and its
+        arguments), or, where that is empty, with what this host needs for it.
         Raises ``ProofError`` or ``ToolError`` when the program fails, ``CannotRunHere`` when this host cannot run it.
         """
 
@@ -61,15 +65,7 @@ def prove_bundle(
     ``MissingToolError`` when the program is for another architecture and there is no emulator. A level that nothing
     here can show is returned as not proved, with the reason.
     """
-    texts, vectors = _golden(bundle)
-    proof = _Proof(
-        bundle=bundle,
-        run=run,
-        texts=texts,
-        vectors=vectors,
-        masked=cache(partial(_masked_copy, bundle, context)),
-    )
-    attempt = partial(_attempt, proof)
+    attempt = _attempt_of(bundle, run, context)
     runtime = bundle.manifest["runtime"] or {}
     arch = architecture(bundle.program)
     if provider := runtime.get("provider"):
@@ -77,11 +73,42 @@ def prove_bundle(
     if arch is None:
         # What no processor runs by itself, a script or a page, has the one level of what does run it.
         device = str(bundle.manifest["target"]["platform"]["arch"])
-        return (prove_way(attempt, Way(level=HERE if device == platform.machine() else device)),)
+        level = HERE if device == platform.machine() else device
+        return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
     if not runtime:
         by = HERE if arch == platform.machine() else f"an emulated {arch}"
         return (prove_way(attempt, Way(level=HERE, by=by)),)
-    return prove_levels(attempt, name=bundle.name, arch=arch, isa=isa, levels=levels, context=context)
+    asked: Any = {"arch": arch, "isa": isa, "levels": levels, "context": context}
+    proofs = prove_levels(attempt, name=bundle.name, **asked)
+    if library := bundle.manifest["runner"].get("library"):
+        called = _calling(bundle, library, arch, context)
+        others = prove_levels(_attempt_of(called, run, context), name=called.name, **asked)
+        proofs = tuple(map(_lesser, proofs, others))
+    return proofs
+
+
+def _interpreter(bundle: Bundle, context: BuildContext) -> str:
+    """The program of this host that the bundle's command begins with, and its version, e.g. ``node v20.19.0``."""
+    runner = bundle.manifest["runner"]
+    name = str((runner.get("command") or [runner["program"]])[0])
+    if (bundle.directory / name).exists():
+        return HERE
+    try:
+        said = context.run([tools.find(name), "--version"]).partition("\n")[0]
+    except (MissingToolError, ToolError):
+        return name
+    return said if said.startswith(name) else f"{name} {said}"
+
+
+def _lesser(*proofs: LevelProof) -> LevelProof:
+    """What is said of a level is true of both."""
+    return min(proofs, key=lambda proof: (proof.proved, proof.min_cosine))
+
+
+def _attempt_of(bundle: Bundle, run: Run, context: BuildContext) -> Attempt:
+    texts, vectors = _golden(bundle)
+    masked = cache(partial(_masked_copy, bundle, context))
+    return partial(_attempt, _Proof(bundle=bundle, run=run, texts=texts, vectors=vectors, masked=masked))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +120,8 @@ class _Proof:
     texts: Sequence[str]
     vectors: Sequence[Sequence[float]]
     """Golden: float [len(texts), dimension]."""
-    masked: Callable[[], Path]
-    """The folder of the copy that does not ask the processor, made when it is wanted."""
+    masked: Callable[[], Bundle]
+    """The copy that does not ask the processor, made when it is wanted."""
 
 
 def _golden(bundle: Bundle) -> tuple[Sequence[str], Sequence[Sequence[float]]]:
@@ -112,11 +139,11 @@ def _attempt(proof: _Proof, way: Way) -> float:
     """The lowest cosine to the golden vectors. Raises ``ProofError`` and ``CannotRunHere``."""
     bundle = proof.bundle
     _require_processor(bundle)
-    directory = proof.masked() if way.hidden else bundle.directory
+    asked = proof.masked() if way.hidden else bundle
     environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
     where = f"{bundle.name} (level {way.level}, {way.by})"
     try:
-        vectors = proof.run(directory, proof.texts, environment=environment, prefix=way.emulation)
+        vectors = proof.run(asked, proof.texts, environment=environment, prefix=way.emulation)
     except (ProofError, ToolError) as error:
         raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
     return require_near(
@@ -136,8 +163,8 @@ def _require_processor(bundle: Bundle) -> None:
         raise CannotRunHere(f"the bundle is for processors with {', '.join(lacking)}, which this one lacks")
 
 
-def _masked_copy(bundle: Bundle, context: BuildContext) -> Path:
-    """The bundle's folder with a runtime that does not ask the processor, and with what answers beside the program.
+def _masked_copy(bundle: Bundle, context: BuildContext) -> Bundle:
+    """The bundle with a runtime that does not ask the processor, and with what answers beside the program.
 
     The programs look at sizes when they start, and those stay; the runtime may lie in the program itself. Raises
     ``CannotRunHere`` where nothing can be loaded into the program.
@@ -152,4 +179,17 @@ def _masked_copy(bundle: Bundle, context: BuildContext) -> Path:
     replace_cpuid(bundle.directory / runtime, folder / runtime)
     program = folder / str(bundle.manifest["runner"]["program"])
     shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
-    return folder
+    return replace(bundle, directory=folder)
+
+
+def _calling(bundle: Bundle, library: str, arch: str, context: BuildContext) -> Bundle:
+    """A copy whose program makes its vectors by the library, which has the runtime in it."""
+    folder = linked_copy(bundle, "calling-", context=context)
+    shutil.copy(libembed_caller(arch, context=context), folder / CALLER)
+    manifest = {
+        **bundle.manifest,
+        "name": f"{bundle.name}/{library}",
+        "runtime": {**bundle.manifest["runtime"], "library": library},
+        "runner": {"program": CALLER, "command": [CALLER, library]},
+    }
+    return Bundle(directory=folder, manifest=manifest)

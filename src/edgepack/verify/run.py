@@ -61,15 +61,13 @@ class BundleRunner:
     def at(
         self,
         bundle: Bundle,
-        directory: Path,
         texts: Sequence[str],
         *,
         environment: Mapping[str, str],
         prefix: Sequence[str | Path],
     ) -> list[list[float]]:
-        """The vectors of a copy of the bundle, in another environment, run by something else (``verify.proofs.Run``)."""
-        otherwise = replace(self, environment=environment, prefix=prefix or None)
-        return otherwise.vectors(replace(bundle, directory=directory), texts)
+        """The bundle's vectors in another environment, run by something else (``verify.proofs.Run``)."""
+        return replace(self, environment=environment, prefix=prefix or None).vectors(bundle, texts)
 
     def tokens(self, bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
         """The ids that a native program's own tokenizer makes of each text. Raises what ``embed`` raises."""

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from edgepack.verify.proofs import HIDER, Run, prove_bundle
 pytestmark = pytest.mark.tools("gcc", "g++", "env")
 
 SOURCE = Path(__file__).with_name("fake_embed.c")
-TEXTS = ["a cat", "the kitten sat"]
+TEXTS = ["a cat", 'the \t"kitten" sat: 猫 🐈\\']
 ARM64 = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"
 NEVER = -1
 
@@ -62,6 +63,14 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
+def with_libembed(bundle: Bundle, *flags: str) -> Bundle:
+    """The bundle with a library for other programs beside its own, compiled with these flags."""
+    texts = ",".join('"' + "".join(f"\\x{byte:02x}" for byte in text.encode()) + '"' for text in TEXTS)
+    compile_fake(bundle.directory / "lib/libembed.so", f"-DLIBEMBED={texts}", "-shared", "-fPIC", *flags)
+    named = {**bundle.manifest["runner"], "library": "lib/libembed.so"}
+    return Bundle(directory=bundle.directory, manifest={**bundle.manifest, "runner": named})
+
+
 def compile_fake(output: Path, *flags: str) -> None:
     subprocess.run(["gcc", "-O1", *flags, str(SOURCE), "-o", str(output), "-ldl"], check=True)
 
@@ -81,16 +90,18 @@ def runner(context: HostContext) -> Run:
     """Runs the program as a host does: with nothing in its environment but what is given."""
 
     def run(
-        directory: Path,
+        bundle: Bundle,
         texts: Sequence[str],
         *,
         environment: Mapping[str, str],
         prefix: Sequence[str | Path],
     ) -> list[list[float]]:
         named = [f"{name}={value}" for name, value in environment.items()]
-        command: list[str | Path] = ["env", "-i", *named, *prefix, directory / "embed"]
-        said = context.run(command, cwd=directory, input="\n" * len(texts))
-        return [json.loads(line) for line in said.splitlines()]
+        folder, words = bundle.directory, bundle.manifest["runner"].get("command", ["embed"])
+        command = ["env", "-i", *named, *prefix, *(folder / word for word in words)]
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        said = context.run(command, cwd=folder, input=lines)
+        return [json.loads(line)["embedding"] for line in said.splitlines()]
 
     return run
 
@@ -99,7 +110,7 @@ def answering(vectors: list[list[float]] | Exception) -> Run:
     """Runs nothing."""
 
     def run(
-        directory: Path,
+        bundle: Bundle,
         texts: Sequence[str],
         *,
         environment: Mapping[str, str],
@@ -145,6 +156,40 @@ def test_what_is_wrong_at_one_level_is_found_there(library: bool, make: Make, co
     assert "sse2" in proved(
         prove_bundle(bundle, runner(context), levels="here", isa=["sse2"], context=context)
     )
+
+
+@needs_avx2
+def test_the_library_for_other_programs_is_proved_like_the_program(make: Make, context: HostContext) -> None:
+    bundle = with_libembed(make(), f"-DBROKEN={NEVER}")
+    files = sorted(bundle.directory.rglob("*"))
+    proofs = prove_bundle(bundle, runner(context), levels="here", context=context)
+    assert proved(proofs)["avx"] == "this processor, limited"
+    assert sorted(bundle.directory.rglob("*")) == files, "what calls it lies in a copy"
+
+
+@needs_avx2
+def test_a_kernel_that_is_broken_in_the_library_alone(make: Make, context: HostContext) -> None:
+    bundle = with_libembed(make(), "-DBROKEN=1")
+    said = r"model\.ort on small/lib/libembed\.so \(level avx, this processor, limited\).*0\.0000"
+    with pytest.raises(ProofError, match=said):
+        prove_bundle(bundle, runner(context), levels="here", context=context)
+    own = Bundle(directory=bundle.directory, manifest=manifest_of({"library": "embed"}))
+    assert "avx" in proved(prove_bundle(own, runner(context), levels="here", context=context))
+
+
+@needs_avx2
+def test_a_level_is_proved_where_both_are(make: Make, context: HostContext) -> None:
+    bundle = with_libembed(make("-static"), f"-DBROKEN={NEVER}")
+    proofs = prove_bundle(bundle, runner(context), levels="here", context=context)
+    assert list(proved(proofs).values()) == ["this processor"]
+
+
+@needs_avx2
+def test_a_library_that_refuses(make: Make, context: HostContext) -> None:
+    bundle = with_libembed(make(), f"-DBROKEN={NEVER}")
+    (bundle.directory / "lib/libembed.so").write_bytes(b"no library")
+    with pytest.raises(ProofError, match=r"small/lib/libembed\.so \(level.*does not run.*\n.*too short"):
+        prove_bundle(bundle, runner(context), levels="here", context=context)
 
 
 @needs_avx2
@@ -218,7 +263,20 @@ def test_a_bundle_for_browsers_has_one_level(make: Make, context: HostContext) -
     target = {"platform": {"arch": "wasm32"}}
     bundle = Bundle(directory=made.directory, manifest={**made.manifest, "target": target})
     (proof,) = prove_bundle(bundle, answering([[1.0, 0.0]] * 2), levels="all", context=context)
-    assert (proof.level, proof.proved) == ("wasm32", True)
+    assert (proof.level, proof.proved, proof.by) == ("wasm32", True, "this processor")
+
+
+@pytest.mark.parametrize(
+    ("program", "version"), [("env", r"env \(.+\) \d.*"), ("no-such-program", "no-such-program")]
+)
+def test_what_of_the_host_runs_a_bundle_is_named_with_its_version(
+    program: str, version: str, make: Make, context: HostContext
+) -> None:
+    made = make(content=b"export {}")
+    named = {**made.manifest["runner"], "command": [program, "embed", "--jsonl"]}
+    bundle = Bundle(directory=made.directory, manifest={**made.manifest, "runner": named})
+    (proof,) = prove_bundle(bundle, answering([[1.0, 0.0]] * 2), levels="here", context=context)
+    assert re.fullmatch(version, proof.by)
 
 
 def test_a_bundle_for_a_gpu_that_is_not_here(make: Make, context: HostContext) -> None:
@@ -251,7 +309,8 @@ def test_another_architecture_is_emulated(
     make: Make, context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     qemu = tmp_path / "qemu"
-    qemu.write_text('#!/bin/sh\n[ "$3" = -L ] || exit 3\nwhile read line; do echo "[1, 0]"; done\n')
+    answer = """while read line; do echo '{"embedding": [1, 0]}'; done"""
+    qemu.write_text(f'#!/bin/sh\n[ "$3" = -L ] || exit 3\n{answer}\n')
     qemu.chmod(0o755)
     emulator = Emulator(program=qemu, version="10.0", libc=tmp_path)
     monkeypatch.setattr(by_level, "find_emulator", lambda arch, context: emulator)
@@ -285,7 +344,7 @@ def test_what_the_program_said_is_passed_on(make: Make, context: HostContext) ->
 @needs_avx2
 def test_what_answers_for_the_processor_lies_in_the_copy_alone(make: Make, context: HostContext) -> None:
     bundle = make()
-    folder = module._masked_copy(bundle, context)
+    folder = module._masked_copy(bundle, context).directory
     assert (folder / HIDER).is_file() and not (bundle.directory / HIDER).exists()
     assert (folder / "embed").stat().st_size == bundle.program.stat().st_size
     assert (folder / "embed").read_bytes() != bundle.program.read_bytes()

@@ -17,6 +17,11 @@ def prover(arch: str, *, context: BuildContext) -> Path:
     return _compiled("prove.c", "prove", ["-ldl"], arch, context)
 
 
+def libembed_caller(arch: str, *, context: BuildContext) -> Path:
+    """The program that makes a bundle's vectors by its libembed, from the store. Raises as ``prover``."""
+    return _compiled("call_libembed.c", "call-libembed", ["-ldl"], arch, context)
+
+
 def cpuid_hider(*, context: BuildContext) -> Path:
     """The library to be loaded first (``LD_PRELOAD``) into an x86-64 program whose cpuid instructions are ud2.
 

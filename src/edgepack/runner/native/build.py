@@ -24,7 +24,7 @@ from edgepack.runner.tokenizer.cached import compiled_tokenizer
 
 NATIVE = "native"
 PROGRAM = "embed"
-LIBRARY = "libembed.so"
+LIBRARY = "lib/libembed.so"
 TOKENS_LIBRARY = "libtokens.so"
 SCHEMA = "1"
 
@@ -49,9 +49,8 @@ def link_native_runner(
     tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
     wanted = [(PROGRAM, ProgramSources(files=program_sources(), output=PROGRAM))]
     if library:
-        wanted.append(
-            (f"lib/{LIBRARY}", ProgramSources(files=library_sources(), output=LIBRARY, exports=EXPORTS))
-        )
+        sources = ProgramSources(files=library_sources(), output=Path(LIBRARY).name, exports=EXPORTS)
+        wanted.append((LIBRARY, sources))
     folder = context.work_dir / "native-runner"
     licenses: dict[str, Path] = {}
     for place, one in wanted:
@@ -67,6 +66,7 @@ def link_native_runner(
     return RunnerArtifact(
         directory=folder,
         program=PROGRAM,
+        library=LIBRARY if library else None,
         kind=NATIVE,
         versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
         licenses=tuple(licenses.values()),
