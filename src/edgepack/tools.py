@@ -8,6 +8,8 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TextIO
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
 
@@ -27,36 +29,44 @@ def run_tool(
 ) -> str:
     """Run a program and return its standard output (UTF-8).
 
+    Output goes to files and is read at the end, so that a limit of files' sizes (``prlimit --fsize``) is one of output, too.
     ``env`` is added to the environment. With ``log_file``, command and output are appended to it.
     Raises ``MissingToolError`` when there is no such program, ``ToolError`` when it fails or takes longer than
     ``timeout`` seconds.
     """
     words = [str(word) for word in command]
     log.debug("run %s", " ".join(words))
-    try:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            env=None if env is None else {**os.environ, **env},
-            input=input,
-            stdin=subprocess.DEVNULL if input is None else None,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout,
-        )
-    except FileNotFoundError as error:
-        if cwd is not None and not cwd.is_dir():
-            raise
-        raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
+    with _spool() as output, _spool() as messages:
+        try:
+            done = subprocess.run(
+                words,
+                cwd=cwd,
+                env=None if env is None else {**os.environ, **env},
+                input=input,
+                stdin=subprocess.DEVNULL if input is None else None,
+                stdout=output,
+                stderr=messages,
+                encoding="utf-8",
+                errors="replace",
+                timeout=timeout,
+            )
+        except FileNotFoundError as error:
+            if cwd is not None and not cwd.is_dir():
+                raise
+            raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
+        except subprocess.TimeoutExpired as error:
+            raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
+        said, complained = (stream.seek(0) or stream.read() for stream in (output, messages))
     if log_file is not None:
         with log_file.open("a", encoding="utf-8") as stream:
-            stream.write(f"$ {' '.join(words)}\n{done.stdout}{done.stderr}\n")
+            stream.write(f"$ {' '.join(words)}\n{said}{complained}\n")
     if done.returncode != 0:
-        raise _failure(words, done.returncode, done.stderr.strip() or done.stdout.strip(), log_file)
-    return done.stdout
+        raise _failure(words, done.returncode, complained.strip() or said.strip(), log_file)
+    return said
+
+
+def _spool() -> TextIO:
+    return TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def _failure(

@@ -2,6 +2,7 @@
 
 import platform
 import re
+import signal
 from dataclasses import dataclass
 
 from edgepack.errors import ToolError
@@ -12,6 +13,9 @@ SECONDS = 600
 """For one run. 200 texts take seconds on a processor of these years, and a minute or two under an emulator."""
 ADDRESS_SPACE = 8 << 30
 """Bytes, and four times the bundle's own besides: files are mapped, weights packed anew, threads have stacks and arenas."""
+OUTPUT = 256 << 20
+"""Bytes of standard output, which is read into memory; also of messages, and of a file in /tmp. The longest answers, the
+vectors of WordNet's glosses, take some MB."""
 OUT_OF_TIME = 124
 """How timeout says it."""
 
@@ -23,6 +27,8 @@ class RunLimits:
     seconds: int = SECONDS
     address_space: int | None = None
     """Bytes; ``None``: any number."""
+    output: int = OUTPUT
+    """Bytes of each file that is written; output is one (``tools.run_tool``)."""
 
     def command(self) -> list[str]:
         """What a command line begins with, before that of a sandbox. Of coreutils and util-linux."""
@@ -37,7 +43,7 @@ class RunLimits:
             str(self.seconds),
         ]
         memory = [] if self.address_space is None else [f"--as={self.address_space}"]
-        return [*words, "prlimit", "--core=0", *memory, "--"]
+        return [*words, "prlimit", "--core=0", f"--fsize={self.output}", *memory, "--"]
 
 
 def limits_for(bundle: Bundle, *, seconds: int = SECONDS) -> RunLimits:
@@ -55,3 +61,9 @@ def limits_for(bundle: Bundle, *, seconds: int = SECONDS) -> RunLimits:
 def timed_out(error: ToolError) -> bool:
     """Whether a run under ``RunLimits`` was ended for its time."""
     return re.search(rf"exit code {OUT_OF_TIME}\b", error.message) is not None
+
+
+def wrote_too_much(error: ToolError) -> bool:
+    """Whether it was ended for its output; a program that ignores the signal sees an error instead."""
+    ended = signal.SIGXFSZ.value
+    return re.search(rf"(exit code {128 + ended}|signal {ended})\b", error.message) is not None

@@ -15,7 +15,7 @@ from edgepack.files.elf import architecture
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.records.bundle import Bundle
-from edgepack.verify.limits import SECONDS, limits_for, timed_out
+from edgepack.verify.limits import OUTPUT, SECONDS, limits_for, timed_out, wrote_too_much
 from edgepack.verify.sandbox import Sandbox
 
 NOT_FOUND = 127
@@ -111,6 +111,8 @@ class BundleRunner:
         prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         program = [*prefix, *command]
+        if "=" in str(program[0]):  # env would take it for a variable
+            program = ["nice", "-n", "0", *program]
         words = [*self._around(bundle, program), "env", "-i", *variables, *program]
         try:
             return self.context.run(words, cwd=bundle.directory, input=lines)
@@ -119,6 +121,10 @@ class BundleRunner:
                 raise CannotRunHere(said_by_program(error)) from error
             if self.limited and timed_out(error):
                 raise ProofError(f"the program of {bundle.name} did not end within {SECONDS} s") from error
+            if self.limited and wrote_too_much(error):
+                raise ProofError(
+                    f"the program of {bundle.name} wrote more than {OUTPUT >> 20} MiB"
+                ) from error
             raise failure_of(bundle, error) from error
 
     def _around(self, bundle: Bundle, program: Sequence[str | Path]) -> list[str | Path]:

@@ -42,6 +42,9 @@ GPU_FACTS = tuple(Path("/sys") / name for name in ("bus", "class", "devices", "m
 """What a driver's library reads. Not all of /sys: other file systems are mounted below it."""
 SCRATCH = 256 << 20
 """Bytes that /tmp may take: it is memory."""
+PROCESSES = 1024
+"""And threads, at once. A runtime has a thread per core. The kernel counts those of ordinary users alone, not root's;
+before Linux 5.14 it counts the user's others, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,7 @@ class Sandbox:
     kind: Kind
     root: Path
     """An empty folder that becomes ``/`` inside (unshare)."""
+    processes: int = PROCESSES
 
     def command(
         self, directory: Path, *, readable: Iterable[Path] = (), gpu: bool = False
@@ -64,9 +68,11 @@ class Sandbox:
         if gpu:
             shown += [path for path in GPU_FACTS if path.exists()]
             devices += [path for name in GPU_DEVICES for path in sorted(Path("/dev").glob(name))]
+        # Inside, where the kernel counts only what was started inside.
+        counted = ["prlimit", f"--nproc={self.processes}", "--"]
         if self.kind == "bubblewrap":
-            return _bubblewrap(directory.absolute(), shown, devices)
-        return _unshare(self.root, directory.absolute(), shown, devices)
+            return [*_bubblewrap(directory.absolute(), shown, devices), *counted]
+        return [*_unshare(self.root, directory.absolute(), shown, devices), *counted]
 
 
 def find_sandbox(context: BuildContext) -> Sandbox | None:

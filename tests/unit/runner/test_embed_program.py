@@ -17,9 +17,10 @@ from edgepack.foundry.proof.emulator import Emulator
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verify import run as embed_program
+from edgepack.verify.limits import RunLimits
 from edgepack.verify.run import BundleRunner
 
-pytestmark = pytest.mark.tools("c++", "python", "env")
+pytestmark = pytest.mark.tools("c++", "python", "env", may=("setpriv",))
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +47,20 @@ def test_vectors_come_in_order_and_whole(copy: Path, context: HostContext) -> No
 
 def test_no_texts_no_vectors(copy: Path, context: HostContext) -> None:
     assert BundleRunner(context=context).embed(bundle_of(copy), []) == []
+
+
+def test_a_folder_whose_name_looks_like_a_variable(copy: Path, context: HostContext) -> None:
+    folder = copy.rename(copy.with_name("a=b"))
+    assert len(BundleRunner(context=context).embed(bundle_of(folder), ["a cat"])) == 1
+
+
+def test_a_program_that_answers_without_end_is_ended(
+    copy: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed_program, "limits_for", lambda bundle: RunLimits(output=1 << 20))
+    bundle = bundle_of(copy, "#!/bin/sh\nexec cat /dev/zero\n")
+    with pytest.raises(ProofError, match="wrote more than"):
+        BundleRunner(context=context, limited=True).embed(bundle, ["a"])
 
 
 def test_the_environment_is_empty(

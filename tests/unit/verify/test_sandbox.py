@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.plugins.context import HostContext
 from edgepack.verify import sandbox as module
-from edgepack.verify.limits import RunLimits, timed_out
+from edgepack.verify.limits import RunLimits, timed_out, wrote_too_much
 from edgepack.verify.sandbox import KINDS, Kind, Sandbox, find_sandbox
 
 pytestmark = pytest.mark.tools("env", "python", "bash", may=("setpriv",))
@@ -180,6 +181,43 @@ def test_memory_is_limited(sandbox: Sandbox, bundle: Path) -> None:
         command = [*limits.command(), *sandbox.command(bundle), "bash", "-c", fill]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout.strip() == said
+
+
+def test_output_is_limited(sandbox: Sandbox, bundle: Path, context: BuildContext) -> None:
+    limited = [*RunLimits(output=1 << 20).command(), *sandbox.command(bundle), "bash", "-c"]
+    assert len(context.run([*limited, "head -c 1000000 /dev/zero"])) == 1_000_000
+    for stream in ("", ">&2"):
+        with pytest.raises(ToolError) as raised:
+            context.run([*limited, f"exec cat /dev/zero {stream}"])
+        assert wrote_too_much(raised.value) and not timed_out(raised.value), raised.value.message
+        assert len(raised.value.message) < 2 << 20
+
+
+def test_output_is_limited_without_a_sandbox(context: BuildContext) -> None:
+    with pytest.raises(ToolError) as raised:
+        context.run([*RunLimits(output=1 << 20).command(), "cat", "/dev/zero"])
+    assert wrote_too_much(raised.value), raised.value.message[:200]
+
+
+def test_processes_are_limited(sandbox: Sandbox) -> None:
+    """Those of ordinary users: who is root becomes one."""
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+    script = "for each in $(seq 30); do sleep 20 & done; kill $(jobs -p); echo all"
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        Path(place).chmod(0o755)
+        for limit, said in ((20, ""), (60, "all")):
+            counted = replace(sandbox, root=Path(place), processes=limit)
+            command = [
+                *other,
+                *RunLimits().command(),
+                *counted.command(Path("/usr/share")),
+                "sh",
+                "-c",
+                script,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.stdout.strip() == said, done.stderr
+            assert ("fork" in done.stderr) == (not said)
 
 
 def test_a_host_without_any(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
