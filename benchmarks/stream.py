@@ -32,7 +32,7 @@ ROWS = 12
 def main() -> None:
     options = arguments()
     bundle = open_bundle(options.bundle)
-    with host_context(story=Story(quiet=True), offline=True) as context:
+    with host_context(story=Story(quiet=True)) as context:
         texts = [
             text.encode() for text in retrieval_task(glosses=options.texts, words=1, context=context).glosses
         ]

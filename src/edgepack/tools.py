@@ -56,7 +56,7 @@ def run_tool(
             raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
         except subprocess.TimeoutExpired as error:
             raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
-        said, complained = (stream.seek(0) or stream.read() for stream in (output, messages))
+        said, complained = _text_of(output), _text_of(messages)
     if log_file is not None:
         with log_file.open("a", encoding="utf-8") as stream:
             stream.write(f"$ {' '.join(words)}\n{said}{complained}\n")
@@ -67,6 +67,11 @@ def run_tool(
 
 def _spool() -> TextIO:
     return TemporaryFile("w+", encoding="utf-8", errors="replace")
+
+
+def _text_of(stream: TextIO) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def _failure(
