@@ -9,7 +9,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
 from edgepack.foundry.compile import plan
-from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
+from edgepack.foundry.compile.objects import CompileJob, compile_objects, compiled_already, identity_of
 from edgepack.foundry.compile.overlay import write_overlay
 from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
@@ -122,6 +122,9 @@ class KernelArchive:
         """Make sure of these units' objects; ``changed`` are compiled in the place of units of the same name."""
         special = changed or {}
         jobs = [special.get(name) or self.job(name) for name in sorted(names)]
+        # Another process may hold the lock for minutes, for other units.
+        if (done := compiled_already(jobs)) is not None:
+            return done
         with context.store.lock(self.folder):
             return compile_objects(jobs, read=self.toolchain.symbols, log_file=self.log_file, context=context)
 
@@ -190,22 +193,15 @@ def open_archive(
         release, kind=kind, features=features, tree_key=tree.key, toolchain=toolchain.identity
     )
     folder = context.store.folder("kernel-archive", inputs)
-    with context.store.lock(folder):
-        changed = write_overlay(release, tree, folder / "overlay")
-        planned = planned_file(folder, settings)
-        try:
-            units = plan.load_units(planned)
-        except (OSError, ValueError):
-            if not plan.is_configured(folder / "build"):
-                with context.progress("configure ONNX Runtime"):
-                    plan.configure(
-                        tree, folder / "build", variables=variables, toolchain=toolchain, context=context
-                    )
-            units = plan.read_units(
-                tree, folder / "build", release=release, settings=settings, family=toolchain.family
+    changed = write_overlay(release, tree, folder / "overlay")
+    planned = planned_file(folder, settings)
+    units = _planned(planned)
+    if units is None:
+        # Only now: whoever compiles holds the lock for minutes.
+        with context.store.lock(folder):
+            units = _planned(planned) or _plan(
+                planned, tree, variables, toolchain, release=release, settings=settings, context=context
             )
-            units |= {unit.name: unit for unit in toolchain.units(settings, variables)}
-            plan.write_units(units, planned)
     return KernelArchive(
         folder=folder,
         key=key_of(inputs),
@@ -217,6 +213,34 @@ def open_archive(
         units=units,
         settings=settings,
     )
+
+
+def _planned(file: Path) -> Mapping[str, Unit] | None:
+    try:
+        return plan.load_units(file)
+    except (OSError, ValueError):
+        return None
+
+
+def _plan(
+    file: Path,
+    tree: SourceTree,
+    variables: Mapping[str, str],
+    toolchain: Toolchain,
+    *,
+    release: Release,
+    settings: Mapping[str, Any],
+    context: BuildContext,
+) -> Mapping[str, Unit]:
+    """Configure ONNX Runtime, and write down how its units are compiled."""
+    build = file.parent / "build"
+    if not plan.is_configured(build):
+        with context.progress("configure ONNX Runtime"):
+            plan.configure(tree, build, variables=variables, toolchain=toolchain, context=context)
+    units = plan.read_units(tree, build, release=release, settings=settings, family=toolchain.family)
+    units |= {unit.name: unit for unit in toolchain.units(settings, variables)}
+    plan.write_units(units, file)
+    return units
 
 
 def archive_inputs(

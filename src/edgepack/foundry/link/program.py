@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import written_beside
-from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
+from edgepack.foundry.compile.objects import CompileJob, compile_objects, compiled_already, identity_of
 from edgepack.foundry.link.library import NativeBuild, open_build
 from edgepack.foundry.link.settle import MAP
 from edgepack.foundry.toolchains.toolchain import Link
@@ -102,14 +102,16 @@ def _compile(
     # By file name, whatever folder it is in: the order in which objects are linked shows in the program's bytes.
     units = sorted((name for name in sources.files if name.endswith(".cc")), key=lambda name: Path(name).name)
     jobs = [_job(build, folder, name) for name in units]
-    with context.store.lock(archive.folder):
-        found = compile_objects(
-            jobs,
-            read=archive.toolchain.symbols,
-            log_file=archive.log_file,
-            label="compile the program",
-            context=context,
-        )
+    found = compiled_already(jobs)
+    if found is None:
+        with context.store.lock(archive.folder):
+            found = compile_objects(
+                jobs,
+                read=archive.toolchain.symbols,
+                log_file=archive.log_file,
+                label="compile the program",
+                context=context,
+            )
     defined = {symbol for each in found.values() for symbol in (*each.defines, *each.weak)}
     needed = {symbol for each in found.values() for symbol in each.needs} - defined
     return [job.object for job in jobs], sorted(needed)

@@ -249,3 +249,12 @@ def test_a_source_that_nothing_defines_is_named(gcc: Foundry) -> None:
     assert len(lacking) == len(UNITS) - 1
     with pytest.raises(ToolError, match=r"no source of ONNX Runtime 0\.1 defines \S*_Add_kOnnxDomain_ver14"):
         gcc.reduced(ADD, archive=replace(gcc.archive, units=lacking))
+
+
+@pytest.mark.timeout(60)
+def test_what_is_compiled_already_waits_for_nobody_who_compiles(gcc: Foundry) -> None:
+    gcc.reduced(ADD)
+    with gcc.context.store.lock(gcc.archive.folder):
+        reduced, library = gcc.reduced(ADD)
+    assert answer(library) == 1
+    assert len(reduced.objects) > 1
