@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,15 +35,16 @@ from edgepack.models.find.source import ingest
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.registry import recipes
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
+from edgepack.typed import load_toml
 from edgepack.verify.gate import verification_texts
 from edgepack.verify.quality import measure_quality, measure_retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+RECIPES = tuple(load_toml(files("edgepack.recipes") / "recipes.toml"))
 BATCHES = (1, 8, 32)
 TOKENS = 32
 ROUNDS = 3
@@ -106,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--recipes", nargs="*", default=list(recipes()), choices=list(recipes()))
+    parser.add_argument("--recipes", nargs="*", default=list(RECIPES), choices=list(RECIPES))
     parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
     parser.add_argument("--avx2", action="store_true", help="without AVX-512, whatever the processor has")
     parser.add_argument("--only", choices=["quality", "time"], help="one portion")

@@ -1,11 +1,26 @@
 """What a step may ask of the host while it works."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from edgepack.files.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """Something that a plugin brings for one axis, e.g. a pass."""
+
+    name: str
+    summary: str
+    plugin: str
+    identity: str
+    """Distribution, version and revision: part of the keys of what it makes. Empty for edgepack's own, whose keys have
+    edgepack's version."""
+    make: Callable[[], Any]
+    """What acts; ``PluginError`` when the plugin fails to give it."""
 
 
 class Progress(Protocol):
@@ -29,6 +44,9 @@ class BuildContext(Protocol):
     @property
     def store(self) -> Store:
         """The cache; ``store.cached(kind, inputs, make)`` for what is slow to make."""
+
+    def extensions(self, axis: str) -> Mapping[str, Extension]:
+        """What the installed plugins, and edgepack itself, bring for an axis such as ``pass``, by name."""
 
     def run(
         self,

@@ -8,8 +8,11 @@ from edgepack.files.store import Store, disk_errors
 from edgepack.plugins.commands import plugin_commands, refused_commands
 from edgepack.plugins.entry_points import package
 from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
+from edgepack.plugins.spec import Spec
 from edgepack.words import did_you_mean
 
+FEW = 3
+"""Names of one axis that a table shows."""
 Row = dict[str, str]
 
 BROKEN = "broken"
@@ -53,10 +56,21 @@ def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str) -> Row:
         "state": f"{BROKEN}: {error}" if error else state,
         "distribution": f"{plugin.distribution} {plugin.version}",
         "api": ", ".join(sorted({str(spec.api) for spec in plugin.specs})),
-        "brings": ", ".join(f"{spec.axis} {spec.name}" for spec in plugin.specs),
+        "brings": _in_words(plugin.specs),
         "commands": ", ".join(commands),
         "targets": ", ".join(plugin.targets),
     }
+
+
+def _in_words(specs: Sequence[Spec]) -> str:
+    """E.g. ``platform web, 14 of axis pass``."""
+    by_axis: dict[str, list[str]] = {}
+    for spec in specs:
+        by_axis.setdefault(spec.axis, []).append(spec.name)
+    return ", ".join(
+        f"{len(names)} of axis {axis}" if len(names) > FEW else ", ".join(f"{axis} {name}" for name in names)
+        for axis, names in by_axis.items()
+    )
 
 
 def cache_sizes(store: Store) -> dict[str, int]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgepack.plugins.spec import API_VERSION as API_VERSION
     from edgepack.plugins.spec import Spec as Spec
     from edgepack.plugins.spec import TargetBuilder as TargetBuilder
+    from edgepack.plugins.spec import Transform as Transform
     from edgepack.plugins.spec import lazy as lazy
     from edgepack.recipes.prepare import prepare_model as prepare_model
     from edgepack.records.bundle import Bundle as Bundle
@@ -73,7 +74,7 @@ HOMES = {
     "edgepack.foundry.link.library": ("reduce_runtime",),
     "edgepack.options": ("OptionTable", "read_options", "require_platform"),
     "edgepack.plugins.hookspecs": ("hookimpl",),
-    "edgepack.plugins.spec": ("API_VERSION", "Spec", "TargetBuilder", "lazy"),
+    "edgepack.plugins.spec": ("API_VERSION", "Spec", "TargetBuilder", "Transform", "lazy"),
     "edgepack.recipes.prepare": ("prepare_model",),
     "edgepack.records.bundle": ("Bundle", "Placement", "RunnerArtifact"),
     "edgepack.records.model": ("ModelSource", "PreparedModel"),

@@ -81,7 +81,7 @@ def bundle(
     if gate:
         overrides = (*overrides, f"model.gate={gate}")
     target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)
-    with host_context(offline=offline) as context:
+    with host_context(offline=offline, host=host) as context:
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
         )

@@ -1,15 +1,17 @@
 """The host's side of ``BuildContext``."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from edgepack import tools
 from edgepack.console import Story
-from edgepack.context import Progress
+from edgepack.context import Extension, Progress
 from edgepack.files.store import Store, default_root, disk_errors
+from edgepack.plugins.host import PluginHost, load_plugins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,11 @@ class HostContext:
     offline: bool
     store: Store
     story: Story
+    plugins: Callable[[], PluginHost]
+    """The host, loaded when something first asks what plugins bring."""
+
+    def extensions(self, axis: str) -> Mapping[str, Extension]:
+        return self.plugins().extensions(axis)
 
     def run(
         self,
@@ -51,7 +58,11 @@ class HostContext:
 
 @contextmanager
 def host_context(
-    *, story: Story | None = None, offline: bool = False, store: Store | None = None
+    *,
+    story: Story | None = None,
+    offline: bool = False,
+    store: Store | None = None,
+    host: PluginHost | None = None,
 ) -> Iterator[HostContext]:
     """A context whose work folder is removed when the block ends, however it ends."""
     with disk_errors(Path(tempfile.gettempdir())):
@@ -62,4 +73,5 @@ def host_context(
             offline=offline,
             store=store or Store(root=default_root()),
             story=story or Story(),
+            plugins=cache(lambda: host or load_plugins()),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pluggy
 
 from edgepack import targets
+from edgepack.context import Extension
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import Blamed, blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import why_not
-from edgepack.plugins.entry_points import entry_points, package
+from edgepack.plugins.entry_points import OURS, entry_points, package
 from edgepack.plugins.spec import API_VERSION, AXES, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
@@ -52,11 +53,28 @@ class PluginInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisteredPlatform:
-    """A platform's spec, and the plugin that registered it."""
+class Registered:
+    """A spec, and the plugin that registered it."""
 
     spec: Spec
-    plugin: str
+    plugin: PluginInfo
+
+    def extension(self) -> Extension:
+        """For the rooms that use it: what its ``make`` raises is the plugin's fault."""
+        spec, plugin = self.spec, self.plugin
+
+        def make() -> Any:
+            with blamed_on(plugin.name, f"make of {spec.axis} {spec.name}"):
+                return spec.make()
+
+        identity = f"{plugin.distribution} {plugin.version}, revision {spec.revision}"
+        return Extension(
+            name=spec.name,
+            summary=spec.summary,
+            plugin=plugin.name,
+            identity="" if plugin.distribution == OURS else identity,
+            make=make,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +91,8 @@ class PluginHost:
     """Everything that plugins registered."""
 
     plugins: tuple[PluginInfo, ...]
-    builders: dict[str, RegisteredBuilder]
-    platforms: dict[str, RegisteredPlatform]
+    registered: Mapping[str, Mapping[str, Registered]]
+    """By axis and name."""
     target_files: dict[str, TargetFile]
     _manager: pluggy.PluginManager = field(repr=False)
 
@@ -82,6 +100,23 @@ class PluginHost:
     def broken(self) -> list[PluginInfo]:
         """Those that could not be loaded."""
         return [plugin for plugin in self.plugins if plugin.error]
+
+    @property
+    def builders(self) -> dict[str, RegisteredBuilder]:
+        """By the name that targets have for them."""
+        return {
+            name: RegisteredBuilder(
+                spec=each.spec,
+                plugin=each.plugin.name,
+                distribution=each.plugin.distribution,
+                version=each.plugin.version,
+            )
+            for name, each in self.registered["builder"].items()
+        }
+
+    def extensions(self, axis: str) -> Mapping[str, Extension]:
+        """What plugins bring for an axis, by name, edgepack's own first."""
+        return {name: each.extension() for name, each in self.registered[axis].items()}
 
     def target(self, name: str, overrides: Iterable[str] = ()) -> Target:
         """The target of that name, or of that ``.toml`` file; raises ``TargetError`` with the nearest name."""
@@ -120,10 +155,8 @@ class PluginHost:
 
     def platform(self, name: str) -> RuntimePlatform:
         """What makes runtimes for the system of this name. Raises ``PluginError`` for one that cannot be had."""
-        registered = self.platforms[name]
-        with blamed_on(registered.plugin, "make"):
-            made = registered.spec.make()
-        return cast("RuntimePlatform", Blamed(registered.plugin, made))
+        extension = self.registered["platform"][name].extension()
+        return cast("RuntimePlatform", Blamed(extension.plugin, extension.make()))
 
     def bundle_written(self, bundle: Bundle, report: Report) -> Iterator[str]:
         """Tell every plugin that wants to know; yields who was told. A failure is that plugin's, the bundle stays."""
@@ -137,8 +170,7 @@ def load_plugins() -> PluginHost:
     """Discover the plugins of the ``edgepack`` entry-point group, in the order of their names."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs.EdgepackSpecs)
-    builders: dict[str, RegisteredBuilder] = {}
-    platforms: dict[str, RegisteredPlatform] = {}
+    registered: dict[str, dict[str, Registered]] = {axis: {} for axis in AXES}
     target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
     plugins = []
     for entry_point in entry_points(GROUP):
@@ -151,11 +183,10 @@ def load_plugins() -> PluginHost:
         if disabled := why_not(entry_point):
             plugins.append(replace(info, disabled=disabled))
         else:
-            plugins.append(_load(manager, entry_point, info, builders, platforms, target_files))
+            plugins.append(_load(manager, entry_point, info, registered, target_files))
     return PluginHost(
         plugins=tuple(plugins),
-        builders=builders,
-        platforms=platforms,
+        registered=registered,
         target_files=target_files,
         _manager=manager,
     )
@@ -165,8 +196,7 @@ def _load(
     manager: pluggy.PluginManager,
     entry_point: EntryPoint,
     info: PluginInfo,
-    builders: dict[str, RegisteredBuilder],
-    platforms: dict[str, RegisteredPlatform],
+    registered: dict[str, dict[str, Registered]],
     target_files: dict[str, TargetFile],
 ) -> PluginInfo:
     try:
@@ -177,22 +207,15 @@ def _load(
             manager.register(module, name=info.name)
             manager.check_pending()  # a misspelt hook would otherwise pass in silence
             specs = [_checked(spec) for spec in _results(manager, info.name, "edgepack_specs", Spec)]
-            found = _results(manager, info.name, "edgepack_targets", Traversable)
-        own_builders = {
-            spec.name: RegisteredBuilder(
-                spec=spec, plugin=info.name, distribution=info.distribution, version=info.version
-            )
-            for spec in specs
-            if spec.axis == "builder"
-        }
-        own_platforms = {
-            spec.name: RegisteredPlatform(spec=spec, plugin=info.name)
-            for spec in specs
-            if spec.axis == "platform"
-        }
-        own_targets = {file.name: file for file in _as_target_files(found, info.name)}
-        _refuse_duplicates("builder", own_builders, builders)
-        _refuse_duplicates("platform", own_platforms, {"linux", *platforms})
+            files = _as_target_files(_results(manager, info.name, "edgepack_targets", Traversable), info.name)
+        info = replace(info, specs=tuple(specs), targets=tuple(file.name for file in files))
+        own_targets = {file.name: file for file in files}
+        own: dict[str, dict[str, Registered]] = {}
+        for spec in specs:
+            _refuse_duplicates(spec.axis, [spec.name], own.get(spec.axis, ()))
+            own.setdefault(spec.axis, {})[spec.name] = Registered(spec=spec, plugin=info)
+        for axis, named in own.items():
+            _refuse_duplicates(axis, named, registered[axis])
         _refuse_duplicates("target", own_targets, target_files)
     except (
         Exception,
@@ -200,11 +223,11 @@ def _load(
     ) as error:  # a plugin can fail in any way, and must not take the others with it
         if manager.has_plugin(info.name):
             manager.unregister(name=info.name)
-        return replace(info, error=in_words(error))
-    builders.update(own_builders)
-    platforms.update(own_platforms)
+        return replace(info, error=in_words(error), specs=(), targets=())
+    for axis, named in own.items():
+        registered[axis].update(named)
     target_files.update(own_targets)
-    return replace(info, specs=tuple(specs), targets=tuple(own_targets))
+    return info
 
 
 def _implementations(

@@ -1,9 +1,11 @@
 """What a plugin registers: a spec for each thing that it brings, of one shape for every axis; and what acts for builders."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgepack.context import BuildContext
 from edgepack.options import OptionTable
@@ -12,8 +14,13 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
+if TYPE_CHECKING:
+    import onnx
+
+    from edgepack.records.recipe import Note
+
 API_VERSION = 2
-AXES = ("builder", "platform")
+AXES = ("builder", "platform", "pass", "recipe")
 """What plugins can bring."""
 
 
@@ -28,6 +35,20 @@ class TargetBuilder(Protocol):
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         """A folder with the program that turns text into vectors on the device, and the command that the host runs."""
+
+
+class Transform(Protocol):
+    """A pass: one step of a recipe.
+
+    Its parameters are keyword-only, with a type (``bool``, ``int``, ``float``, ``str``, a ``Literal``, ``tuple[str, ...]``)
+    and a default each: a recipe's values are checked against them. A third positional parameter ``material`` gets what there
+    is beside the graph: the source, calibration texts, the device's instruction sets.
+    """
+
+    def __call__(
+        self, model: onnx.ModelProto, note: Note, /, *args: Any, **parameters: Any
+    ) -> onnx.ModelProto:
+        """The changed model, which may be the same object; ``note`` says in a few words what was done."""
 
 
 def no_options() -> OptionTable:
@@ -51,11 +72,13 @@ class Spec:
     axis: str
     """What kind of thing it is, one of ``AXES``."""
     name: str
-    """Of a builder: what a target's ``builder`` says; of a platform: what a target's ``platform.os`` says."""
+    """Of a builder: what a target's ``builder`` says; of a platform: what its ``platform.os`` says; of a recipe: what its
+    ``model.recipe`` says; of a pass: what a recipe's ``pass`` says."""
     summary: str
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
-    ``() -> RuntimePlatform``, for the commands that make runtimes by themselves. Heavy imports happen in here."""
+    ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
+    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""
@@ -65,6 +88,8 @@ class Spec:
     """Fetches what a build needs beside the model, for ``edgepack fetch``."""
     next_step: str = ""
     """What a person does with the finished bundle, a line with ``{bundle}`` for its folder; empty: runs its program."""
+    revision: str = "1"
+    """Of a pass: changes whenever it would make another model than before. It is part of the keys of prepared models."""
     api: int = API_VERSION
     """The plugin interface that the plugin was written for."""
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import onnx
 
+from edgepack.context import BuildContext
 from edgepack.models.graph.editor import edit
 from edgepack.quantization.layers import matrix_inputs
-from edgepack.recipes.registry import recipes
+from edgepack.recipes.registry import RECIPE
 from edgepack.records.recipe import ALL
 from edgepack.records.target import Pass
 
@@ -24,9 +25,9 @@ class Candidate:
     recipe: str | tuple[Pass, ...]
 
 
-def named_candidates(names: Sequence[str] = ()) -> list[Candidate]:
-    """The recipes of these names, or all of them."""
-    return [Candidate(name=name, recipe=name) for name in names or recipes()]
+def named_candidates(names: Sequence[str], context: BuildContext) -> list[Candidate]:
+    """The recipes of these names; all of them, those of plugins too, where none is named."""
+    return [Candidate(name=name, recipe=name) for name in names or context.extensions(RECIPE)]
 
 
 def layers_of(model: onnx.ModelProto) -> list[str]:

@@ -19,7 +19,7 @@ from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
 from edgepack.quantization.calibration import read_texts
 from edgepack.recipes.precision import is_batch_dependent, precision_of
-from edgepack.recipes.registry import apply, passes_of
+from edgepack.recipes.registry import apply, key_of_passes, passes_of
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import Material
@@ -49,7 +49,7 @@ def prepare_model(
     recipe, pass or parameter, ``UsageError`` for calibration texts that cannot be read, ``ModelError`` and
     ``UnsupportedModelError`` for a model that cannot be taken.
     """
-    passes = passes_of(options.recipe)
+    passes = passes_of(options.recipe, context)
     isa = platform.isa if platform else ()
     texts = read_texts(options.calibration) if options.calibration else ()
 
@@ -59,7 +59,7 @@ def prepare_model(
 
     inputs = {
         **source_key(source),
-        "passes": json.dumps([[step.name, dict(sorted(step.parameters.items()))] for step in passes]),
+        "passes": key_of_passes(passes, context),
         "format": options.format,
         "isa": " ".join(isa),
         "texts": json.dumps(texts),
@@ -90,7 +90,7 @@ def _make(
         notes.append("quantized already, taken as it is")
         passes = ()
     for step in passes:
-        model = apply(step, model, notes.append, material)
+        model = apply(step, model, notes.append, material, context)
     _write(model, model_format, folder)
     for name, content in material.files.items():
         (folder / name).write_bytes(content)

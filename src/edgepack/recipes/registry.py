@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 import typing
-from collections.abc import Callable, Mapping
-from functools import cache
-from importlib import import_module
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from edgepack.errors import TargetError
+from edgepack.context import BuildContext, Extension
+from edgepack.errors import PluginError, TargetError
+from edgepack.plugins.blame import blamed_on
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import Pass
 from edgepack.targets import read_pass
-from edgepack.typed import Malformed, check_value, load_toml
+from edgepack.typed import Malformed, check_value
 from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -22,79 +21,81 @@ if TYPE_CHECKING:
 
     from edgepack.records.recipe import Material, Note
 
-    Transform = Callable[..., onnx.ModelProto]
-
-PASSES: Mapping[str, str] = {
-    "fuse": "edgepack.models.fuse.fusion:fuse",
-    "smooth": "edgepack.passes.smooth:smooth",
-    "sequence-first": "edgepack.passes.sequence_first:sequence_first",
-    "fast-gelu": "edgepack.passes.fast_gelu:fast_gelu",
-    "prune-vocabulary": "edgepack.passes.prune_vocabulary:prune_vocabulary",
-    "fp16": "edgepack.passes.fp16:fp16",
-    "half": "edgepack.passes.half:half",
-    "half-fused": "edgepack.passes.half_fused:half_fused",
-    "merge-projections": "edgepack.passes.merge_projections:merge_projections",
-    "float-levels": "edgepack.passes.float_levels:float_levels",
-    "int8-dynamic": "edgepack.passes.int8_dynamic:int8_dynamic",
-    "int8-static": "edgepack.passes.int8_static:int8_static",
-    "int8-weights": "edgepack.passes.int8_weights:int8_weights",
-    "int4": "edgepack.passes.int4:int4",
-}
-"""Name → function ``(model, note, *, parameters) -> model``, or one whose third argument is a ``Material``."""
+PASS, RECIPE = "pass", "recipe"
+"""Axes of plugins, edgepack's own among them (``edgepack.own``)."""
 
 
-@cache
-def recipes() -> Mapping[str, Recipe]:
-    """Every recipe of ``recipes.toml`` by its name, in the order of listings."""
-    return {
-        name: Recipe(name=name, summary=said["summary"], passes=tuple(map(read_pass, said["passes"])))
-        for name, said in load_toml(files("edgepack.recipes") / "recipes.toml").items()
-    }
-
-
-def recipe_named(name: str) -> Recipe:
+def recipe_named(name: str, context: BuildContext) -> Recipe:
     """The recipe of that name; or ``TargetError`` with the nearest."""
-    known = recipes()
+    known = context.extensions(RECIPE)
     if name not in known:
         raise TargetError(
             f"there is no recipe {name!r}{did_you_mean(name, known)}", hint=f"recipes: {', '.join(known)}"
         )
-    return known[name]
+    found = known[name]
+    with blamed_on(found.plugin, f"recipe {name}"):
+        passes = tuple(map(read_pass, found.make()))
+    return Recipe(name=name, summary=found.summary, passes=passes)
 
 
-def passes_of(recipe: str | tuple[Pass, ...]) -> tuple[Pass, ...]:
+def passes_of(recipe: str | tuple[Pass, ...], context: BuildContext) -> tuple[Pass, ...]:
     """The passes that a target asks for, every name and parameter checked; or ``TargetError``."""
-    passes = recipe_named(recipe).passes if isinstance(recipe, str) else recipe
+    passes = recipe_named(recipe, context).passes if isinstance(recipe, str) else recipe
     for each in passes:
-        _check(each)
+        _check(each, context)
     return passes
 
 
-def transform_of(step: Pass) -> Transform:
-    """The function of a pass, ``(model, note[, material], **parameters) -> model``."""
-    if step.name not in PASSES:
+def pass_named(name: str, context: BuildContext) -> Extension:
+    """The pass of that name; or ``TargetError`` with the nearest."""
+    known = context.extensions(PASS)
+    if name not in known:
         raise TargetError(
-            f"there is no pass {step.name!r}{did_you_mean(step.name, PASSES)}",
-            hint=f"passes: {', '.join(PASSES)}",
+            f"there is no pass {name!r}{did_you_mean(name, known)}", hint=f"passes: {', '.join(known)}"
         )
-    module, _, function = PASSES[step.name].partition(":")
-    transform: Transform = getattr(import_module(module), function)
-    return transform
+    return known[name]
 
 
-def apply(step: Pass, model: onnx.ModelProto, note: Note, material: Material) -> onnx.ModelProto:
-    """What a pass makes of a model."""
-    transform = transform_of(step)
+def key_of_passes(passes: tuple[Pass, ...], context: BuildContext) -> str:
+    """What of passes is part of a prepared model's key: names, parameters, and who brought those that are not edgepack's."""
+    return json.dumps(
+        [
+            [
+                step.name,
+                dict(sorted(step.parameters.items())),
+                *filter(None, [pass_named(step.name, context).identity]),
+            ]
+            for step in passes
+        ]
+    )
+
+
+def apply(
+    step: Pass, model: onnx.ModelProto, note: Note, material: Material, context: BuildContext
+) -> onnx.ModelProto:
+    """What a pass makes of a model. Raises ``PluginError`` for a plugin's pass that fails, or makes none."""
+    import onnx
+
+    found = pass_named(step.name, context)
+    transform = found.make()
     wanted = (material,) if "material" in inspect.signature(transform).parameters else ()
     parameters = {
         name: tuple(value) if isinstance(value, list) else value for name, value in step.parameters.items()
     }
-    return transform(model, note, *wanted, **parameters)
+    if not found.identity:
+        return transform(model, note, *wanted, **parameters)
+    with blamed_on(found.plugin, f"pass {step.name}"):
+        made = transform(model, note, *wanted, **parameters)
+    if not isinstance(made, onnx.ModelProto):
+        raise PluginError(
+            f"plugin {found.plugin}: pass {step.name} returned {repr(made)[:80]}, expected an onnx.ModelProto"
+        )
+    return made
 
 
-def parameters_of(step: Pass) -> dict[str, tuple[Any, Any]]:
+def parameters_of(step: Pass, context: BuildContext) -> dict[str, tuple[Any, Any]]:
     """A pass's parameters: name → (type, default)."""
-    transform = transform_of(step)
+    transform = pass_named(step.name, context).make()
     kinds = typing.get_type_hints(transform)
     return {
         name: (kinds[name], parameter.default)
@@ -103,8 +104,8 @@ def parameters_of(step: Pass) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _check(step: Pass) -> None:
-    known = parameters_of(step)
+def _check(step: Pass, context: BuildContext) -> None:
+    known = parameters_of(step, context)
     for name, value in step.parameters.items():
         if name not in known:
             raise TargetError(

@@ -59,7 +59,7 @@ def search(
     ``options`` are the target's: its format, calibration texts and gate. ``names`` are the recipes to try; empty: all.
     """
     tried = Trial(source=source, options=options, device=device, context=context)
-    candidates = named_candidates(names)
+    candidates = named_candidates(names, context)
     layers = layers_of(_fused(source, context)) if mixed else []
     with context.progress("recipes", len(candidates) + max(2 * len(layers) - 1, 0), unit="recipes") as bar:
         points = []

@@ -8,17 +8,13 @@ from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import find_release
 from edgepack.plugins.host import PluginHost
 from edgepack.records.target import Platform
-from edgepack.runtimes.linux import LinuxPlatform
 from edgepack.runtimes.platform import RuntimePlatform
 from edgepack.words import did_you_mean
 
-LINUX = LinuxPlatform()
-
 
 def platforms(host: PluginHost) -> Iterator[tuple[str, RuntimePlatform]]:
-    """Each with its system's name."""
-    yield "linux", LINUX
-    for name in host.platforms:
+    """Each with its system's name, Linux first."""
+    for name in host.registered["platform"]:
         yield name, host.platform(name)
 
 
@@ -41,7 +37,7 @@ def platform_on(arch: str, host: PluginHost) -> tuple[Platform, RuntimePlatform]
 
 def platform_of(library: Path, host: PluginHost) -> RuntimePlatform:
     """Whose runtime a file is; what nobody recognizes is taken for a shared library."""
-    return next((found for _, found in platforms(host) if found.recognizes(library)), LINUX)
+    return next((found for _, found in platforms(host) if found.recognizes(library)), host.platform("linux"))
 
 
 def release_for(version: str, arch: str, host: PluginHost) -> Release:

@@ -45,7 +45,7 @@ def test_the_model_is_described(tmp_path: Path, context: HostContext) -> None:
 def test_the_recommended_recipe_exists_and_says_why(tmp_path: Path, context: HostContext) -> None:
     source, _ = write_bert(tmp_path / "model")
     found = inspect_model(source, context=context)
-    assert recipe_named(found.recipe)
+    assert recipe_named(found.recipe, context)
     assert found.recipe == "int8"
     assert "become int8" in found.reason
 

@@ -3,45 +3,57 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
+from edgepack.console import Story
 from edgepack.errors import TargetError
-from edgepack.recipes.registry import PASSES, parameters_of, passes_of, recipe_named, recipes, transform_of
+from edgepack.own import PASSES
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.recipes.registry import parameters_of, pass_named, passes_of, recipe_named
 from edgepack.records.target import Pass
+from edgepack.typed import load_toml
 
 
-@pytest.mark.parametrize("name", recipes())
-def test_every_recipe_is_made_of_passes_that_exist(name: str) -> None:
-    recipe = recipe_named(name)
+@pytest.fixture(scope="module")
+def context() -> Iterator[HostContext]:
+    with host_context(story=Story(quiet=True), offline=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", load_toml(files("edgepack.recipes") / "recipes.toml"))
+def test_every_recipe_is_made_of_passes_that_exist(name: str, context: HostContext) -> None:
+    recipe = recipe_named(name, context)
     assert recipe.summary
-    assert passes_of(name) == recipe.passes
+    assert passes_of(name, context) == recipe.passes
     assert all(step.name in PASSES for step in recipe.passes)
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_every_pass_is_documented_with_its_parameters(name: str) -> None:
-    transform = transform_of(Pass(name=name))
+def test_every_pass_is_documented_with_its_parameters(name: str, context: HostContext) -> None:
+    transform = pass_named(name, context).make()
     assert transform.__doc__
-    for parameter in parameters_of(Pass(name=name)):
+    for parameter in parameters_of(Pass(name=name), context):
         assert f"``{parameter}``" in transform.__doc__
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_every_pass_says_what_it_costs(name: str) -> None:
-    module = inspect.getmodule(transform_of(Pass(name=name)))
+def test_every_pass_says_what_it_costs(name: str, context: HostContext) -> None:
+    module = inspect.getmodule(pass_named(name, context).make())
     assert "\nCost: " in str(module.__doc__)
 
 
-def test_int8_is_quantized_by_token_and_int8_dynamic_as_upstream_does_it() -> None:
-    assert passes_of("int8")[-1] == Pass(name="int8-dynamic")
-    assert passes_of("int8-dynamic")[-1].parameters["activations"] == "tensor"
+def test_int8_is_quantized_by_token_and_int8_dynamic_as_upstream_does_it(context: HostContext) -> None:
+    assert passes_of("int8", context)[-1] == Pass(name="int8-dynamic")
+    assert passes_of("int8-dynamic", context)[-1].parameters["activations"] == "tensor"
 
 
-def test_a_list_of_passes_is_taken_as_it_is() -> None:
+def test_a_list_of_passes_is_taken_as_it_is(context: HostContext) -> None:
     steps = (Pass(name="fuse"), Pass(name="int8-dynamic", parameters={"weight_range": "full"}))
-    assert passes_of(steps) == steps
+    assert passes_of(steps, context) == steps
 
 
 @pytest.mark.parametrize(
@@ -73,22 +85,23 @@ def test_a_list_of_passes_is_taken_as_it_is() -> None:
     ],
     ids=str,
 )
-def test_what_is_misspelt_is_said_with_the_nearest(recipe: Any, said: str) -> None:
+def test_what_is_misspelt_is_said_with_the_nearest(recipe: Any, said: str, context: HostContext) -> None:
     with pytest.raises(TargetError) as caught:
-        passes_of(recipe)
+        passes_of(recipe, context)
     assert caught.value.message == said
     assert caught.value.hint or "expected" in said
 
 
-def test_a_whole_number_will_do_for_a_float() -> None:
-    passes_of((Pass(name="smooth", parameters={"strength": 1}),))
+def test_a_whole_number_will_do_for_a_float(context: HostContext) -> None:
+    passes_of((Pass(name="smooth", parameters={"strength": 1}),), context)
 
 
 @pytest.mark.tools("python")
 def test_knowing_the_names_imports_nothing_heavy() -> None:
     code = (
         "import sys, edgepack.recipes.registry as registry\n"
-        "try:\n    registry.recipe_named('int9')\nexcept Exception:\n    pass\n"
+        "from edgepack.plugins.context import host_context\n"
+        "try:\n    with host_context() as context: registry.recipe_named('int9', context)\nexcept Exception:\n    pass\n"
         "print({'onnx', 'numpy', 'onnxruntime', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

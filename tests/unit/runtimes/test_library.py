@@ -9,7 +9,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Platform
-from edgepack.runtimes.known import LINUX, platform_for, platform_of, platform_on
+from edgepack.runtimes.known import platform_for, platform_of, platform_on
 from edgepack.runtimes.library import (
     LibraryOptions,
     library_options,
@@ -17,6 +17,7 @@ from edgepack.runtimes.library import (
     prove_again,
     worst_by_level,
 )
+from edgepack.runtimes.linux import LinuxPlatform
 
 
 def test_without_a_target() -> None:
@@ -58,21 +59,27 @@ def test_of_several_models_the_furthest_counts() -> None:
 def test_files_that_are_not_there(tmp_path: Path, context: HostContext) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         prove_again(
-            tmp_path / "lib.so", tmp_path / "model.ort", platform=LINUX, levels="here", context=context
+            tmp_path / "lib.so",
+            tmp_path / "model.ort",
+            platform=LinuxPlatform(),
+            levels="here",
+            context=context,
         )
 
 
 def test_runtimes_for_linux_always_have_threads(tmp_path: Path, context: HostContext) -> None:
     options = library_options(None, recipe=None, kind=None, glibc=None, threads=True, host=load_plugins())
     with pytest.raises(UsageError, match="runtimes for linux have threads"):
-        make_library([None], options=options, platform=LINUX, output=tmp_path / "out", context=context)
+        make_library(
+            [None], options=options, platform=LinuxPlatform(), output=tmp_path / "out", context=context
+        )
 
 
 def test_who_makes_runtimes_for_a_platform(tmp_path: Path) -> None:
     host = load_plugins()
-    assert platform_for(Platform(os="linux", arch="aarch64"), host) is LINUX
-    assert platform_on("x86_64", host) == (Platform(os="linux", arch="x86_64"), LINUX)
-    assert platform_of(tmp_path / "nothing", host) is LINUX
+    assert platform_for(Platform(os="linux", arch="aarch64"), host) == LinuxPlatform()
+    assert platform_on("x86_64", host) == (Platform(os="linux", arch="x86_64"), LinuxPlatform())
+    assert platform_of(tmp_path / "nothing", host) == LinuxPlatform()
     with pytest.raises(UsageError, match="no runtime can be built for linux on s390x") as caught:
         platform_for(Platform(os="linux", arch="s390x"), host)
     assert "linux on x86_64 and aarch64" in str(caught.value.hint)

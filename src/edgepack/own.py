@@ -1,0 +1,55 @@
+"""What edgepack itself brings, registered as plugins register theirs: passes, recipes, and runtimes for Linux."""
+
+from functools import partial
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from edgepack.plugins.hookspecs import hookimpl
+from edgepack.plugins.spec import Spec, lazy
+from edgepack.typed import load_toml
+
+PASSES = {
+    "fuse": "edgepack.models.fuse.fusion:fuse",
+    "smooth": "edgepack.passes.smooth:smooth",
+    "sequence-first": "edgepack.passes.sequence_first:sequence_first",
+    "fast-gelu": "edgepack.passes.fast_gelu:fast_gelu",
+    "prune-vocabulary": "edgepack.passes.prune_vocabulary:prune_vocabulary",
+    "fp16": "edgepack.passes.fp16:fp16",
+    "half": "edgepack.passes.half:half",
+    "half-fused": "edgepack.passes.half_fused:half_fused",
+    "merge-projections": "edgepack.passes.merge_projections:merge_projections",
+    "float-levels": "edgepack.passes.float_levels:float_levels",
+    "int8-dynamic": "edgepack.passes.int8_dynamic:int8_dynamic",
+    "int8-static": "edgepack.passes.int8_static:int8_static",
+    "int8-weights": "edgepack.passes.int8_weights:int8_weights",
+    "int4": "edgepack.passes.int4:int4",
+}
+"""Name → function (``Transform``)."""
+
+
+@hookimpl
+def edgepack_specs() -> list[Spec]:
+    """In the order of listings."""
+    recipes = load_toml(files("edgepack.recipes") / "recipes.toml")
+    return [
+        *(
+            Spec(axis="pass", name=name, summary="", make=partial(_imported, reference))
+            for name, reference in PASSES.items()
+        ),
+        *(
+            Spec(axis="recipe", name=name, summary=said["summary"], make=partial(list, said["passes"]))
+            for name, said in recipes.items()
+        ),
+        Spec(
+            axis="platform",
+            name="linux",
+            summary="shared libraries and programs for Linux",
+            make=lazy("edgepack.runtimes.linux:LinuxPlatform"),
+        ),
+    ]
+
+
+def _imported(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
