@@ -197,7 +197,8 @@ def test_options_that_cannot_be_are_the_plugins_fault(
 
 def test_every_flag_of_a_build_is_reserved() -> None:
     for name in ("bundle", "fetch"):
-        flags = {flag for parameter in cli.commands[name].params for flag in parameter.opts}
+        parameters = cli.commands[name].params
+        flags = {flag for each in parameters for flag in (*each.opts, *each.secondary_opts)}
         assert {flag[2:].replace("-", "_") for flag in flags if flag.startswith("--")} <= builder.RESERVED
 
 

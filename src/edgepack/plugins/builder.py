@@ -95,11 +95,16 @@ class RegisteredBuilder:
 SECONDS = 10.0
 """How long a plugin may take to say what is missing."""
 RESERVED = frozenset(
-    {
+    [
         "target",
         "model",
         "recipe",
         "gate",
+        "pooling",
+        "normalize",
+        "no_normalize",
+        "prompt",
+        "treat_as_embedding",
         "set",
         "output",
         "force",
@@ -108,7 +113,7 @@ RESERVED = frozenset(
         "json",
         "debug",
         "help",
-    }
+    ]
 )
 """Flags of `edgepack bundle` and `edgepack fetch`, which take a builder's options as flags, too."""
 STEPS = ("prepare_model", "provide_runtime", "make_runner")

@@ -19,6 +19,7 @@ from edgepack.words import did_you_mean
 if TYPE_CHECKING:
     import onnx
 
+    from edgepack.plugins.spec import Transform
     from edgepack.records.recipe import Material, Note
 
 PASS, RECIPE = "pass", "recipe"
@@ -77,7 +78,7 @@ def apply(
     import onnx
 
     found = pass_named(step.name, context)
-    transform = found.make()
+    transform: Transform = found.make()
     wanted = (material,) if "material" in inspect.signature(transform).parameters else ()
     parameters = {
         name: tuple(value) if isinstance(value, list) else value for name, value in step.parameters.items()
