@@ -1,13 +1,20 @@
 """Names that are imported where they live when they are first asked for (PEP 562)."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 
 
-def lookup(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a module whose names live in others; ``homes`` is module → names."""
-    home_of = {name: home for home, names in homes.items() for name in names}
+def homes(file: str) -> Mapping[str, str]:
+    """Name → the module it lives in, as the stub beside ``file`` says for type checkers: a line imports one name."""
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    return {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as", stub, re.MULTILINE)}
+
+
+def lookup(module: str, home_of: Mapping[str, str]) -> Callable[[str], object]:
+    """The ``__getattr__`` of a module whose names live in others."""
 
     def find(name: str) -> object:
         if name not in home_of:
