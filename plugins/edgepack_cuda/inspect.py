@@ -1,11 +1,11 @@
 """What device code a library holds: by architecture, kind and translation unit."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Group
 
 from edgepack.api import BundleError
 from edgepack.api.kit import Number, add_row, table
@@ -14,9 +14,6 @@ from edgepack_cuda.image import read_image
 from edgepack_cuda.kernels import kernels_of
 from edgepack_cuda.nvidia import dotted
 from edgepack_cuda.prune import blobs_of, device_code
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 SHOWN = 3
 """Kernels of a unit that a table names."""
@@ -115,7 +112,6 @@ def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:
 
 def render_device_code(found: Inspection, *, units: int) -> Group:
     """For the terminal: sizes by architecture, then the ``units`` largest translation units."""
-    from rich.console import Group
     from rich.text import Text
 
     by_part = table("capability", "kind", *map(Number, ("pieces", "MB", "unpacked MB")))

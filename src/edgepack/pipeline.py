@@ -1,11 +1,8 @@
 """The whole flow of a build, one line a step."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgepack.errors import BudgetError, BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
@@ -16,9 +13,7 @@ from edgepack.records.model import PreparedModel
 from edgepack.records.report import Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
-
-if TYPE_CHECKING:
-    from edgepack.verify.run import BundleRunner
+from edgepack.verify.run import BundleRunner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +43,6 @@ def build(
     from edgepack.verify.copies import require_used_files
     from edgepack.verify.gate import verify
     from edgepack.verify.made_here import remember
-    from edgepack.verify.run import BundleRunner
 
     story = context.story
     registered = host.builder_of(target)

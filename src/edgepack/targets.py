@@ -1,20 +1,16 @@
 """Target files: TOML in, a checked ``Target`` out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from edgepack.errors import TargetError, UsageError
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Pass, Platform, Reading, Target
 from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
-
-if TYPE_CHECKING:
-    from importlib.abc import Traversable
 
 SCHEMA = 1
 LIMITS = (

@@ -1,19 +1,15 @@
 """TOML read into frozen dataclasses, every key and value checked: what is wrong is said with its place."""
 
-from __future__ import annotations
-
 import dataclasses
 import tomllib
 import typing
 from collections.abc import Callable, Mapping
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from edgepack.words import did_you_mean
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 T = TypeVar("T")
 How = Mapping[str, Callable[[Any], object]]

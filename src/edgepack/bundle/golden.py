@@ -1,14 +1,11 @@
 """Golden texts: what a bundle's ``--self-test`` embeds, and what must come out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from edgepack.records.model import ModelSource
+from edgepack.records.model import ModelSource
 
 TOLERANCE = 0.99
 """Cosine that a device's vector must have with the golden one: processors round int8 products differently."""

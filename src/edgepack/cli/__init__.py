@@ -1,22 +1,18 @@
 """The command line. Commands import what they need when they run: ``--help`` stays light."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from edgepack import __version__
 from edgepack.cli import archives, bundles, listings, models, runtimes, searching
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
 
@@ -38,8 +34,6 @@ class WithPlugins(click.Group):
                 formatter.write_dl([(name, f"Of {whose}.") for name, whose in rows])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
         own = super().shell_complete(ctx, incomplete)
         added = [CompletionItem(name) for name, _ in self._of_plugins() if name.startswith(incomplete)]
         return own + added

@@ -3,17 +3,13 @@
 Which there are depends on the target, so the command line takes flags that it does not know and asks the builder.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from edgepack.options import OptionTable
+from edgepack.options import OptionTable
 
 ANY_FLAG = {"ignore_unknown_options": True, "allow_extra_args": True}
 """``context_settings`` of a command that passes what it does not know to ``builder_flags``."""

@@ -1,21 +1,17 @@
 """Options that several commands share."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
 from edgepack.records.target import PoolingMode, Reading
 from edgepack.targets import PROMPTED
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,8 +20,6 @@ def complete_target(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Names of the built-in targets; plugins are not loaded for a press of the tab key."""
-    from click.shell_completion import CompletionItem
-
     from edgepack.targets import built_in_targets
 
     names = (file.name.removesuffix(".toml") for file in built_in_targets())

@@ -1,24 +1,20 @@
 """What a model is made of, and which recipe fits it: ``edgepack inspect MODEL``."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 from onnx import TensorProto, shape_inference
 
+from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.graph.quantized import quantized_by
 from edgepack.models.ort.providers import ProviderSupport, provider_support
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
-
-if TYPE_CHECKING:
-    from edgepack.context import BuildContext
 
 SCHEMA = 2
 LONG_TEXTS = 1024

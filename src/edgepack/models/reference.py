@@ -1,23 +1,18 @@
 """The full-precision model on the stock ONNX Runtime package: what every bundle is measured against."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from edgepack.context import BuildContext
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.session import open_session
 from edgepack.models.read.source_key import source_key
 from edgepack.models.read.tokenizer import load_tokenizer
-
-if TYPE_CHECKING:
-    from edgepack.context import BuildContext
-    from edgepack.records.model import ModelSource
+from edgepack.records.model import ModelSource
 
 Vectors = npt.NDArray[np.float32]
 

@@ -1,19 +1,13 @@
 """The hooks that a plugin may implement. Hooks register; the objects that they return act."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
 
 import pluggy
 
 from edgepack.plugins.spec import Spec
-
-if TYPE_CHECKING:
-    from importlib.abc import Traversable
-
-    from edgepack.records.bundle import Bundle
-    from edgepack.records.report import Report
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report
 
 hookspec = pluggy.HookspecMarker("edgepack")
 hookimpl = pluggy.HookimplMarker("edgepack")

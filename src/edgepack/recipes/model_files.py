@@ -1,14 +1,12 @@
 """A model by itself, without a bundle: made small, or only converted, and written where the user wants it."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx
 
+from edgepack.context import BuildContext
 from edgepack.errors import OutputError
 from edgepack.files.store import disk_errors, written_beside
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
@@ -17,9 +15,6 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.target import ModelOptions, Platform
-
-if TYPE_CHECKING:
-    from edgepack.context import BuildContext
 
 TOKENIZER = "tokenizer.json"
 

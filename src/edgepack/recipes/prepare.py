@@ -1,16 +1,15 @@
 """From a source to the file that is shipped: export, the recipe's passes, conversion, and what the result needs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 
+from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.quantized import quantized_by
 from edgepack.models.graph.writer import OUTPUT
@@ -24,9 +23,6 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
-
-if TYPE_CHECKING:
-    from edgepack.context import BuildContext
 
 PREPARE_SCHEMA = "5"
 """Changes whenever the same source and recipe would give another file than before."""

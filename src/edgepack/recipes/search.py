@@ -1,18 +1,17 @@
 """Trying recipes on a model: each is made, measured and remembered, so that a search can be taken up where it stopped."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
 
+from edgepack.context import BuildContext
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.session import open_session, session_options
@@ -31,9 +30,6 @@ from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.verify.gate import verification_texts
 from edgepack.verify.quality import COMPANY, measure_quality, shortfalls
-
-if TYPE_CHECKING:
-    from edgepack.context import BuildContext
 
 SCHEMA = "3"
 TOKENS = 32

@@ -1,9 +1,10 @@
 """What is in a library, as tables for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 
 from edgepack.foundry.explain.sizes import (
     DYNAMIC,
@@ -17,20 +18,12 @@ from edgepack.foundry.explain.sizes import (
 )
 from edgepack.tables import Number, add_row, table
 
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
 _NAMED = 3
 """More operators than this are counted, not named."""
 
 
 def render_explanation(explanation: Explanation, *, members: int) -> Group:
     """Tables by section, by area, by operator and by object; the first two sum to the file."""
-    from rich.console import Group
-    from rich.text import Text
-
     parts: list[Text | Table] = [Text(f"{explanation.library}: {explanation.bytes:,} bytes")]
     if explanation.about:
         parts.append(Text(explanation.about))
@@ -48,9 +41,6 @@ def render_explanation(explanation: Explanation, *, members: int) -> Group:
 
 def render_why(members: Sequence[MemberRow]) -> Group:
     """How objects came in, a step a line."""
-    from rich.console import Group
-    from rich.text import Text
-
     lines: list[Text] = []
     for member in members:
         head = ", for ".join(

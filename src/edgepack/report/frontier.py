@@ -1,18 +1,15 @@
 """The frontier of a search: a table for people, data for programs, a page with a plot."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.report.scatter import COARSE, FINE, HEIGHT, WIDTH, Mark, scatter, ticks
 from edgepack.tables import Number, add_row, table
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SCHEMA = 2
 MARGIN = 105

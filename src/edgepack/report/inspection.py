@@ -1,9 +1,9 @@
 """What a model is made of, for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
 
 from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
@@ -12,14 +12,9 @@ from edgepack.tables import Number, add_row, table
 MISSING_SHOWN = 4
 """Operators that are named for a provider; ``--json`` has all."""
 
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
-
 
 def render_inspection(inspection: ModelInspection) -> Group:
     """Facts, weights by part, operators before and after fusion, what hinders, and the recipe that fits."""
-    from rich.console import Group
     from rich.text import Text
 
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in inspection.warnings]

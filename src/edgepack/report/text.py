@@ -1,18 +1,15 @@
 """The report in the terminal and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
 
 from edgepack.records.report import DownloadCost, PartSize, Report, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.tables import Number, add_row, megabytes, table
-
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
@@ -21,7 +18,6 @@ VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 
 def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
-    from rich.console import Group
     from rich.text import Text
 
     lines: list[Text | Table] = [_size_table(report), Text(archive_line(report))]

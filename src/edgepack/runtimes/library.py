@@ -1,12 +1,10 @@
 """A reduced runtime library by itself, for those who call ONNX Runtime from Rust, C, Go or C#."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.plugins.context import HostContext
@@ -15,9 +13,7 @@ from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelFormat, ModelOptions, Pass
 from edgepack.runtimes.platform import RuntimeOptions, RuntimePlatform
-
-if TYPE_CHECKING:
-    from edgepack.verify.compatibility import Fit
+from edgepack.verify.compatibility import Fit
 
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
@@ -155,7 +151,6 @@ def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostC
     is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
     """
     from edgepack.operators.config import missing_operators, operators_of_ort_model
-    from edgepack.verify.compatibility import Fit
 
     if not library.is_file():
         raise BundleError(

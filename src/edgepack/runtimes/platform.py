@@ -1,24 +1,19 @@
 """What the commands for runtimes ask of a platform: how its runtimes are compiled, made, proved, tried and explained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from edgepack.context import BuildContext
+from edgepack.foundry.explain.sizes import Form
+from edgepack.foundry.release import Release
+from edgepack.foundry.toolchains.toolchain import Toolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
-
-if TYPE_CHECKING:
-    from edgepack.foundry.explain.sizes import Form
-    from edgepack.foundry.release import Release
-    from edgepack.foundry.toolchains.toolchain import Toolchain
-    from edgepack.verify.compatibility import Fit
-
+from edgepack.verify.compatibility import Fit
 
 DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 

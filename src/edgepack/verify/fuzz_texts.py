@@ -1,16 +1,12 @@
 """Texts that a tokenizer may meet, and many that it will not: every script, marks, words of the vocabulary, special tokens."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from tokenizers import Tokenizer
 
 SPACES = " \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u180e\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 JOINERS = "\u200c\u200d\ufe0e\ufe0f\u20e3\u034f\u0345\u0301\u0308\u0327\u0338\u3099\u309a\U0001f3fb\U0001f3ff\U000e0061"

@@ -1,12 +1,12 @@
 """The bundle's own vectors against the full-precision model's: what makes a bundle worth shipping."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, UsageError, VerificationError
@@ -15,12 +15,7 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from edgepack.verify.tokens import Tokenize
+from edgepack.verify.tokens import Tokenize
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
@@ -133,8 +128,6 @@ def write_vectors(bundle: Bundle, embed: Embed, destination: Path) -> None:
 
     Raises ``CannotRunHere``.
     """
-    import numpy as np
-
     from edgepack.files.store import written_beside
 
     vectors = np.asarray(embed(bundle, verification_texts()), dtype=np.float32)
@@ -147,8 +140,6 @@ def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:
 
     Raises ``UsageError`` for a file that does not hold such vectors.
     """
-    import numpy as np
-
     from edgepack.verify.metrics import lowest_cosine
 
     try:
@@ -165,8 +156,6 @@ def _checked(
     rows: Sequence[Sequence[float]], texts: Sequence[str], source: ModelSource
 ) -> NDArray[np.float32]:
     """The rows as float32 [texts, dimension], finite and, where the model normalises, of length 1."""
-    import numpy as np
-
     hint = "the runner in this bundle is broken; run its `embed --self-test` by hand to see how"
     if len(rows) != len(texts):
         raise VerificationError(f"the bundle gave {len(rows)} vectors for {len(texts)} texts", hint=hint)

@@ -1,15 +1,9 @@
 """How near vectors are to others of the same texts. Pure functions on arrays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 TOP = 10
 

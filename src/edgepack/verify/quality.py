@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from edgepack.context import BuildContext
+from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verify.metrics import compare, lowest_cosine, rank, shared
 from edgepack.verify.wordnet import NoWordNet, retrieval_task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from edgepack.context import BuildContext
-    from edgepack.records.model import ModelSource
-
     Vectors = NDArray[np.float32]
     Embed = Callable[[Sequence[str]], Vectors]
     """Texts to vectors, float32 [len(texts), dimension], in one batch if the maker works in batches."""

@@ -3,21 +3,17 @@
 Needs ``edgepack[export]``. Code that comes with a model is never run (``trust_remote_code`` stays off).
 """
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgepack.errors import MissingToolError, UnsupportedModelError
 from edgepack.models.graph.writer import INPUTS, OPSET
 from edgepack.models.read.architectures import INSTALL_PYTORCH, has_pytorch
-
-if TYPE_CHECKING:
-    from edgepack.records.model import ModelSource
+from edgepack.records.model import ModelSource
 
 TOKENS = "last_hidden_state"
 LARGEST_DIFFERENCE = 1e-3

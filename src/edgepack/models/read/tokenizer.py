@@ -1,18 +1,15 @@
 """The tokenizer: one document, used for the reference and shipped in the bundle."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError
 from edgepack.models.read.documents import read_object
 from edgepack.models.read.sentence_transformers import transformer_file
 from edgepack.records.model import ModelSource
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 def load_tokenizer(source: ModelSource) -> Tokenizer:
@@ -50,8 +47,6 @@ def highest_token(path: Path) -> int:
 
 
 def _parse(text: str, name: str) -> Tokenizer:
-    from tokenizers import Tokenizer
-
     try:
         return Tokenizer.from_str(text)
     except Exception as error:  # the library raises plain Exception

@@ -1,16 +1,13 @@
 """Added tokens: found in the text before anything else is done to it, or after it was normalized."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
 
 from edgepack.runner.tokenizer.sections import u32
 from edgepack.runner.tokenizer.trie import build_trie
 from edgepack.runner.tokenizer.unsupported import unsupported
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 LEFT, RIGHT = 1, 2
 """The token takes the white space before it, after it."""

@@ -1,17 +1,13 @@
 """Tables by code point, in two stages: blocks of 128 that are alike are stored once."""
 
-from __future__ import annotations
-
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+from tokenizers.normalizers import Normalizer
 
 from edgepack.runner.tokenizer.code_points import LIMIT, barriers, mark_orders, normal_forms, reorders
 from edgepack.runner.tokenizer.sections import u32
-
-if TYPE_CHECKING:
-    from tokenizers.normalizers import Normalizer
 
 BLOCK = 128
 KEEP, DROP, DROP_BARRIER, ISOLATE, SPACE, HANGUL, FIRST_FORM = 0, 1, 2, 3, 4, 5, 8

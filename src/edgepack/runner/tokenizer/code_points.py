@@ -4,15 +4,12 @@ Rules about characters depend on the Unicode version of the library that trained
 written down here: each is read off the library's own answers.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tokenizers.normalizers import Normalizer
+from tokenizers.normalizers import Normalizer
 
 LIMIT = 0x110000
 SURROGATES = range(0xD800, 0xE000)

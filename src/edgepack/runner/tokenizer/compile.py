@@ -3,11 +3,12 @@
 A component that the native tokenizer does not have is refused by name; nothing is approximated.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
+from tokenizers.normalizers import Normalizer
 
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
@@ -20,10 +21,6 @@ from edgepack.runner.tokenizer.trie import build_trie
 from edgepack.runner.tokenizer.unigram import precompiled_sections, unigram_sections
 from edgepack.runner.tokenizer.unsupported import unsupported
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-    from tokenizers.normalizers import Normalizer
-
 BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
 BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
 STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
@@ -35,8 +32,6 @@ def compile_tokenizer(text: str) -> bytes:
 
     Raises ``UnsupportedModelError`` naming the component that the native tokenizer does not have.
     """
-    from tokenizers import Tokenizer
-
     document = json.loads(text)
     tokenizer = Tokenizer.from_str(text)
     kind = _kind(document["model"])
@@ -121,8 +116,6 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
 
 def _normalizer_of(steps: list[Mapping[str, Any]], tokenizer: Tokenizer) -> Normalizer:
     """The library's own normalizer of some of a tokenizer's steps."""
-    from tokenizers import Tokenizer
-
     document = json.loads(tokenizer.to_str())
     document["normalizer"] = {"type": "Sequence", "normalizers": steps}
     made: Normalizer | None = Tokenizer.from_str(json.dumps(document)).normalizer

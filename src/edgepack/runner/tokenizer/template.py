@@ -1,16 +1,13 @@
 """What a post-processor puts around a text: special tokens before and after it, each with a type."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.tokenizer.sections import u32
 from edgepack.runner.tokenizer.unsupported import unsupported
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 Special = tuple[int, int]
 
