@@ -1,18 +1,13 @@
 """The program of the bundle: what its command line asks for, done."""
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Sequence
 
 from .base.bundle import Bundle
 from .base.errors import EmbedError
 from .base.streams import complain
 from .program.options import parse
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str], directory: str, *, program: str = "embed") -> int:

@@ -1,13 +1,7 @@
 """Work on several threads at once."""
 
-from __future__ import annotations
-
-from _thread import allocate_lock, start_new_thread  # threading would be imported for this alone
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from _thread import LockType
-    from collections.abc import Callable
+from _thread import LockType, allocate_lock, start_new_thread  # threading would be imported for this alone
+from collections.abc import Callable
 
 
 def on_threads(count: int, work: Callable[[], None]) -> None:

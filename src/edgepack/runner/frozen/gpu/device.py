@@ -4,16 +4,11 @@ The driver is asked itself (libcuda, https://docs.nvidia.com/cuda/cuda-driver-ap
 that it cannot use is a number in a stack of C++ frames.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..base.errors import DeviceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 DRIVER = "libcuda.so.1"
 ALLOW_CPU = "--allow-cpu computes on the processor instead"

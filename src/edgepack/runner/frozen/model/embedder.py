@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from array import array
+from collections.abc import Iterator, Sequence
 
 from ..base.bundle import Bundle
 from ..base.errors import RuntimeFailure, UsageError
@@ -15,10 +16,6 @@ from ..tokenizer.open import open_tokenizer
 from .loaded import CPU, LoadedModel
 from .matryoshka import MatryoshkaTruncation
 from .ort import OrtError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 BATCH_SIZE = 8
 BATCH_TOKENS = 64

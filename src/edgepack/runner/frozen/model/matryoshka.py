@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Sequence
 
+from ..base.bundle import Bundle
 from ..base.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..base.bundle import Bundle
 
 
 class MatryoshkaTruncation:

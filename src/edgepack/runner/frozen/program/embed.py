@@ -1,24 +1,18 @@
 """Embedding what the command line gives or names, and what is a part of that: two texts' cosine, the token ids."""
 
-from __future__ import annotations
-
 import os
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 
+from ..base.bundle import Bundle
 from ..base.errors import InputError, UsageError
 from ..base.streams import is_terminal, say
 from ..model.embedder import cosine
 from ..tokenizer.open import open_tokenizer
 from . import read
 from .load import load
+from .read import Record
 from .write import Output, writer_for
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Iterable, Iterator
-
-    from ..base.bundle import Bundle
-    from .read import Record
 
 WINDOW_BATCHES = 32
 """Batches that are read ahead, so that texts of like length meet in one."""

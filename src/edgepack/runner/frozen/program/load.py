@@ -1,16 +1,11 @@
 """The bundle's model, loaded as the command line says."""
 
-from __future__ import annotations
+from argparse import Namespace
 
+from ..base.bundle import Bundle
 from ..base.signals import answer_aborts
 from ..base.streams import is_terminal, say
 from ..model.embedder import Embedder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from ..base.bundle import Bundle
 
 
 def load(bundle: Bundle, options: Namespace) -> Embedder:

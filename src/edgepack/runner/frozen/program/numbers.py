@@ -16,12 +16,9 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Sequence
 
 from ..base.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TYPES = ("f32", "f16", "int8", "binary")
 DESCRIPTIONS = {"f32": "<f4", "f16": "<f2", "int8": "|i1", "binary": "|u1"}

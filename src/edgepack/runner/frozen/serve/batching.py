@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Callable, Sequence
-
-    Row = tuple[list[int], list[int]]
-    """Token ids and types of a text."""
-    Vector = array[float]
-
+Row = tuple[list[int], list[int]]
+"""Token ids and types of a text."""
 LONGEST_RETRY = 60
 SMOOTHING = 0.2
 
@@ -36,7 +31,7 @@ class Job:
 
     def __init__(self, rows: Sequence[Row], gone: Callable[[], bool]) -> None:
         self.rows = rows
-        self.vectors: list[Vector | None] = [None] * len(rows)
+        self.vectors: list[array[float] | None] = [None] * len(rows)
         self.next = 0
         self.left = len(rows)
         self.arrived = monotonic()
@@ -53,7 +48,7 @@ class Batcher:
 
     def __init__(
         self,
-        embed: Callable[[list[Row]], list[Vector]],
+        embed: Callable[[list[Row]], list[array[float]]],
         *,
         lanes: int,
         window: int,
@@ -77,7 +72,7 @@ class Batcher:
         self.expected = 0
         """Requests that have been read and will queue texts at once."""
 
-    async def embed(self, rows: Sequence[Row], gone: Callable[[], bool]) -> list[Vector]:
+    async def embed(self, rows: Sequence[Row], gone: Callable[[], bool]) -> list[array[float]]:
         """Vectors of the rows, in order. Raises ``Busy``; ``asyncio.CancelledError`` for a client that has ``gone``."""
         # A request larger than the queue gets in when nothing else waits.
         if self.waiting and self.waiting + len(rows) > self._limit:

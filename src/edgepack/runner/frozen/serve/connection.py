@@ -6,15 +6,12 @@ Every wait has an end, so that slow and silent clients cost a connection only fo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from time import gmtime, monotonic, strftime
 
 import h11
 
 from .openai_api import Refused
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 CHUNK = 1 << 16
 MAX_HEADER = 1 << 14

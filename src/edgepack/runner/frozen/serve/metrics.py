@@ -1,12 +1,7 @@
 """What the server has done, in Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/"""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from time import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH = (1, 2, 4, 8, 16, 32)

@@ -1,14 +1,10 @@
 """The command line of ``embed serve``."""
 
-from __future__ import annotations
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 
 from ..base.errors import InputError, UsageError
 from ..program.options import Help, Parser, positive
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
 
 DESCRIPTION = """\
 Answers over HTTP as OpenAI's embeddings do, on the loopback or a unix socket, until SIGTERM or Ctrl-C.

@@ -1,11 +1,11 @@
 """``embed serve``: the bundle's vectors over HTTP, on the loopback or a unix socket, as OpenAI's clients ask for them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import socket
+from argparse import Namespace
+from collections.abc import Sequence
 
 from ..base.bundle import Bundle
 from ..base.errors import ListenError, RuntimeFailure
@@ -14,11 +14,6 @@ from ..base.streams import say
 from ..model.embedder import Embedder
 from .options import parse
 from .service import Service
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
 
 BACKLOG = 1024
 OPEN_FILES = 65_536

@@ -5,30 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from _operator import _compare_digest  # hmac would bring in OpenSSL for the same function
+from argparse import Namespace
+from array import array
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 
+from ..base.bundle import Bundle
 from ..base.errors import EmbedError, UsageError
 from ..base.streams import say
-from ..model.embedder import prefix_of
+from ..model.embedder import Embedder, prefix_of
 from ..model.matryoshka import MatryoshkaTruncation
 from ..program.about import info
 from ..program.bench import memory
-from .batching import Batcher, Busy
+from .batching import Batcher, Busy, Row
 from .connection import Connection, Limits, Request, Response
 from .metrics import CONTENT_TYPE, Metrics
 from .openai_api import Question, Refused, answer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from array import array
-    from collections.abc import Callable
-
-    from ..base.bundle import Bundle
-    from ..model.embedder import Embedder
-    from .batching import Row
 
 PATHS = {
     "/v1/embeddings": ("POST",),

@@ -9,14 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 from array import array
+from collections.abc import Sequence
 
 from ..base.errors import BundleError, RuntimeFailure, UsageError
 from ..base.load_errors import TRY_SELF_TEST
 from .special_tokens import add_special_tokens
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LIBRARY = "lib/libtokens.so"
 MESSAGE = 1024
