@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from edgepack.words import did_you_mean
 
@@ -39,7 +39,7 @@ class Written(float):
 
     text: str
 
-    def __new__(cls, text: str) -> Written:
+    def __new__(cls, text: str) -> Self:
         made = super().__new__(cls, text)
         made.text = text
         return made
