@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from edgepack.api import BuildContext, ModelSource, ProofError
-from edgepack.api.kit import tokenizer_cases
+from edgepack.api import BuildContext, ModelSource, ProofError, kit
 from edgepack_web.npm.node import find_node
 
 HERE = Path(__file__).with_name("node")
@@ -22,7 +21,7 @@ def require_same_tokens(root: Path, source: ModelSource, *, context: BuildContex
 
     Returns how many texts were compared. Raises ``ProofError`` that shows the first text that differs.
     """
-    cases = tokenizer_cases(source, FUZZ_TEXTS)
+    cases = kit.tokenizer_cases(source, FUZZ_TEXTS)
     longest = min(source.max_length, 128)
     question = json.dumps({"longest": longest, "texts": [text for text, _, _ in cases]})
     answer = json.loads(context.run([find_node(), HERE / "tokenize.mjs", root.absolute()], input=question))

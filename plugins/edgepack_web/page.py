@@ -1,5 +1,7 @@
 """The folder that a host serves: assets named by their content, the files that name them, compressed copies."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -10,14 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgepack.api import (
-    BuildContext,
-    Placement,
-    PreparedModel,
-    RuntimeArtifact,
-    TargetError,
-    TokenizerTables,
-)
+from edgepack import api
+from edgepack.api import BuildContext, Placement, PreparedModel, RuntimeArtifact, TargetError
 from edgepack.api.kit import usage_of
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
 from edgepack_web.hosts import write_host_files
@@ -70,7 +66,7 @@ def write_page(
     *,
     model: PreparedModel,
     runtimes: Sequence[tuple[str, RuntimeArtifact]],
-    tables: TokenizerTables,
+    tables: api.TokenizerTables,
     library: Path | None,
     gpu: OnGpu | None = None,
     context: BuildContext,
@@ -164,7 +160,7 @@ def _graphics(folder: Folder, gpu: OnGpu) -> list[dict[str, Any]]:
     return [engine]
 
 
-def _tokenizer(folder: Folder, tables: TokenizerTables, library: Path | None) -> dict[str, Any]:
+def _tokenizer(folder: Folder, tables: api.TokenizerTables, library: Path | None) -> dict[str, Any]:
     if library is None:
         assert tables.wordpiece is not None, "a tokenizer without a table comes with the library"
         return {"kind": "wordpiece", "table": folder.asset("tokenizer.table", tables.wordpiece, "tokenizer")}
@@ -183,7 +179,7 @@ def _tokenizer(folder: Folder, tables: TokenizerTables, library: Path | None) ->
 
 
 def _model_section(
-    model: PreparedModel, tables: TokenizerTables, pieces: Sequence[Mapping[str, Any]]
+    model: PreparedModel, tables: api.TokenizerTables, pieces: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     source = model.source
     prefixes, matryoshka = usage_of(source)
