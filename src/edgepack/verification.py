@@ -1,13 +1,11 @@
 """Checking and measuring a bundle that was made earlier, perhaps elsewhere."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgepack.errors import BundleError, ModelError
 from edgepack.pipeline import report_file_of
@@ -17,9 +15,7 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
-
-if TYPE_CHECKING:
-    from edgepack.verify.run import BundleRunner
+from edgepack.verify.run import BundleRunner
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
@@ -82,7 +78,6 @@ def verify_again(
 def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
     """As any program where the bundle was made here; limited, and in a sandbox where this host has one, where it was not."""
     from edgepack.verify.made_here import may_run
-    from edgepack.verify.run import BundleRunner
     from edgepack.verify.sandbox import find_sandbox
 
     if may_run(bundle, asked=False, context=context):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pluggy
 
 from edgepack import targets
-from edgepack.context import Extension
+from edgepack.context import BuildContext, Extension
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import Blamed, blamed_on, in_words
@@ -27,9 +28,6 @@ from edgepack.records.target import Target
 from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-    from edgepack.context import BuildContext
     from edgepack.runtimes.platform import RuntimePlatform
 
 GROUP = "edgepack"
