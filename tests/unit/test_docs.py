@@ -51,6 +51,17 @@ def test_every_exit_code_of_the_program_is_in_its_page() -> None:
     assert listed == ["0", *sorted(str(kind.exit_code) for kind in kinds)]
 
 
+def test_every_variable_of_the_environment_is_documented() -> None:
+    documented = set(re.findall(r"EDGEPACK_\w+", section(page("foundry.md"), "## Environment")))
+    named = {
+        name
+        for folder in ("src", "plugins")
+        for file in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"EDGEPACK_[A-Z_]+", file.read_text(encoding="utf-8"))
+    }
+    assert documented == named - {"EDGEPACK_COMPLETE"}, "but for what click asks for by itself"
+
+
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_every_name_for_plugins_is_in_the_reference(interface: str, update_golden: bool) -> None:
     matches_block("plugins.md", interface, api_names(import_module(interface)), update=update_golden)
