@@ -15,7 +15,7 @@ from edgepack.bundle.usage import prefixes, shortening
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import UNSAID, ModelOptions, Reading, Target
@@ -172,6 +172,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         "name": source.name,
         "origin": source.origin,
         "license": source.license,
+        **({"source_precision": source.precision} if source.precision != FULL_PRECISION else {}),
         "recipe": model.recipe,
         "precision": model.precision,
         "format": model.format,

@@ -11,14 +11,14 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
-from edgepack.models.graph.quantized import quantized_by
+from edgepack.models.graph.precision import PRECISIONS, precision_of, quantized_by
+from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
 
 SCHEMA = 2
 LONG_TEXTS = 1024
-FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 EMBEDDINGS, MATRICES, OTHERS = "embeddings", "matrices", "norms and biases"
 
 
@@ -193,10 +193,10 @@ def _operators(model: onnx.ModelProto) -> tuple[OperatorCount, ...]:
 
 def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
     """Weights by what they are used for."""
-    tables = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
+    tables = {table for table, _ in lookups(model)}
     sizes = Counter({EMBEDDINGS: 0, MATRICES: 0, OTHERS: 0})
     for tensor in model.graph.initializer:
-        if tensor.data_type not in FLOATS or not tensor.dims:
+        if tensor.data_type not in PRECISIONS or not tensor.dims:
             continue
         matrix = EMBEDDINGS if tensor.name in tables else MATRICES
         sizes[matrix if len(tensor.dims) > 1 else OTHERS] += math.prod(tensor.dims)
@@ -206,7 +206,9 @@ def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
 def _recommend(model: onnx.ModelProto, parts: Sequence[ParameterGroup]) -> tuple[str, str]:
     """A recipe, and why."""
     if found := quantized_by(model):
-        return "fp32", f"it is quantized already ({found}) and is taken as it is"
+        return "fp32", (
+            f"it is quantized already ({precision_of(model)}, {found}) and is taken as it is: no recipe is applied"
+        )
     sizes = {part.name: part.parameters for part in parts}
     quantized = sizes[EMBEDDINGS] + sizes[MATRICES]
     total = sum(sizes.values())

@@ -11,20 +11,19 @@ import onnx
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fused_operators
-from edgepack.models.graph.quantized import quantized_by
+from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
 from edgepack.quantization.calibration import read_texts
-from edgepack.recipes.precision import is_batch_dependent, precision_of
 from edgepack.recipes.registry import apply, key_of_passes, passes_of
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
 
-PREPARE_SCHEMA = "5"
+PREPARE_SCHEMA = "6"
 """Changes whenever the same source and recipe would give another file than before."""
 
 FACTS = "facts.json"
@@ -83,7 +82,7 @@ def _make(
     notes: list[str] = []
     if quantized_by(model):
         # Scales that were learnt in training are better than any that could be found here.
-        notes.append("quantized already, taken as it is")
+        notes.append("quantized already, taken as it is: no recipe is applied")
         passes = ()
     for step in passes:
         model = apply(step, model, notes.append, material, context)

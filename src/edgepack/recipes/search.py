@@ -12,8 +12,10 @@ import numpy as np
 import onnx
 
 from edgepack.context import BuildContext
+from edgepack.errors import UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
+from edgepack.models.graph.precision import quantized_by
 from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
 from edgepack.recipes.candidates import (
@@ -53,10 +55,17 @@ def search(
     """Every candidate measured; what was measured before, for the same file on this processor, is not again.
 
     ``options`` are the target's: its format, calibration texts and gate. ``names`` are the recipes to try; empty: all.
+    Raises ``UnsupportedModelError`` for a model that was quantized already: every recipe would leave it as it is.
     """
+    exported = onnx.load(str(exported_model(source, context=context)))
+    if found := quantized_by(exported):
+        raise UnsupportedModelError(
+            f"{source.name} is quantized already ({source.precision}, {found}): every recipe leaves it as it is",
+            hint="search with the full-precision model that it was made from",
+        )
     tried = Trial(source=source, options=options, device=device, context=context)
     candidates = named_candidates(names, context)
-    layers = layers_of(_fused(source, context)) if mixed else []
+    layers = layers_of(_fused(exported)) if mixed else []
     with context.progress("recipes", len(candidates) + max(2 * len(layers) - 1, 0), unit="recipes") as bar:
         points = []
         for candidate in candidates:
@@ -172,8 +181,7 @@ def model_latency(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
     return 1000 * min(times)
 
 
-def _fused(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
-    model = onnx.load(str(exported_model(source, context=context)))
+def _fused(model: onnx.ModelProto) -> onnx.ModelProto:
     return fuse(model, lambda note: None, attention="MultiHeadAttention", embeddings=False)
 
 

@@ -8,6 +8,10 @@ from typing import Any, Literal
 from edgepack.records.operators import Operators
 from edgepack.records.target import UNSAID, ModelFormat, PoolingMode, Reading
 
+FULL_PRECISION = "fp32"
+FLOAT_PRECISIONS = (FULL_PRECISION, "fp16", "bf16")
+"""Those of a model that nobody has quantized."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileDigest:
@@ -98,6 +102,9 @@ class ModelSource:
     """What the user said of it."""
     warnings: tuple[str, ...] = ()
     """What of this is guessed, or set against the model's own files, in words; shown wherever the model is."""
+    precision: str = FULL_PRECISION
+    """Of a graph what its weights are: ``int8`` and the like for one that was quantized before edgepack saw it. Its vectors
+    are then not those of the full-precision model, and whatever is measured against them says so."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgepack.records.model import FULL_PRECISION
 from edgepack.records.runtime import LevelProof
 
 
@@ -25,11 +26,13 @@ class Retrieval:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """How near the bundle's own vectors are to the full-precision model's."""
+    """How near the bundle's own vectors are to those of the model that it was made from."""
 
     status: Literal["passed", "failed", "not verified"]
     reason: str = ""
     """Why not passed."""
+    against: str = FULL_PRECISION
+    """The precision of what the vectors are compared with: ``int8`` and the like where the source was quantized already."""
     texts: int = 0
     mean_cosine: float = 0.0
     p1_cosine: float = 0.0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, UsageError, VerificationError
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import ModelSource
+from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
@@ -102,8 +102,10 @@ def _unjudged(figures: Verification, short: Sequence[str], context: BuildContext
 def describe(found: Verification) -> str:
     """The figures in a line."""
     mean, low, lowest = f"{found.mean_cosine:.4f}", f"{found.p1_cosine:.4f}", f"{found.min_cosine:.4f}"
+    quantized = found.against not in FLOAT_PRECISIONS
+    reference = f"the given {found.against} file, NOT TO FULL PRECISION" if quantized else found.against
     said = [
-        f"cosine to fp32: mean {mean}, first percentile {low}, min {lowest} over {found.texts} texts",
+        f"cosine to {reference}: mean {mean}, first percentile {low}, min {lowest} over {found.texts} texts",
         f"nearest neighbour kept for {found.neighbour_agreement:.1%}, ten nearest for {found.top10_agreement:.1%}",
     ]
     if found.batch_cosine is not None:

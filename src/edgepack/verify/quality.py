@@ -49,6 +49,7 @@ def measure_quality(
     nearness = compare(vectors, cached_reference(source, texts, context=context))
     figures = Verification(
         status="passed",
+        against=source.precision,
         texts=nearness.texts,
         mean_cosine=nearness.mean_cosine,
         p1_cosine=nearness.p1_cosine,

@@ -159,6 +159,14 @@ def test_what_the_vectors_rest_on(said: Callable[..., dict[str, Any]], model: Pr
     assert section["warnings"] == ["cls pooling is set, modules.json says mean"]
 
 
+def test_a_source_that_is_not_of_full_precision_is_said(
+    said: Callable[..., dict[str, Any]], model: PreparedModel
+) -> None:
+    assert "source_precision" not in said()["model"]
+    given = replace(model, source=replace(model.source, precision="int8"))
+    assert said(model=given)["model"]["source_precision"] == "int8"
+
+
 def test_a_name_without_an_organisation(said: Callable[..., dict[str, Any]], model: PreparedModel) -> None:
     names = {
         name: said(model=replace(model, source=replace(model.source, name=name)))["name"]

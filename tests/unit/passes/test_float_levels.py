@@ -8,8 +8,8 @@ from tests.support.berts import some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.errors import TargetError
+from edgepack.models.graph.precision import precision_of
 from edgepack.passes.float_levels import few_levels, float_levels
-from edgepack.recipes.precision import precision_of
 
 WIDE = {"hidden_size": 96, "intermediate_size": 384}
 

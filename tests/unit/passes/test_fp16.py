@@ -9,9 +9,9 @@ from onnx import numpy_helper
 from tests.support.berts import some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
+from edgepack.models.graph.precision import precision_of
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.fp16 import fp16
-from edgepack.recipes.precision import precision_of
 
 WIDE = {"hidden_size": 96, "intermediate_size": 384}
 

@@ -9,11 +9,11 @@ from onnx import TensorProto
 from tests.support.berts import onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
+from edgepack.models.graph.precision import precision_of
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.passes.int4 import int4
 from edgepack.passes.int8_weights import int8_weights
-from edgepack.recipes.precision import precision_of
 from edgepack.records.recipe import Material
 
 WIDE = {"hidden_size": 96, "intermediate_size": 384, "vocab_size": 2000}

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import Tokens, onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
+from edgepack.models.graph.precision import is_batch_dependent, precision_of
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.int8_dynamic import LOWEST, int8_dynamic
-from edgepack.recipes.precision import is_batch_dependent, precision_of
 from edgepack.records.recipe import Material
 
 

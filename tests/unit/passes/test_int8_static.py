@@ -10,11 +10,11 @@ from tests.support.berts import onnx_vectors, some_tokens
 from tests.support.compare import Load, alone, cosines, unexpected
 
 from edgepack.errors import UnsupportedModelError
+from edgepack.models.graph.precision import is_batch_dependent
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.passes.int8_dynamic import int8_dynamic
 from edgepack.passes.int8_static import int8_static
-from edgepack.recipes.precision import is_batch_dependent
 from edgepack.records.recipe import Material
 
 

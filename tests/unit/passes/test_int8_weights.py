@@ -10,9 +10,9 @@ from onnx import numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens
 from tests.support.compare import Load, alone, cosines, unexpected
 
+from edgepack.models.graph.precision import is_batch_dependent
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.int8_weights import LARGEST, MIDDLE, int8_weights
-from edgepack.recipes.precision import is_batch_dependent
 from edgepack.records.recipe import Material
 
 WIDE = {"hidden_size": 96, "intermediate_size": 384}

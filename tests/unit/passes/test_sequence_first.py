@@ -12,12 +12,12 @@ from tests.support.families import FAMILIES, tokens_of, write_family
 
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
+from edgepack.models.graph.precision import is_batch_dependent
 from edgepack.passes.fast_gelu import fast_gelu
 from edgepack.passes.int8_dynamic import int8_dynamic
 from edgepack.passes.int8_static import int8_static
 from edgepack.passes.sequence_first import sequence_first
 from edgepack.passes.smooth import smooth
-from edgepack.recipes.precision import is_batch_dependent
 from edgepack.records.model import Pooling
 from edgepack.records.recipe import Material
 

@@ -67,6 +67,16 @@ def test_a_bundle_that_gives_the_same_vectors_passes(
     assert seen[0] == verification_texts()
 
 
+def test_what_was_quantized_already_is_no_full_precision(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    given = replace(source, precision="int8")
+    found = verify(bundle, given, giving(reference.tolist(), []), options=GATE, context=context)
+    assert found.against == "int8"
+    assert describe(found).startswith("cosine to the given int8 file, NOT TO FULL PRECISION: mean 1.0000")
+    assert describe(replace(found, against="fp16")).startswith("cosine to fp16: ")
+
+
 def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
     bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
 ) -> None:

@@ -10,6 +10,7 @@ from edgepack.files.store import digest_file
 from edgepack.models.graph.onnx_file import (
     output_dimension,
     output_shapes,
+    precision_of_file,
     require_external_files,
     vocabulary_rows,
 )
@@ -22,7 +23,7 @@ from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
 from edgepack.models.read.tokenizer import highest_token
-from edgepack.records.model import ModelSource
+from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 
 
@@ -59,6 +60,7 @@ def read_folder(
     pools = read_pooling(directory, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
     max_length, length_files = read_max_length(directory, config, note=note)
     prompts = read_prompts(directory)
+    precision = precision_of_file(chosen, config) if is_graph else FULL_PRECISION
     weight_files, dimension, rows = (_measure_graph if is_graph else _measure_weights)(chosen, config)
     _require_agreement(pools, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
@@ -82,8 +84,15 @@ def read_folder(
         pooling_from=pools.origin,
         default_prompt=prompts.default,
         reading=reading,
-        warnings=(*warnings, *pools.warnings, *_default_prompt(prompts)),
+        warnings=(*warnings, *pools.warnings, *_default_prompt(prompts), *_quantized_already(precision)),
+        precision=precision,
     )
+
+
+def _quantized_already(precision: str) -> tuple[str, ...]:
+    if precision in FLOAT_PRECISIONS:
+        return ()
+    return (f"quantized already ({precision}): compared with this file, not with the full-precision model",)
 
 
 def _default_prompt(prompts: Prompts) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from edgepack.models.find.catalogue import (
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import HUB_PREFIX, ingest_hub, parse_repository
 from edgepack.models.find.wheel import WHEEL_PREFIX, ingest_wheel
+from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
 
@@ -74,6 +75,8 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
         name = path.resolve().name or "model"
         context.note(name)
         return read_folder(path, name=name, origin=name, reading=reading, note=context.note)
+    if path.suffix == hub_layout.ORT_SUFFIX:
+        raise hub_layout.in_ort_format(path.name)
     if path.suffix != ".onnx":
         raise ModelError(f"{path.name} is neither a folder nor an .onnx file", hint=f"--model takes {FORMS}")
     folder = path.parent

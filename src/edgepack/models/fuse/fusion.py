@@ -21,6 +21,7 @@ import onnx
 from edgepack.errors import EdgepackError
 from edgepack.models.fuse.attention import fuse_attention
 from edgepack.models.fuse.split_attention import split_attention
+from edgepack.models.fuse.split_embeddings import split_embeddings
 from edgepack.models.graph.editor import MICROSOFT
 from edgepack.models.graph.sample_inputs import Feed, padded_batch
 from edgepack.models.graph.writer import OUTPUT
@@ -42,11 +43,15 @@ def fuse(
     """The same model with Attention, SkipLayerNormalization, BiasGelu and EmbedLayerNormalization nodes.
 
     ``attention`` chooses the operator: Attention merges the three projections into one matrix, MultiHeadAttention leaves
-    them outside, or takes them out again. ``embeddings`` says whether EmbedLayerNormalization is fused. A fusion that changes the model's vectors
-    is not used: the model stays as it was, and ``note`` says so.
+    them outside, or takes them out again. ``embeddings`` says whether EmbedLayerNormalization is fused; without, it is taken
+    apart. A fusion that changes the model's vectors is not used: the model stays as it was, and ``note`` says so.
     """
-    apart = _checked(model, model, note, split_attention) if attention == "MultiHeadAttention" else model
-    begun = _checked(model, apart, note, fuse_attention)
+    begun = model
+    if attention == "MultiHeadAttention":
+        begun = _checked(model, begun, note, split_attention)
+    if not embeddings:
+        begun = _checked(model, begun, note, split_embeddings)
+    begun = _checked(model, begun, note, fuse_attention)
 
     def optimize(given: onnx.ModelProto) -> onnx.ModelProto:
         return _optimized(deepcopy(given), attention, embeddings)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.graph.editor import MICROSOFT
 from edgepack.models.graph.onnx_file import read_graph, require_external_files
 from edgepack.models.graph.widen import is_half, widen
 from edgepack.models.graph.writer import IR_VERSION, OPSET
@@ -33,6 +34,7 @@ def cleaned(file: Path) -> onnx.ModelProto:
             f"{file.name} is larger than 2 GB, which no ONNX file without external data can be"
         )
     model = _load(file)
+    _declare_domain(model)
     _require_one_opset(model, file)
     _require_numbers(model, file)
     if model.functions:
@@ -87,6 +89,13 @@ def _load(file: Path) -> onnx.ModelProto:
             f"{file.name} cannot be read with its external data: {error}",
             hint="a file is damaged or was not downloaded whole; fetch the model again",
         ) from error
+
+
+def _declare_domain(model: onnx.ModelProto) -> None:
+    """Some tools write ONNX Runtime's operators without their domain: it runs them, ONNX's own inference does not."""
+    declared = {each.domain for each in model.opset_import}
+    if MICROSOFT not in declared and any(node.domain == MICROSOFT for node in model.graph.node):
+        model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
 
 
 def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:

@@ -1,10 +1,22 @@
 """A ready-made ONNX file, looked at from outside: is it one, what does it need beside it, how long are its vectors?"""
 
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgepack.errors import ModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import require_content
+
+MADE_FOR: Mapping[str, str] = {
+    "com.microsoft.nchwc": "x86 processors",
+    "com.ms.internal.nhwc": "one execution provider",
+    "com.microsoft.dml": "DirectML",
+    "trt.plugins": "TensorRT",
+    "EPContext": "one execution provider",
+}
+"""Domains and operators that ONNX Runtime's optimizers write for one kind of hardware, and which."""
+MADE_SMALL = "edgepack"
+"""The key of config.json under which ``edgepack quantize`` says what it did: ``recipe``, ``precision`` and ``origin``."""
 
 
 def read_graph(path: Path) -> Any:
@@ -53,6 +65,31 @@ def require_external_files(path: Path) -> tuple[Path, ...]:
                 hint="copy both files into one folder",
             )
     return tuple(path.parent / location for location in external_locations(path))
+
+
+def precision_of_file(path: Path, config: Mapping[str, Any]) -> str:
+    """What the weights of a graph are, e.g. ``int8`` for one that was quantized already.
+
+    ``config`` is the config.json beside it: what ``edgepack quantize`` wrote says there what it is. Raises
+    ``UnsupportedModelError`` for a graph that was optimized for one kind of hardware.
+    """
+    from edgepack.models.graph.precision import precision_of
+
+    graph = read_graph(path)
+    _require_portable(graph, path)
+    made_small = config.get(MADE_SMALL)
+    said = made_small.get("precision") if isinstance(made_small, dict) else None
+    return said if isinstance(said, str) else precision_of(graph)
+
+
+def _require_portable(model: Any, path: Path) -> None:
+    for node in model.graph.node:
+        made_for = MADE_FOR.get(node.domain) or MADE_FOR.get(node.op_type)
+        if made_for is not None:
+            raise UnsupportedModelError(
+                f"{path.name} was optimized for {made_for} ({node.domain or 'ai.onnx'}:{node.op_type}) and runs nowhere else",
+                hint="give the file that it was made from: edgepack optimizes for each target itself",
+            )
 
 
 def vocabulary_rows(path: Path) -> int | None:

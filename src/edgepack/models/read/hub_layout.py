@@ -9,6 +9,7 @@ from edgepack.models.read.architectures import GRAPH_WRITERS, INSTALL_PYTORCH, h
 
 SAFETENSORS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
+ORT_SUFFIX = ".ort"
 
 DESCRIPTIONS = (
     "config.json",
@@ -114,7 +115,17 @@ def choose_onnx(names: Iterable[str], model: str) -> str | None:
     return found[0] if found else None
 
 
+def in_ort_format(file: str) -> ModelError:
+    """What is said of a file that only a runtime can read."""
+    return ModelError(
+        f"{file} is in ORT format, which a runtime loads and nothing can be made from",
+        hint="give the model that it was made from, or an .onnx file: `edgepack quantize -f onnx` writes one",
+    )
+
+
 def _no_weights(there: set[str], model: str) -> ModelError:
+    if finished := sorted(name for name in there if name.endswith(ORT_SUFFIX)):
+        return in_ort_format(f"{model}/{finished[0]}")
     pickles = [name for name in _PICKLES if name in there]
     if pickles:
         return ModelError(
