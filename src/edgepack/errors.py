@@ -117,6 +117,12 @@ class FloorError(EdgepackError):
     exit_code = 18
 
 
+class NotVerifiedError(EdgepackError):
+    """`edgepack verify` did not run a bundle, or could not judge it: its vectors may be right or wrong."""
+
+    exit_code = 20
+
+
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """This host cannot execute the bundle; the reason goes into the report."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgepack.errors import BundleError, ModelError
+from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
@@ -22,12 +22,16 @@ NOT_RUN = (
     "--run runs it, in a sandbox where this host has one"
 )
 
+OWN_LIMITS = ModelOptions(min_cosine=0.985, min_agreement=0.9, min_top10=0.9, min_batch_cosine=0.999)
+"""What a bundle from elsewhere is held to where nobody says otherwise: what built-in targets ask of int8 models."""
+
 
 def verify_again(
     path: Path,
     *,
     model: str | None,
     reading: Reading = UNSAID,
+    limits: ModelOptions | None = None,
     gate: GateLevel | None = None,
     write_vectors: Path | None = None,
     others: Path | None = None,
@@ -37,8 +41,11 @@ def verify_again(
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
     No plugin is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
-    in a sandbox where there is one; else it is *not verified*. ``reading`` is another one than the bundle was made by,
-    ``gate`` another level; the limits are the manifest's. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    in a sandbox where there is one; else it is *not verified*. ``reading`` is another one than the bundle was made by.
+
+    The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
+    to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
+    but for those of the catalogue, whose digests are known. ``gate`` is another level. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
     """
     from edgepack.models.find.source import ingest
@@ -54,11 +61,11 @@ def verify_again(
         with story.step("model"):
             said = bundle.manifest["model"]
             again = Reading(**said.get("set", {})) if reading == UNSAID else reading
-            source = ingest(model or said["origin"], reading=again, context=context)
+            source = ingest(model or _origin(bundle, context), reading=again, context=context)
             _require_same_model(source, bundle.manifest)
         with story.step("verify"):
             runner = _runner_for(bundle, context)
-            options = limits_of(bundle.manifest)
+            options = limits or _limits(bundle, context)
             options = replace(options, gate=gate or options.gate)
             if write_vectors is not None:
                 gatekeeper.write_vectors(bundle, runner.embed, write_vectors)
@@ -73,6 +80,31 @@ def verify_again(
             )
             require_used_files(bundle, runner.embed, context=context)
             return found
+
+
+def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
+    from edgepack.verify.made_here import may_run
+
+    if may_run(bundle, asked=False, context=context):
+        return limits_of(bundle.manifest)
+    context.note(
+        "held to edgepack's own limits, for it was not made here; --target and --min-cosine name others"
+    )
+    return OWN_LIMITS
+
+
+def _origin(bundle: Bundle, context: HostContext) -> str:
+    """Where the manifest says that the model came from. Raises ``UsageError`` where that is not to be asked."""
+    from edgepack.models.find.catalogue import CATALOGUE_PREFIX
+    from edgepack.verify.made_here import may_run
+
+    origin = str(bundle.manifest["model"]["origin"])
+    if origin.startswith(CATALOGUE_PREFIX) or may_run(bundle, asked=False, context=context):
+        return origin
+    raise UsageError(
+        f"the bundle says that its model is {origin}, and nothing is fetched because a bundle says so",
+        hint=f"name the model: --model {origin}, or a folder that holds it",
+    )
 
 
 def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:

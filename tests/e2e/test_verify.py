@@ -13,7 +13,8 @@ from edgepack.errors import BundleError
 from edgepack.plugins.context import host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
-from edgepack.verification import NOT_RUN, verify_again
+from edgepack.records.target import ModelOptions
+from edgepack.verification import NOT_RUN, limits_of, verify_again
 from edgepack.verify.sandbox import find_sandbox
 
 pytestmark = [pytest.mark.e2e]
@@ -49,9 +50,11 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgepack.verify.made_here.is_made_here", lambda digest, *, store: False)
 
 
-def verified(path: Path, model: Path, *, run: bool = False) -> Verification:
+def verified(
+    path: Path, model: Path, *, run: bool = False, limits: ModelOptions | None = None
+) -> Verification:
     with host_context(story=Story(quiet=True), offline=True) as context:
-        return verify_again(path, model=str(model), gate="quick", run=run, context=context)
+        return verify_again(path, model=str(model), limits=limits, gate="quick", run=run, context=context)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -76,7 +79,8 @@ def test_a_bundle_from_elsewhere_is_run_when_asked_and_in_a_sandbox(
     with host_context(story=Story(quiet=True), offline=True) as context:
         if find_sandbox(context) is None:
             pytest.skip("no sandbox works on this machine")
-    assert verified(bundle.directory, tiny_model, run=True).status == "passed"
+    found = verified(bundle.directory, tiny_model, run=True, limits=limits_of(bundle.manifest))
+    assert found.status == "passed"
 
 
 def test_files_are_checked_before_anything_runs(
@@ -109,6 +113,6 @@ def test_the_command_says_what_it_did_not_do(
         "--offline",
         env={"EDGEPACK_CACHE": str(tmp_path)},
     )
-    assert done.returncode == 0
+    assert done.returncode == 20
     assert done.stdout.startswith("not verified: its files are as its manifest lists them")
     assert "--run" in done.stdout

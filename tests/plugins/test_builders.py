@@ -11,10 +11,18 @@ from tests.support.berts import write_bert
 from edgepack import pipeline
 from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
-from edgepack.errors import BundleError, EdgepackError, MismatchError, PluginError
-from edgepack.files.store import Store
+from edgepack.errors import (
+    BundleError,
+    EdgepackError,
+    MismatchError,
+    PluginError,
+    UsageError,
+    VerificationError,
+)
+from edgepack.files.store import Store, sha256_of
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
+from edgepack.records.target import ModelOptions
 from edgepack.verification import verify_again
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
@@ -265,6 +273,33 @@ def test_a_program_that_lies_or_meddles_is_no_bundle(
     with pytest.raises(EdgepackError, match=words):
         build(model, tmp_path / "dist", own)
     assert not [path for path in (tmp_path / "dist").iterdir() if not path.name.startswith(".")]
+
+
+def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fetched(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch)
+    made = build(model, tmp_path / "dist", own).bundle.directory
+    noise = "def noisy(vector):\n    vector[16:] = 0.2\n    return vector / numpy.linalg.norm(vector)\n"
+    noisy = PROGRAM.replace("MISDEED", noise)
+    noisy = noisy.replace("session.run(None, feeds)[0][0]", "noisy(session.run(None, feeds)[0][0])")
+    (made / "embed").write_text(noisy)
+    manifest = json.loads((made / "manifest.json").read_text())
+    (entry,) = [file for file in manifest["files"] if file["path"] == "embed"]
+    entry["size"], entry["sha256"] = len(noisy), sha256_of(made / "embed")
+    manifest["gate"] = {"gate": "off", "min_cosine": 0.0}
+    manifest["model"]["origin"] = "hf:someone/else"
+    (made / "manifest.json").write_text(json.dumps(manifest))
+    # The program's interpreter lies where a sandbox shows nothing.
+    monkeypatch.setattr("edgepack.verify.sandbox.find_sandbox", lambda context: None)
+    with pytest.raises(UsageError, match="its model is hf:someone/else, and nothing is fetched"):
+        verify_again(made, model=None, run=True, context=own)
+    for limits in (None, ModelOptions(min_cosine=0.9999)):
+        with pytest.raises(VerificationError, match="too far from the full-precision model: mean cosine"):
+            verify_again(made, model=str(model), limits=limits, run=True, context=own)
+    assert (
+        verify_again(made, model=str(model), limits=ModelOptions(), run=True, context=own).mean_cosine < 0.985
+    )
 
 
 def test_a_program_for_the_device_alone_is_not_verified(

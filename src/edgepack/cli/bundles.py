@@ -10,6 +10,7 @@ import click
 from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.options import (
     common_options,
+    complete_target,
     model_option,
     offline_option,
     prices_option,
@@ -19,6 +20,7 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich
+from edgepack.errors import NotVerifiedError
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading
 from edgepack.targets import GATES, with_reading
@@ -118,6 +120,16 @@ def _next_step(bundle: Bundle, said: str) -> str:
 @source_option
 @reading_options
 @click.option(
+    "-t",
+    "--target",
+    "target_name",
+    metavar="NAME",
+    shell_complete=complete_target,
+    help="Hold the bundle to the limits of this target. [default: of the target that it was made for, if it was made here; "
+    "else edgepack's own]",
+)
+@click.option("--min-cosine", type=click.FloatRange(0, 1), help="Hold it to this mean cosine.")
+@click.option(
     "--gate", type=click.Choice(GATES), help="Another level than the one that the bundle was made with."
 )
 @click.option(
@@ -143,6 +155,8 @@ def verify(
     path: Path,
     model: str | None,
     reading: Reading,
+    target_name: str | None,
+    min_cosine: float | None,
     gate: GateLevel | None,
     write_vectors: Path | None,
     other_vectors: Path | None,
@@ -153,18 +167,25 @@ def verify(
     """Check a bundle's files, run it, and compare its vectors with the full-precision model's.
 
     BUNDLE is a bundle's folder or its .tar.zst archive. The model is fetched again from where the manifest says it came
-    from; --model names another place for the same files.
+    from, if the bundle was made here or its model is one of the catalogue; --model names another place for the same files.
+    The exit code is 13 when the bundle fails and 20 when it is not verified.
     """
     import dataclasses
 
     from edgepack import verification
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import load_plugins
+
+    limits = load_plugins().target(target_name).model if target_name else None
+    if min_cosine is not None:
+        limits = dataclasses.replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
 
     with host_context(offline=offline) as context:
         result = verification.verify_again(
             path,
             model=model,
             reading=reading,
+            limits=limits,
             gate=gate,
             write_vectors=write_vectors,
             others=other_vectors,
@@ -177,6 +198,8 @@ def verify(
         from edgepack.report import text
 
         click.echo(text.verification_line(result))
+    if result.status != "passed":
+        raise click.exceptions.Exit(NotVerifiedError.exit_code)
 
 
 @click.command()
