@@ -76,7 +76,7 @@ def freeze_runner(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledTokenizer:
+class TokenizerParts:
     """A compiled tokenizer, and the library that reads such."""
 
     table: Path
@@ -85,16 +85,14 @@ class CompiledTokenizer:
 
 def compiled_tokenizer_for(
     model: PreparedModel, platform: Platform, context: BuildContext
-) -> CompiledTokenizer | None:
+) -> TokenizerParts | None:
     """None where the tokenizer has a part that cannot be compiled."""
     try:
         table = compiled_tokenizer(minimal_json(model.source), context=context)
     except UnsupportedModelError as error:
         log.debug("tokenizers is frozen: %s", error.message)
         return None
-    return CompiledTokenizer(
-        table=table, library=link_tokens_library(model, platform=platform, context=context)
-    )
+    return TokenizerParts(table=table, library=link_tokens_library(model, platform=platform, context=context))
 
 
 def require_floor(floor: str, platform: Platform) -> None:

@@ -27,7 +27,7 @@ def require_device(*, cuda: str, capabilities: Sequence[str], remedy: str = "", 
     """
     driver = open_driver()
     require_version(driver, cuda)
-    start(driver, cuda)
+    start_driver(driver, cuda)
     count = number(driver, "cuDeviceGetCount")
     if not index < count:
         raise DeviceError(
@@ -71,7 +71,7 @@ def require_version(driver: ctypes.CDLL, cuda: str) -> None:
         )
 
 
-def start(driver: ctypes.CDLL, cuda: str) -> None:
+def start_driver(driver: ctypes.CDLL, cuda: str) -> None:
     code = driver.cuInit(0)
     if code == NO_DEVICE:
         raise DeviceError(
@@ -123,7 +123,7 @@ def load_libraries(names: Iterable[str], directory: str) -> None:
             continue
         if os.path.exists(os.path.join(directory, name)):
             raise DeviceError(*broken(name, directory))
-        raise DeviceError(*missing(name))
+        raise DeviceError(*missing_library(name))
 
 
 def places(name: str, directory: str) -> Iterator[str]:
@@ -166,7 +166,7 @@ def broken(name: str, directory: str) -> tuple[str, str]:
     )
 
 
-def missing(name: str) -> tuple[str, str]:
+def missing_library(name: str) -> tuple[str, str]:
     """Message and hint for a library that is not on the device: which version is wanted, and which is there."""
     base, _, wanted = name.partition(".so.")
     others = [str(major) for major in OTHER_MAJORS if str(major) != wanted and loads(f"{base}.so.{major}")]

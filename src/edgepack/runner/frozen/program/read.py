@@ -87,14 +87,14 @@ def json_records(
         try:
             line = decode(raw, f"line {number}", strict=strict).strip()
             if line:
-                yield json_record(line, number, text_field=text_field, id_field=id_field, strict=strict)
+                yield record_of(line, number, text_field=text_field, id_field=id_field, strict=strict)
         except InputError as error:
             pass_over(error, skip)
 
 
-def json_record(line: str, number: int, *, text_field: str, id_field: str | None, strict: bool) -> Record:
+def record_of(line: str, number: int, *, text_field: str, id_field: str | None, strict: bool) -> Record:
     """The record of one object."""
-    source = parse(line, number)
+    source = parse_object(line, number)
     text = source.get(text_field)
     if not isinstance(text, str):
         said = "has no" if text_field not in source else "has no text in its"
@@ -110,7 +110,7 @@ def pass_over(error: InputError, skip: Skip | None) -> None:
     skip(error)
 
 
-def parse(line: str, number: int) -> dict[str, Any]:
+def parse_object(line: str, number: int) -> dict[str, Any]:
     try:
         source = json.loads(line)
     except (ValueError, RecursionError) as error:

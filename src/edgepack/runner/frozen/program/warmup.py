@@ -49,7 +49,7 @@ def warm_up(bundle: Bundle, options: Namespace) -> dict[str, Any]:
         "load_seconds": round(loaded - start, 2),
         "shapes": [list(shape) for shape in shapes],
         "round_seconds": [round(seconds, 3) for seconds in rounds],
-        "cache": [{"folder": folder, **content_of(folder)} for folder in folders],
+        "cache": [{"folder": folder, **folder_totals(folder)} for folder in folders],
     }
 
 
@@ -81,7 +81,7 @@ def run(embedder: Embedder, batch: int, length: int) -> None:
     embedder.embed_batch([([token] * length, [0] * length)] * batch)
 
 
-def content_of(folder: str) -> dict[str, int]:
+def folder_totals(folder: str) -> dict[str, int]:
     """How many files a folder holds, and bytes."""
     sizes = []
     for place, _, names in os.walk(folder):

@@ -28,7 +28,7 @@ NPY_HEADER = 128
 FORMATS = ("json", "jsonl", "npy", "raw", "table")
 
 
-def json_record(record: Record, vector: array[float], type: str, id_field: str | None) -> str:
+def json_line(record: Record, vector: array[float], type: str, id_field: str | None) -> str:
     """``{"text": …, "embedding": […]}``, or the object that was read with its embedding added, otherwise untouched.
 
     With ``id_field``, that field of it and the embedding alone.
@@ -58,7 +58,7 @@ class JsonLines:
         self._id_field = id_field
 
     def write(self, record: Record, vector: array[float]) -> None:
-        self._stream.write(json_record(record, vector, self._type, self._id_field).encode() + b"\n")
+        self._stream.write(json_line(record, vector, self._type, self._id_field).encode() + b"\n")
 
     def finish(self) -> None:
         pass
@@ -74,7 +74,7 @@ class Json:
         self._before = b"[\n"
 
     def write(self, record: Record, vector: array[float]) -> None:
-        text = json_record(record, vector, self._type, self._id_field)
+        text = json_line(record, vector, self._type, self._id_field)
         self._stream.write(self._before + text.encode())
         self._before = b",\n"
 

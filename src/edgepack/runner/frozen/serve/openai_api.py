@@ -40,7 +40,7 @@ class Question:
     """What a request asks for: texts, or token ids, one of the two."""
 
     def __init__(self, body: bytes) -> None:
-        asked = parse(body)
+        asked = parse_body(body)
         self.texts: list[str] = []
         self.tokens: list[list[int]] = []
         self._read_input(asked.get("input"))
@@ -73,7 +73,7 @@ class Question:
         return len(self.texts) or len(self.tokens)
 
 
-def parse(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> dict[str, Any]:
     try:
         asked = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
