@@ -123,6 +123,12 @@ class NotVerifiedError(EdgepackError):
     exit_code = 20
 
 
+class SubjectError(EdgepackError):
+    """What `edgepack doctor` was to examine does not answer, or answers something that is not vectors."""
+
+    exit_code = 19
+
+
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """This host cannot execute the bundle; the reason goes into the report."""
 

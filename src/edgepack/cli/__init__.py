@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, listings, models, runtimes, searching
+from edgepack.cli import archives, bundles, doctor, listings, models, runtimes, searching
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 
 INTERRUPTED = 130
@@ -71,6 +71,7 @@ for command in (
     bundles.inspect,
     bundles.report,
     bundles.verify,
+    doctor.doctor,
     listings.cache,
     listings.completion,
     listings.list_plugins,

@@ -117,10 +117,10 @@ def retrying(
 
 
 @contextmanager
-def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client]:
+def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) -> Iterator[httpx.Client]:
     """A client that follows redirects, honours the system's proxies and certificates, and refuses plain HTTP.
 
-    ``Authorization`` does not follow a redirect to another host (httpx drops it).
+    ``direct``: past proxies and whatever else the environment says. ``Authorization`` does not follow a redirect to another host (httpx drops it).
     """
     import httpx
 
@@ -138,6 +138,7 @@ def client(policy: Policy, *, allow_http: bool = False) -> Iterator[httpx.Client
         opened = httpx.Client(
             timeout=timeout,
             follow_redirects=True,
+            trust_env=not direct,
             headers={"User-Agent": f"edgepack/{__version__}"},
             event_hooks={"request": [check]},
         )
@@ -233,7 +234,7 @@ def check_status(response: httpx.Response) -> None:
         return
     said = f"{status} {response.reason_phrase}".strip()
     if status in TRANSIENT_STATUSES:
-        seconds = _retry_after(response.headers.get("retry-after"))
+        seconds = retry_after(response.headers.get("retry-after"))
         if seconds is None or seconds <= LONGEST_PAUSE:
             raise TryAgain(f"the server says {said}", after=seconds, hint="try again later")
         raise _refused(response, f"{said}, and to come back in {seconds:.0f} s", "try again later")
@@ -246,7 +247,7 @@ def _refused(response: httpx.Response, said: str, hint: str | None) -> DownloadE
     return DownloadError(f"cannot fetch {redacted(str(first.url))}: the server says {said}", hint=hint)
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after(value: str | None) -> float | None:
     """Seconds that a Retry-After header asks for: a number, or a date."""
     if not value:
         return None

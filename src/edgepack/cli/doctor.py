@@ -1,0 +1,172 @@
+"""The command that says whether a server's vectors are the model's."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.output import print_json, print_rich
+from edgepack.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgepack.doctor.subject import Subject
+
+SCHEMA = 1
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@click.option("--url", metavar="URL", help="An OpenAI-compatible server: http://HOST:PORT/v1.")
+@click.option("--served-name", metavar="NAME", help="What the server calls the model. [default: its first]")
+@click.option(
+    "--token-env", metavar="VARIABLE", help="The environment variable that holds the server's token."
+)
+@click.option("--header", "headers", multiple=True, metavar="NAME: VALUE", help="A header for each request.")
+@click.option(
+    "--command",
+    "program",
+    metavar='"PROGRAM ARGS"',
+    help="A program that takes JSON lines and writes vectors.",
+)
+@click.option("--lines", is_flag=True, help="The program takes texts as they are, one a line.")
+@click.option(
+    "--vectors",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Vectors as .npy [texts, dimension], or JSON lines with `text` and `embedding`.",
+)
+@click.option(
+    "--texts",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The texts of --vectors: one a line, .jsonl or .json.",
+)
+@click.option(
+    "--prompt",
+    metavar="NAME|TEXT",
+    help="What is meant to be put before each text: a prompt's name, or the prefix.",
+)
+@click.option(
+    "--max-length", type=click.IntRange(min=2), metavar="TOKENS", help="What texts are meant to be cut to."
+)
+@click.option(
+    "--dimensions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Numbers that vectors are meant to have; asked for.",
+)
+@click.option(
+    "--min-cosine",
+    type=click.FloatRange(0, 1),
+    default=0.98,
+    show_default=True,
+    help="The least mean cosine that quantization may leave.",
+)
+@offline_option
+@common_options
+def doctor(
+    model: str,
+    url: str | None,
+    served_name: str | None,
+    token_env: str | None,
+    headers: tuple[str, ...],
+    program: str | None,
+    lines: bool,
+    vectors: Path | None,
+    texts: Path | None,
+    prompt: str | None,
+    max_length: int | None,
+    dimensions: int | None,
+    min_cosine: float,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Say whether a server, a program or a file has the model's vectors, and which mistake it makes if not.
+
+    MODEL is a folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the
+    catalogue. At most 200 texts are sent, to the address given and nowhere else. The exit code is the verdict's: 0 for
+    the same vectors (docs/doctor.md).
+    """
+    started = time.monotonic()
+    from edgepack.console import Story
+    from edgepack.doctor.examine import Expected, diagnose, instruments
+    from edgepack.doctor.gather import Gathered, gather
+    from edgepack.doctor.probes import some_of
+    from edgepack.doctor.search import Observed
+    from edgepack.doctor.show import as_dict, render
+    from edgepack.doctor.subject import read_vectors
+    from edgepack.models.find.source import ingest
+    from edgepack.plugins.context import host_context
+    from edgepack.verify.gate import verification_texts
+
+    if sum(each is not None for each in (url, program, vectors)) != 1:
+        raise UsageError(
+            "name one thing to examine: --url, --command or --vectors",
+            hint="edgepack doctor MODEL --url http://HOST/v1",
+        )
+    story = Story(quiet=as_json)
+    with host_context(story=story, offline=offline) as context:
+        with story.step("model"):
+            source = ingest(model, context=context)
+            tools = instruments(source, context=context)
+        expected = Expected(
+            prompt="" if prompt is None else source.prompts.get(prompt, prompt),
+            length=max_length or source.max_length,
+            dimension=dimensions or source.dimension,
+            min_cosine=min_cosine,
+        )
+        with story.step("ask"):
+            if vectors is not None:
+                said, rows = read_vectors(vectors, texts)
+                chosen = some_of(said, tools.reader)
+                observed = Observed(texts=tuple(said[at] for at in chosen), vectors=rows[chosen])
+                gathered = Gathered(observed=observed, sent=0)
+            else:
+                with _subject(url, program, lines, served_name, token_env, headers, dimensions) as subject:
+                    gathered = gather(
+                        subject, verification_texts(), source.prompts, expected.length, tools.reader
+                    )
+            context.note(f"{len(gathered.observed.texts)} texts, {gathered.sent} sent")
+        with story.step("examine"):
+            made = diagnose(gathered, expected, tools, subject=str(url or program or vectors))
+    if as_json:
+        print_json({"schema": SCHEMA, **as_dict(made), "seconds": round(time.monotonic() - started, 1)})
+    else:
+        print_rich(render(made))
+        click.echo(made.line)
+    raise SystemExit(made.exit_code)
+
+
+@contextmanager
+def _subject(
+    url: str | None,
+    program: str | None,
+    lines: bool,
+    served_name: str | None,
+    token_env: str | None,
+    headers: tuple[str, ...],
+    dimensions: int | None,
+) -> "Iterator[Subject]":
+    from edgepack.doctor.program import parse_command
+    from edgepack.doctor.server import connected
+
+    if url is None:
+        yield parse_command(program or "", lines=lines)
+        return
+    given = {}
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise UsageError(f"--header {header}: expected NAME: VALUE")
+        given[name.strip()] = value.strip()
+    if token_env is not None:
+        if not os.environ.get(token_env):
+            raise UsageError(f"the environment has no {token_env}", hint=f"export {token_env}=…")
+        given["Authorization"] = f"Bearer {os.environ[token_env]}"
+    with connected(url, model=served_name, headers=given, dimensions=dimensions) as server:
+        yield server

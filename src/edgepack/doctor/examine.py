@@ -1,0 +1,225 @@
+"""An examination: texts are asked for, hypotheses are tried, findings put into words."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgepack.context import BuildContext
+from edgepack.doctor import words
+from edgepack.doctor.encoder import Encoder, TooLong
+from edgepack.doctor.fit import Numbers, apart, compare, directions
+from edgepack.doctor.gather import CHANGED, Batch, Gathered
+from edgepack.doctor.hypothesis import Hypothesis, Padding, vectors_of
+from edgepack.doctor.readings import Reader
+from edgepack.doctor.search import SHORT, Search, Unlike
+from edgepack.doctor.verdict import Cosines, Diagnosis, Finding, gravest_first
+from edgepack.models.reference import exported_model
+from edgepack.records.model import ModelSource
+
+SECONDS = 15.0
+"""For the search."""
+SAME = 5e-4
+"""Share of the spread that bfloat16 stays below."""
+ROUNDED = 0.25
+"""Share of the spread beyond which no quantization is worth the name."""
+UNRELATED = 1.6
+"""Share of the spread from which on vectors have nothing to do with the model's (2: nothing at all)."""
+OF_LENGTH_ONE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What the subject is meant to do, where that is not what the model's files say."""
+
+    prompt: str = ""
+    length: int
+    dimension: int
+    min_cosine: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruments:
+    """The model, ready to be asked."""
+
+    source: ModelSource
+    reader: Reader
+    encoder: Encoder
+
+
+def instruments(source: ModelSource, *, context: BuildContext) -> Instruments:
+    """Tokenizer and full-precision graph of a model."""
+    return Instruments(
+        source=source,
+        reader=Reader(source),
+        encoder=Encoder(exported_model(source, context=context), source),
+    )
+
+
+def diagnose(
+    gathered: Gathered, expected: Expected, tools: Instruments, *, subject: str, seconds: float = SECONDS
+) -> Diagnosis:
+    """What is wrong with the vectors, if anything. ``seconds`` is how long hypotheses are tried."""
+    started = time.monotonic()
+    notes = list(gathered.notes)
+    dimension = int(gathered.observed.vectors.shape[1])
+    made = {
+        "model": tools.source.name,
+        "subject": subject,
+        "dimension": dimension,
+        "texts_sent": gathered.sent,
+    }
+    try:
+        search = Search(
+            gathered.observed,
+            Hypothesis(length=expected.length, prompt=expected.prompt),
+            prompts=tuple(tools.source.prompts.values()),
+            reader=tools.reader,
+            encoder=tools.encoder,
+            deadline=started + seconds,
+        )
+    except Unlike:
+        finding = words.other_dimension(dimension, tools.source.dimension)
+        return Diagnosis(
+            **made, seconds=time.monotonic() - started, cosines=None, explained=None, findings=(finding,)
+        )
+    best = search.best()
+    if search.out_of_time:
+        notes.append(f"not all hypotheses were tried: {seconds:.0f} s were over")
+    findings = [*_rest(search, best, expected, notes)]
+    if not any(each.verdict in ("unclear", "another-model") for each in findings):
+        findings += words.changes(search, best, expected.prompt)
+        findings += _lengths(search, best, expected, tools.source, notes)
+    elif best != search.expected:
+        notes.append(f"nearest: {words.shown(best, search.expected)}, mean cosine {search.cosine(best):.4f}")
+    if gathered.unsteady > CHANGED:
+        findings.append(words.unsteady(gathered.unsteady))
+    elif gathered.batch is not None and gathered.batch.matters:
+        findings += _batch(gathered.batch, search, best, notes)
+    expects = search.usable(search.expected)
+    return Diagnosis(
+        **made,
+        seconds=time.monotonic() - started,
+        cosines=_cosines(search, search.expected) if expects else None,
+        explained=_cosines(search, best) if best != search.expected else None,
+        findings=gravest_first(findings),
+        notes=tuple(notes),
+    )
+
+
+def _cosines(search: Search, hypothesis: Hypothesis) -> Cosines:
+    cosines = 1 - apart(search.found, search.predicted(hypothesis)) / 2
+    return Cosines(
+        texts=len(cosines),
+        mean=float(cosines.mean()),
+        p1=float(np.percentile(cosines, 1)),
+        least=float(cosines.min()),
+    )
+
+
+def _rest(search: Search, best: Hypothesis, expected: Expected, notes: list[str]) -> Sequence[Finding]:
+    """What the best hypothesis leaves unexplained."""
+    shares = apart(search.found, search.predicted(best)) / search.unit
+    order = _order(search, search.predicted(best))
+    if order is not None:
+        return [order]
+    off = np.flatnonzero(shares > max(30 * float(np.median(shares)), 3e-3))
+    clear = 2 <= len(off) <= 0.6 * len(shares) and (np.median(shares) < SAME or shares[off].min() > 0.1)
+    found: list[Finding] = []
+    if clear:
+        texts = [search.observed.texts[at] for at in off]
+        long = search.counts[off].min() > SHORT
+        found.append(words.odd_long_texts(texts) if long else words.odd_texts(texts, len(shares)))
+        shares = np.delete(shares, off)
+    share = float(shares.mean())
+    cosine = 1 - share * search.unit / 2
+    if share > ROUNDED:
+        kept = similarities(search.found, search.predicted(search.expected))
+        notes.append(f"similarities between texts correlate {kept:.3f} with the model's")
+        return [words.unexplained(share > UNRELATED, cosine, kept)]
+    if share > SAME:
+        found.append(words.rounded(cosine, expected.min_cosine))
+    return found
+
+
+def _order(search: Search, predicted: Numbers) -> Finding | None:
+    """Whether most vectors are other texts' of the same file or request."""
+    nearest = (search.found @ predicted.T).argmax(axis=1)
+    places = np.arange(len(nearest))
+    there = apart(search.found, predicted[nearest]) / search.unit < ROUNDED
+    here = apart(search.found, predicted) / search.unit < ROUNDED
+    moved = there & ~here & (nearest != places)
+    if moved.sum() < max(2, 0.1 * len(places)) or there.mean() < 0.8:
+        return None
+    return words.misplaced([(int(at), int(nearest[at])) for at in np.flatnonzero(moved)], len(places))
+
+
+def similarities(found: Numbers, predicted: Numbers) -> float:
+    """How the cosines between texts correlate with the model's own: 1 where vectors are only turned."""
+    rows, columns = np.triu_indices(len(found), 1)
+    pairs = [(each @ each.T)[rows, columns] for each in (found, predicted)]
+    return float(np.corrcoef(*pairs)[0, 1])
+
+
+def _lengths(
+    search: Search, best: Hypothesis, expected: Expected, source: ModelSource, notes: list[str]
+) -> Sequence[Finding]:
+    """What the vectors' lengths and their dimension say."""
+    vectors = search.observed.vectors
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    whole = vectors_of(best, search.observed.texts, search.reader, search.encoder).astype(np.float64)
+    raw = np.linalg.norm(whole, axis=1)
+    kept = np.linalg.norm(whole[:, : search.dimension], axis=1)
+    cut = search.dimension < whole.shape[1]
+    is_one = bool((np.abs(lengths - 1) <= OF_LENGTH_ONE).all())
+    found: list[Finding] = []
+    if search.dimension != expected.dimension and best.head == search.expected.head:
+        again = is_one or not source.pooling.normalize
+        found.append(words.cut_short(search.dimension, expected.dimension, again, source))
+        if not again and np.allclose(lengths, kept / raw, rtol=0.02):
+            return found
+    if is_one:
+        if not source.pooling.normalize:
+            notes.append(
+                "the vectors are of length 1, the model's are not: cosines are the same, dot products are not"
+            )
+        return found
+    if not source.pooling.normalize and not cut and np.allclose(lengths, raw, rtol=0.02):
+        return found
+    return [*found, words.wrong_length(lengths, lengths / kept, vectors, source.pooling.normalize)]
+
+
+def _batch(batch: Batch, search: Search, best: Hypothesis, notes: list[str]) -> Sequence[Finding]:
+    """What the texts beside it do to a text's vector."""
+    if best.padding is not None:
+        return []
+    count = len(batch.alone)
+    alone, together = (directions(each, search.dimension) for each in (batch.alone, batch.together))
+    nearest = (together @ alone.T).argmax(axis=1)
+    if (nearest != np.arange(count)).any() and (
+        apart(together, alone[nearest]) / search.unit < CHANGED
+    ).all():
+        return [words.misplaced([(at, int(to)) for at, to in enumerate(nearest) if at != to], count)]
+    least = float(1 - apart(alone, together).max() / 2)
+    rows = np.argsort(-batch.moved)[:4]
+    texts = [batch.texts[row] for row in rows]
+    simpler = directions(vectors_of(best, texts, search.reader, search.encoder), search.dimension)
+    sizes = sorted({len(search.whole(best, text)) for text in batch.texts})
+    for attended in (False, True):
+        for to in reversed(sizes):
+            padded = replace(best, padding=Padding(to, attended))
+            try:
+                other = directions(vectors_of(padded, texts, search.reader, search.encoder), search.dimension)
+            except TooLong:
+                continue
+            comparison = compare(together[rows], simpler, other)
+            if comparison.convinces and comparison.gain > 0.5:
+                return [words.padded(attended, None, least)]
+    share = float((apart(alone, search.predicted(best, range(count))) / search.unit).mean())
+    if share > SAME and batch.moved.mean() < 4 * share:
+        notes.append(
+            f"a text's vector depends on the texts beside it (cosine down to {least:.4f}), as dynamic quantization makes it"
+        )
+        return []
+    return [words.dependent(least)]

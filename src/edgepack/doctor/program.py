@@ -1,0 +1,72 @@
+"""A program that takes texts as JSON lines, or one a line, and writes vectors."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgepack import tools
+from edgepack.doctor.encoder import Vectors
+from edgepack.doctor.subject import as_vectors, embedding_of
+from edgepack.errors import MissingToolError, SubjectError, ToolError, UsageError
+
+SECONDS = 120.0
+"""For one run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """The subject behind ``--command``: started anew each time."""
+
+    command: tuple[str, ...]
+    lines: bool = False
+    """Whether texts are given as they are, one a line, in place of JSON."""
+
+    at_once: int = 200
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        given = [" ".join(text.splitlines()) if self.lines else json.dumps({"text": text}) for text in texts]
+        try:
+            said = tools.run_tool(self.command, input="".join(f"{line}\n" for line in given), timeout=SECONDS)
+        except (MissingToolError, ToolError, OSError) as error:
+            first, _, rest = str(error).partition("\n")
+            raise SubjectError(
+                f"{first} {rest.splitlines()[-1]}" if rest else first,
+                hint="it gets one object with `text` a line on standard input, and writes one with `embedding`",
+            ) from error
+        return as_vectors(_answers(said), len(texts), self.command[0])
+
+
+def parse_command(words: str, *, lines: bool) -> Program:
+    """The program of a command line; raises ``UsageError``."""
+    try:
+        command = tuple(shlex.split(words))
+    except ValueError as error:
+        raise UsageError(f"--command {words}: {error}", hint="quote it as for a shell") from error
+    if not command:
+        raise UsageError("--command names no program")
+    return Program(command=command, lines=lines)
+
+
+def _answers(said: str) -> list[Any]:
+    """Vectors out of JSON lines, or out of one document: a list, or OpenAI's answer."""
+    try:
+        try:
+            entries = [json.loads(line) for line in said.splitlines() if line.strip()]
+        except ValueError:
+            entries = [json.loads(said)]
+    except ValueError as error:
+        raise SubjectError(
+            f"the program wrote something that is not JSON: {said.strip()[:60]!r}",
+            hint='an object a line is expected: {"embedding": [0.1, …]}',
+        ) from error
+    if len(entries) == 1 and isinstance(entries[0], dict) and "data" in entries[0]:
+        entries = entries[0]["data"]
+    elif len(entries) == 1 and isinstance(entries[0], list) and not _is_vector(entries[0]):
+        entries = entries[0]
+    return [embedding_of(entry) for entry in entries]
+
+
+def _is_vector(entry: list[Any]) -> bool:
+    return bool(entry) and isinstance(entry[0], int | float)

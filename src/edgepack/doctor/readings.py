@@ -1,0 +1,193 @@
+"""How a server may read a text otherwise than the model's own tokenizer does."""
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.models.reference import well_formed
+from edgepack.records.model import ModelSource
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Document = dict[str, Any]
+OWN = "as the model's tokenizer does"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One way: something done to the text, something done to tokenizer.json, or both."""
+
+    advice: str
+    text: Callable[[str], str] = lambda text: text
+    edit: Callable[[Document], None] = lambda document: None
+
+
+def _steps(part: Any) -> Iterator[Document]:
+    """A normalizer or pre-tokenizer and all that it is made of."""
+    if isinstance(part, dict):
+        yield part
+        for inner in (*part.get("normalizers", ()), *part.get("pretokenizers", ())):
+            yield from _steps(inner)
+
+
+def _set(where: str, kind: str, **values: Any) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        for step in _steps(document.get(where)):
+            if step["type"] == kind:
+                step.update(values)
+
+    return edit
+
+
+def _without(*kinds: str) -> Callable[[Document], None]:
+    """Normalizers of these kinds are left out."""
+
+    def edit(document: Document) -> None:
+        part = document.get("normalizer")
+        steps = part["normalizers"] if part and part["type"] == "Sequence" else [part] if part else []
+        kept = [step for step in steps if step["type"] not in kinds]
+        document["normalizer"] = {"type": "Sequence", "normalizers": kept}
+
+    return edit
+
+
+def _all(*edits: Callable[[Document], None]) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        for each in edits:
+            each(document)
+
+    return edit
+
+
+def _unprefixed(document: Document) -> None:
+    """No space is put before the first word."""
+    for step in _steps(document.get("pre_tokenizer")):
+        if "add_prefix_space" in step:
+            step["add_prefix_space"] = False
+        if "prepend_scheme" in step:
+            step["prepend_scheme"] = "never"
+    _without("Prepend")(document)
+
+
+def _at_white_space(document: Document) -> None:
+    for step in _steps(document.get("pre_tokenizer")):
+        if step["type"] == "BertPreTokenizer":
+            step.clear()
+            step["type"] = "WhitespaceSplit"
+
+
+def without_accents(text: str) -> str:
+    """Letters without the marks above and below them."""
+    apart = unicodedata.normalize("NFD", text)
+    return "".join(each for each in apart if unicodedata.category(each) != "Mn")
+
+
+_CASED = _all(_set("normalizer", "BertNormalizer", lowercase=False), _without("Lowercase"))
+_ACCENTED = _all(_set("normalizer", "BertNormalizer", strip_accents=False), _without("StripAccents", "NFD"))
+
+READINGS: Mapping[str, Reading] = {
+    OWN: Reading(advice=""),
+    "not lower-cased": Reading(
+        edit=_CASED, advice="make the server's tokenizer lower-case (do_lower_case = true)"
+    ),
+    "lower-cased": Reading(
+        text=str.lower, advice="stop lower-casing texts: the model is cased (do_lower_case = false)"
+    ),
+    "accents kept": Reading(
+        edit=_ACCENTED, advice="make the server's tokenizer strip accents (strip_accents)"
+    ),
+    "accents stripped": Reading(
+        text=without_accents, advice="stop stripping accents (strip_accents = false)"
+    ),
+    "lower-cased, accents stripped": Reading(
+        text=lambda text: without_accents(text.lower()),
+        advice="stop lower-casing and stripping accents: the model is cased",
+    ),
+    "not lower-cased, accents stripped": Reading(
+        text=without_accents, edit=_CASED, advice="make the server's tokenizer lower-case"
+    ),
+    "not normalised": Reading(
+        edit=lambda document: document.update(normalizer=None),
+        advice="use the normalizer of the model's tokenizer.json",
+    ),
+    "Chinese characters not apart": Reading(
+        edit=_set("normalizer", "BertNormalizer", handle_chinese_chars=False),
+        advice="make the server's tokenizer set Chinese characters apart (tokenize_chinese_chars = true)",
+    ),
+    "punctuation not apart": Reading(
+        edit=_at_white_space, advice="split at punctuation too, as the model's tokenizer.json does"
+    ),
+    "no space before the text": Reading(
+        edit=_unprefixed, advice="put a space before the text, as the model's tokenizer.json does"
+    ),
+    "a space before the text": Reading(
+        text=lambda text: " " + text, advice="put no space before the text (add_prefix_space = false)"
+    ),
+    "line feeds as spaces": Reading(
+        text=lambda text: text.replace("\n", " "), advice="pass line feeds on to the tokenizer"
+    ),
+    "white space squeezed": Reading(
+        text=lambda text: " ".join(text.split()), advice="pass white space on to the tokenizer as it is"
+    ),
+    "Unicode as NFKC": Reading(
+        text=lambda text: unicodedata.normalize("NFKC", text), advice="do not normalize Unicode before tokenizing"
+    ),
+    "UTF-8 taken for Latin-1": Reading(
+        text=lambda text: text.encode().decode("latin-1"), advice="decode texts as UTF-8"
+    ),
+    "ASCII alone": Reading(
+        text=lambda text: text.encode("ascii", "ignore").decode(), advice="do not drop characters beyond ASCII"
+    ),
+}  # fmt: skip
+"""By name; each is one mistake, and its advice takes it back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """A text as tokens."""
+
+    first: tuple[int, ...]
+    """Special tokens before it."""
+    ids: tuple[int, ...]
+    last: tuple[int, ...]
+    """Special tokens after it."""
+
+
+class Reader:
+    """Texts read in any of the ways, each once."""
+
+    def __init__(self, source: ModelSource) -> None:
+        self._document = minimal_json(source)
+        self._tokenizers: dict[str, Tokenizer] = {}
+        self._known: dict[tuple[str, str], Read] = {}
+
+    def read(self, text: str, reading: str = OWN) -> Read:
+        """The text's tokens, not cut."""
+        key = (reading, text)
+        if key not in self._known:
+            written = READINGS[reading].text(well_formed(text))
+            tokenizer = self._tokenizer(reading)
+            bare = tuple(tokenizer.encode(written, add_special_tokens=False).ids)
+            whole = tuple(tokenizer.encode(written).ids)
+            start = next((at for at in range(len(whole)) if whole[at : at + len(bare)] == bare), 0)
+            self._known[key] = Read(first=whole[:start], ids=bare, last=whole[start + len(bare) :])
+        return self._known[key]
+
+    def affected(self, texts: tuple[str, ...], reading: str) -> tuple[int, ...]:
+        """Places of the texts that this reading makes other tokens of."""
+        return tuple(
+            at for at, text in enumerate(texts) if self.read(text, reading).ids != self.read(text).ids
+        )
+
+    def _tokenizer(self, reading: str) -> "Tokenizer":
+        if reading not in self._tokenizers:
+            from tokenizers import Tokenizer
+
+            document = json.loads(self._document)
+            READINGS[reading].edit(document)
+            self._tokenizers[reading] = Tokenizer.from_str(json.dumps(document))
+        return self._tokenizers[reading]

@@ -1,0 +1,283 @@
+"""The search for the hypothesis that explains a server's vectors best."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from edgepack.doctor.encoder import Encoder, TooLong, Vectors
+from edgepack.doctor.fit import Comparison, Numbers, apart, compare, directions, spread
+from edgepack.doctor.hypothesis import (
+    INNER_MEAN,
+    MODEL,
+    POOLER,
+    POOLINGS,
+    Hypothesis,
+    Padding,
+    Specials,
+    cut,
+    vectors_of,
+)
+from edgepack.doctor.readings import OWN, READINGS, Reader
+
+EXACT = 1e-6
+"""Share of the spread: nothing is left to explain; float32 against float32 is 1e-12."""
+SURE = 1e-3
+GOOD = 0.02
+NOISE = 0.15
+"""Below this, what is left may be rounding of the weights; no pairs of mistakes are tried."""
+CORE = 16
+FEW = 6
+SAMPLE = 24
+SHORT = 64
+"""Tokens."""
+SPECIALS: tuple[Specials, ...] = ("all", "none", "not the first", "not the last", "twice")
+USUAL_LENGTHS = (16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 768, 1024)
+USUAL_PROMPTS = (
+    "query: ",
+    "passage: ",
+    "search_query: ",
+    "search_document: ",
+    "Represent this sentence for searching relevant passages: ",
+    "Represent this sentence: ",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What was asked and what came back: of each text alone, or in batches that made no difference."""
+
+    texts: tuple[str, ...]
+    vectors: Vectors
+    """float32 [texts, dimension]."""
+
+
+class Search:
+    """Tries hypotheses on what was observed until a deadline."""
+
+    def __init__(
+        self,
+        observed: Observed,
+        expected: Hypothesis,
+        *,
+        prompts: Sequence[str],
+        reader: Reader,
+        encoder: Encoder,
+        deadline: float,
+    ) -> None:
+        self.observed = observed
+        self.expected = expected
+        self.prompts = tuple(dict.fromkeys(["", *prompts, *(each * 2 for each in prompts)]))
+        self.reader = reader
+        self.encoder = encoder
+        self.deadline = deadline
+        self.centred = False
+        self.found = directions(observed.vectors, self.dimension)
+        self.counts = np.array([len(reader.read(text).ids) for text in observed.texts])
+        self.unit = self._unit()
+
+    def _unit(self) -> float:
+        for hypothesis in self._poolings(self.expected):
+            try:
+                return spread(self.predicted(hypothesis))
+            except Unlike:
+                continue
+        raise Unlike
+
+    @property
+    def dimension(self) -> int:
+        return int(self.observed.vectors.shape[1])
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def predicted(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> Numbers:
+        """The directions that a hypothesis predicts for these texts, or all; raises ``TooLong`` or ``Unlike``."""
+        texts = self.observed.texts if rows is None else [self.observed.texts[row] for row in rows]
+        made = vectors_of(hypothesis, texts, self.reader, self.encoder)
+        if made.shape[1] < self.dimension:
+            raise Unlike
+        return directions(made, self.dimension, centred=self.centred)
+
+    def share(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> float:
+        """What the hypothesis leaves unexplained: 0 nothing, 2 everything; infinite where it cannot be."""
+        try:
+            predicted = self.predicted(hypothesis, rows)
+        except (TooLong, Unlike):
+            return float("inf")
+        found = self.found if rows is None else self.found[list(rows)]
+        return float(apart(found, predicted).mean()) / self.unit
+
+    def cosine(self, hypothesis: Hypothesis) -> float:
+        """The mean cosine with what a hypothesis predicts."""
+        return 1 - self.share(hypothesis) * self.unit / 2
+
+    def usable(self, hypothesis: Hypothesis) -> bool:
+        """Whether the model can be run so, and makes vectors of as many numbers."""
+        return self.share(hypothesis) < float("inf")
+
+    def compared(self, simpler: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> Comparison:
+        """One hypothesis against another on these texts."""
+        try:
+            return compare(self.found[list(rows)], self.predicted(simpler, rows), self.predicted(other, rows))
+        except (TooLong, Unlike):
+            return compare(self.found[:0], self.found[:0], self.found[:0])
+
+    def best(self) -> Hypothesis:
+        """The hypothesis that explains the observed vectors best, simpler ones first."""
+        if self.share(self.expected) <= EXACT:
+            return self.expected
+        best = self._refined(self._on_core())
+        return self._cut_elsewhere(best)
+
+    def _on_core(self) -> Hypothesis:
+        """The best on short texts, in rings of more and more, and more costly, changes."""
+        rows = self._core(CORE)
+        shares = {self.expected: self.share(self.expected, rows)}
+        for ring in (self._poolings(self.expected), self._one_change(rows), self._two_changes(rows[:FEW])):
+            few = rows if len(shares) < 200 else rows[:FEW]
+            for hypothesis in ring:
+                if self.out_of_time:
+                    break
+                shares.setdefault(hypothesis, self.share(hypothesis, few))
+                if shares[hypothesis] <= SURE:
+                    break
+            least = min(shares.values())
+            if least <= GOOD or (least <= NOISE and len(shares) > 50):
+                break
+        best = min(shares, key=lambda each: shares[each])
+        convinced = self.compared(self.expected, best, rows).convinces or (
+            shares[self.expected] == float("inf") and shares[best] <= NOISE
+        )
+        return best if convinced else self.expected
+
+    def _core(self, count: int) -> list[int]:
+        """Short texts of different lengths, those first that every way of reading reads alike."""
+        texts = self.observed.texts
+        plain = np.ones(len(texts), bool)
+        for reading in READINGS:
+            plain[list(self.reader.affected(texts, reading))] = False
+        order = sorted(range(len(texts)), key=lambda row: (self.counts[row] > SHORT, not plain[row]))
+        return order[:count]
+
+    def _poolings(self, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
+        """The hypothesis with every pooling, with and without the head."""
+        names = [MODEL]
+        if self.encoder.has_tokens:
+            names += [name for name in POOLINGS if name != self.encoder.mode]
+            names += [INNER_MEAN] + [POOLER] * (self.encoder.pooler is not None)
+        heads = (True, False) if self.encoder.has_head else (True,)
+        for head, name in product(heads, names):
+            yield replace(hypothesis, pooling=name, head=head)
+
+    def _readings(self, hypothesis: Hypothesis, rows: Sequence[int]) -> Iterator[Hypothesis]:
+        """The hypothesis with every other prompt, other special tokens, or another way of reading."""
+        yield from (replace(hypothesis, prompt=each) for each in self.prompts)
+        yield from (replace(hypothesis, specials=each) for each in SPECIALS)
+        texts = tuple(self.observed.texts[row] for row in rows)
+        for name in READINGS:
+            if name == OWN or self.reader.affected(texts, name):
+                yield replace(hypothesis, reading=name)
+
+    def _one_change(self, rows: Sequence[int]) -> Iterator[Hypothesis]:
+        for changed in self._readings(self.expected, rows):
+            yield from self._poolings(changed)
+
+    def _two_changes(self, rows: Sequence[int]) -> Iterator[Hypothesis]:
+        for prompt in USUAL_PROMPTS:
+            yield from self._poolings(replace(self.expected, prompt=prompt))
+        for prompt, special in product(self.prompts, SPECIALS):
+            yield from self._poolings(replace(self.expected, prompt=prompt, specials=special))
+        for to, attended in product(sorted({self.expected.length, 128, 256, 512}), (False, True)):
+            for changed in self._poolings(replace(self.expected, padding=Padding(to, attended))):
+                yield changed
+        for changed in self._readings(self.expected, rows):
+            yield from (each for other in self._readings(changed, rows) for each in self._poolings(other))
+
+    def _refined(self, best: Hypothesis) -> Hypothesis:
+        """Further changes that convince, one after the other, on all texts."""
+        short = [row for row in range(len(self.found)) if self.counts[row] <= SHORT]
+        for _ in range(4):
+            if self.share(best, short) <= EXACT or self.out_of_time:
+                break
+            gains = {}
+            for other in {*self._readings(best, short), *self._poolings(best)} - {best}:
+                rows = self._where_it_matters(best, other, short)
+                comparison = self.compared(best, other, rows)
+                if comparison.convinces:
+                    gains[other] = comparison.saved / len(rows) * self._matters(best, other, short)
+            if not gains:
+                break
+            best = max(gains, key=lambda each: gains[each])
+        return best
+
+    def _matters(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> int:
+        return len(self._changed(best, other, rows))
+
+    def _where_it_matters(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> list[int]:
+        changed = self._changed(best, other, rows)
+        return changed[:: max(1, len(changed) // SAMPLE)]
+
+    def _changed(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> list[int]:
+        """The texts that two hypotheses read, or may pool, differently."""
+        if (best.reading, best.prompt) == (other.reading, other.prompt):
+            return list(rows)
+        texts = self.observed.texts
+        return [
+            row
+            for row in rows
+            if self.reader.read(best.prompt + texts[row], best.reading)
+            != self.reader.read(other.prompt + texts[row], other.reading)
+        ]
+
+    def _cut_elsewhere(self, best: Hypothesis) -> Hypothesis:
+        """The hypothesis with the length that long texts are cut to."""
+        shares = apart(self.found, self.predicted(best)) / self.unit
+        short = self.counts <= min(SHORT, best.length // 2)
+        usual = float(np.median(shares[short])) if short.any() else 0.0
+        off = np.flatnonzero(shares > max(10 * usual, 1e-3))
+        off = off[self.counts[off] >= min(16, best.length // 2)]
+        if not len(off):
+            return best
+        row = [int(off[np.argmax(self.counts[off])])]
+        whole = len(self.whole(best, self.observed.texts[row[0]]))
+        tried = {best: self.share(best, row)}
+
+        def try_out(length: int) -> float:
+            other = replace(best, length=length)
+            if other not in tried:
+                tried[other] = float("inf") if self.out_of_time else self.share(other, row)
+            return tried[other]
+
+        grid = sorted({2, *(each for each in USUAL_LENGTHS if each < whole), whole})
+        near = min(range(len(grid)), key=lambda at: try_out(grid[at]))
+        low, high = grid[max(near - 1, 0)], grid[min(near + 1, len(grid) - 1)]
+        while high - low > 2:
+            left, right = low + (high - low) // 3, high - (high - low) // 3
+            if try_out(left) < try_out(right):
+                high = right
+            else:
+                low = left
+        for length in range(low, high + 1):
+            try_out(length)
+        for length in {best.length, 128, 256, 512}:
+            other = replace(best, length=length, side="beginning")
+            tried[other] = self.share(other, row)
+        other = min(tried, key=lambda each: tried[each])
+        rows = [int(each) for each in off[np.argsort(-self.counts[off])][:4]]
+        return other if self.compared(best, other, rows).convinces else best
+
+    def whole(self, hypothesis: Hypothesis, text: str) -> tuple[int, ...]:
+        """All tokens of a text."""
+        read = cut(
+            self.reader.read(hypothesis.prompt + text, hypothesis.reading),
+            replace(hypothesis, length=1 << 30),
+        )
+        return (*read.first, *read.ids, *read.last)
+
+
+class Unlike(Exception):  # noqa: N818 - a hypothesis that need not be tried
+    """Vectors of fewer numbers than the server's."""

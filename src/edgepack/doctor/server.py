@@ -1,0 +1,198 @@
+"""A server that speaks OpenAI's embeddings API: asked politely, believed little."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from edgepack.doctor.encoder import Vectors
+from edgepack.doctor.subject import Refused, as_vectors
+from edgepack.errors import SubjectError, UsageError
+from edgepack.fetch import http as network
+from edgepack.fetch.http import Policy, shown
+
+if TYPE_CHECKING:
+    import httpx
+
+POLICY = Policy(attempts=3, connect_timeout=5.0, read_timeout=60.0)
+LONGEST_WAIT = 10.0
+"""Seconds that a server may ask us to wait for, all in all."""
+LARGEST_ANSWER = 64 << 20
+"""Bytes."""
+EXAMPLE = "http://localhost:8080/v1"
+NOT_THIS_INPUT = (400, 413, 422, 500)
+
+
+@dataclass(kw_only=True)
+class Server:
+    """The subject behind ``--url``. Mutable: it remembers how long it has waited."""
+
+    url: str
+    """Of the API, e.g. ``http://host:8080/v1``."""
+    client: "httpx.Client"
+    model: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    dimensions: int | None = None
+    at_once: int = 16
+    """Servers may refuse more than 32."""
+    waited: float = 0.0
+
+    def embed(self, texts: Sequence[str], *, encoding: str | None = None) -> Vectors:
+        document: dict[str, Any] = {"input": list(texts), "model": self.model or self.first_model()}
+        if self.dimensions is not None:
+            document["dimensions"] = self.dimensions
+        if encoding is not None:
+            document["encoding_format"] = encoding
+        answer = self._ask("POST", self.endpoint, document)
+        return as_vectors(_in_order(answer, len(texts), shown(self.url)), len(texts), shown(self.url))
+
+    @property
+    def endpoint(self) -> str:
+        base = self.url.rstrip("/")
+        return base if base.endswith("/embeddings") else f"{base}/embeddings"
+
+    def first_model(self) -> str:
+        """What the server calls its model; some take no request without that name."""
+        try:
+            listed = self._ask("GET", self.endpoint.removesuffix("embeddings") + "models", None)
+            self.model = str(listed["data"][0]["id"])
+        except (SubjectError, KeyError, IndexError, TypeError):
+            self.model = "default"
+        return self.model
+
+    def _ask(self, method: str, url: str, document: Any) -> Any:
+        """The JSON that the server answers; asked again where it is busy, for a bounded time."""
+        import httpx
+
+        failures = 0
+        while True:
+            try:
+                status, headers, body = self._once(method, url, document)
+            except httpx.HTTPError as error:
+                raise SubjectError(
+                    f"{shown(url)} does not answer: {str(error) or type(error).__name__}",
+                    hint="is the server up, and the address right? http://HOST:PORT/v1 is its usual form",
+                ) from error
+            failures += 1
+            if status not in (429, 503) or failures >= 5:
+                return _checked(status, headers, body, url)
+            asked = network.retry_after(headers.get("retry-after"))
+            seconds = network.back_off(failures) if asked is None else asked
+            if self.waited + seconds > LONGEST_WAIT:
+                raise SubjectError(
+                    f"{shown(url)} is limited ({status}), and asks to wait for {seconds:.0f} s",
+                    hint="ask again later, or raise the server's limit: at most 200 texts are sent",
+                )
+            self.waited += seconds
+            network.pause(seconds)
+
+    def _once(self, method: str, url: str, document: Any) -> tuple[int, Mapping[str, str], bytes]:
+        body = bytearray()
+        started = time.monotonic()
+        # A redirect may lead to somebody whom the user did not name.
+        with self.client.stream(
+            method, url, json=document, headers=dict(self.headers), follow_redirects=False
+        ) as answer:
+            for chunk in answer.iter_bytes():
+                body += chunk
+                if len(body) > LARGEST_ANSWER or time.monotonic() - started > POLICY.read_timeout:
+                    raise SubjectError(
+                        f"the answer of {shown(url)} does not end", hint="is this an embeddings API?"
+                    )
+            return answer.status_code, answer.headers, bytes(body)
+
+
+@contextmanager
+def connected(
+    url: str, *, model: str | None, headers: Mapping[str, str], dimensions: int | None
+) -> Iterator[Server]:
+    """The server at an address, with one connection to it."""
+    try:
+        direct = network.is_loopback(urlsplit(url).hostname or "")
+    except ValueError as error:
+        raise UsageError(f"--url {url}: {error}", hint=f"it is like {EXAMPLE}") from error
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise UsageError(f"--url {url} is not an address of a server", hint=f"it is like {EXAMPLE}")
+    with network.client(POLICY, allow_http=True, direct=direct) as client:
+        yield Server(url=url, client=client, model=model, headers=headers, dimensions=dimensions)
+
+
+def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> Any:
+    said = body[:300].decode("utf-8", "replace").strip()
+    if 300 <= status < 400:
+        raise SubjectError(
+            f"{shown(url)} leads elsewhere ({status}): {shown(headers.get('location', ''))}",
+            hint="give that address, if it is the right one: nothing is followed",
+        )
+    if status in (401, 403):
+        raise SubjectError(
+            f"{shown(url)} lets nobody in without the right token ({status})",
+            hint="name the variable that holds it: --token-env NAME",
+        )
+    if status == 404:
+        raise SubjectError(
+            f"{shown(url)} does not exist there (404): {_message(said)}",
+            hint="the address usually ends in /v1; a model that is not served under this name needs --served-name",
+        )
+    if status in NOT_THIS_INPUT:
+        raise Refused(f"{shown(url)} refuses the texts ({status}): {_message(said)}")
+    if not 200 <= status < 300:
+        raise SubjectError(
+            f"{shown(url)} fails ({status}): {_message(said)}", hint="look into the server's log"
+        )
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        kind = headers.get("content-type", "no type").partition(";")[0]
+        raise SubjectError(
+            f"{shown(url)} answers {kind}, not JSON: {said[:60]!r}",
+            hint="is this an OpenAI-compatible embeddings API? The address usually ends in /v1",
+        ) from error
+
+
+def _message(said: str) -> str:
+    """What an error document says, in one line."""
+    if said.startswith("<"):
+        return "an HTML page"
+    try:
+        document = json.loads(said)
+        error = document.get("error", document.get("detail", document.get("message", document)))
+        said = str(error.get("message", error) if isinstance(error, dict) else error)
+    except (ValueError, AttributeError):
+        pass
+    return " ".join(said.split())[:160] or "without a word"
+
+
+def _in_order(answer: Any, count: int, whose: str) -> list[Any]:
+    """The vectors of an answer by their ``index``."""
+    entries = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise SubjectError(
+            f"{whose} answers JSON without a list `data`: {_message(json.dumps(answer))}",
+            hint="is this an OpenAI-compatible embeddings API?",
+        )
+    places = [entry.get("index", at) for at, entry in enumerate(entries)]
+    if len(entries) == count and sorted(places, key=str) != sorted(range(count), key=str):
+        raise SubjectError(
+            f"{whose} numbers its vectors {places[:5]} … for {count} texts",
+            hint="`index` must be each text's place",
+        )
+    rows = (
+        sorted(zip(places, entries, strict=True), key=lambda pair: pair[0]) if len(entries) == count else []
+    )
+    return [_numbers(entry.get("embedding"), whose) for _, entry in rows] or entries
+
+
+def _numbers(embedding: Any, whose: str) -> Any:
+    if not isinstance(embedding, str):
+        return embedding
+    try:
+        return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
+    except ValueError as error:
+        raise SubjectError(f"{whose} gave a vector that is no base64 of float32: {error}") from error

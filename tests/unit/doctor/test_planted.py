@@ -1,0 +1,128 @@
+"""Mistakes are planted in a server, on four architectures, and named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.planted import KINDS, LENGTH, Emulated, Planted, Vectors, rounded, write_planted_model
+
+from edgepack.console import Story
+from edgepack.doctor.examine import Expected, Instruments, diagnose, instruments
+from edgepack.doctor.gather import gather
+from edgepack.doctor.verdict import Diagnosis
+from edgepack.files.store import Store
+from edgepack.plugins.context import host_context
+from edgepack.verify.gate import verification_texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patient:
+    """A model, and what is needed to examine servers of it."""
+
+    kind: str
+    folder: Path
+    torch_model: Any
+    tools: Instruments
+
+    def examine(self, does: Planted, **expected: Any) -> tuple[Diagnosis, Emulated]:
+        source = self.tools.source
+        meant = Expected(
+            **{"length": source.max_length, "dimension": source.dimension, "min_cosine": 0.98, **expected}
+        )
+        subject = Emulated(folder=self.folder, model=self.torch_model, does=does)
+        gathered = gather(subject, verification_texts(), source.prompts, meant.length, self.tools.reader)
+        return diagnose(gathered, meant, self.tools, subject="a server"), subject
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def patient(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Patient:
+    folder = tmp_path_factory.mktemp("patient")
+    source, model = write_planted_model(folder / "model", request.param)
+    with host_context(story=Story(quiet=True), offline=True, store=Store(root=folder / "store")) as context:
+        tools = instruments(source, context=context)
+    return Patient(kind=request.param, folder=folder / "model", torch_model=model, tools=tools)
+
+
+def swapped(vectors: Vectors) -> Vectors:
+    return vectors[::-1].copy()
+
+
+def scaled_by_batch(vectors: Vectors) -> Vectors:
+    """As if one scale were shared by all texts of a batch."""
+    step = np.abs(vectors).max() / 3 * len(vectors) ** 0.5
+    made = vectors + step * np.roll(vectors, 1, axis=0)
+    return made / np.linalg.norm(made, axis=1, keepdims=True) if len(vectors) > 1 else vectors
+
+
+def other_case(document: dict[str, Any]) -> None:
+    if document["normalizer"]["type"] == "BertNormalizer":
+        document["normalizer"]["lowercase"] = False
+    else:
+        document["normalizer"] = {
+            "type": "Sequence",
+            "normalizers": [{"type": "Lowercase"}, document["normalizer"]],
+        }
+
+
+def other_words(document: dict[str, Any]) -> None:
+    """A vocabulary in which some words have changed places."""
+    vocabulary = document["model"]["vocab"]
+    if isinstance(vocabulary, dict):
+        words = list(vocabulary)
+        for one, other in zip(words[200:260:2], words[201:260:2], strict=True):
+            vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+    else:
+        for at in range(200, 260, 2):
+            vocabulary[at], vocabulary[at + 1] = vocabulary[at + 1], vocabulary[at]
+
+
+HALF = Planted(weights=lambda weight: weight.half().float())
+BRAIN = Planted(weights=lambda weight: weight.bfloat16().float())
+MISTAKES: dict[str, tuple[str, Planted, dict[str, Any]]] = {
+    "cls": ("pooling", Planted(pooling="cls"), {}),
+    "last": ("pooling", Planted(pooling="last"), {}),
+    "max": ("pooling", Planted(pooling="max"), {}),
+    "padding counted": ("padding", Planted(padding="counted"), {}),
+    "padding attended": ("padding", Planted(padding="attended"), {}),
+    "padded to a length": ("padding", Planted(padding="counted", to=LENGTH), {}),
+    "prefix missing": ("prefix", Planted(), {"prompt": "query: "}),
+    "prefix doubled": ("prefix", Planted(prefix="query: query: "), {"prompt": "query: "}),
+    "prefix unasked": ("prefix", Planted(prefix="passage: "), {}),
+    "not normalised": ("normalisation", Planted(normalize=False), {}),
+    "scaled": ("normalisation", Planted(after=lambda vectors: vectors * 3), {}),
+    "cut early": ("truncation", Planted(length=40), {}),
+    "cut late": ("truncation", Planted(length=111), {}),
+    "shortened": ("dimension", Planted(dimension=16), {}),
+    "shortened, not normalised again": ("dimension", Planted(dimension=16, again=False), {}),
+    "batches": ("batch", Planted(after=scaled_by_batch), {}),
+    "order": ("order", Planted(after=swapped), {}),
+    "no special tokens": ("tokenizer", Planted(specials=False), {}),
+    "case": ("tokenizer", Planted(tokenizer=other_case), {}),
+    "vocabulary": ("tokenizer", Planted(tokenizer=other_words), {}),
+    "dropout": ("random", Planted(dropout=True), {}),
+    "int8": ("quantized", Planted(weights=rounded(8)), {}),
+    "int4": ("coarse", Planted(weights=rounded(4)), {}),
+    "cls and not normalised": ("pooling", Planted(pooling="cls", normalize=False), {}),
+    "max and cut early": ("pooling", Planted(pooling="max", length=32), {}),
+    "cls and a prefix": ("pooling", Planted(pooling="cls", prefix="query: "), {}),
+    "last of int8 weights": ("pooling", Planted(pooling="last", weights=rounded(8)), {}),
+    "another model": ("another-model", Planted(weights=lambda weight: weight.flip(0)), {}),
+    "healthy": ("same", Planted(), {}),
+    "float16": ("same", HALF, {}),
+    "bfloat16": ("same", BRAIN, {}),
+    "healthy, with a prefix that is meant": ("same", Planted(prefix="query: "), {"prompt": "query: "}),
+    "healthy, shorter as is meant": ("same", Planted(dimension=16), {"dimension": 16}),
+    "healthy, cut as is meant": ("same", Planted(length=40), {"length": 40}),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_named(patient: Patient, mistake: str) -> None:
+    verdict, does, expected = MISTAKES[mistake]
+    made, subject = patient.examine(does, **expected)
+    assert made.verdict == verdict, made
+    assert sum(map(len, subject.requests)) == made.texts_sent <= 200
