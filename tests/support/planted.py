@@ -50,7 +50,6 @@ class Planted:
     weights: Callable[[torch.Tensor], torch.Tensor] = lambda weight: weight
     after: Callable[[Vectors], Vectors] = lambda vectors: vectors
     """What is done to all vectors of a batch in the end."""
-    dropout: bool = False
 
 
 @dataclass(kw_only=True)
@@ -68,8 +67,8 @@ class Emulated:
         document["truncation"] = document["padding"] = None
         self.does.tokenizer(document)
         self.tokenizer = Tokenizer.from_str(json.dumps(document))
+        torch.set_num_threads(1)
         self.model = copy.deepcopy(self.model)
-        self.model.train(self.does.dropout)
         with torch.no_grad():
             for name, weight in self.model.named_parameters():
                 if weight.ndim == 2 and "position" not in name:

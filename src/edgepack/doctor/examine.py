@@ -26,6 +26,8 @@ ROUNDED = 0.25
 """Share of the spread beyond which no quantization is worth the name."""
 UNRELATED = 1.6
 """Share of the spread from which on vectors have nothing to do with the model's (2: nothing at all)."""
+NEAR = 0.05
+"""Share of the spread within which a vector is a text's, whichever text's that is."""
 OF_LENGTH_ONE = 0.01
 
 
@@ -124,8 +126,10 @@ def _rest(search: Search, best: Hypothesis, expected: Expected, notes: list[str]
     order = _order(search, search.predicted(best))
     if order is not None:
         return [order]
-    off = np.flatnonzero(shares > max(30 * float(np.median(shares)), 3e-3))
-    clear = 2 <= len(off) <= 0.6 * len(shares) and (np.median(shares) < SAME or shares[off].min() > 0.1)
+    # No vector of another model is the same by chance.
+    exact = int((shares < SAME).sum()) >= 3
+    off = np.flatnonzero(shares > (3e-3 if exact else 30 * float(np.percentile(shares, 15))))
+    clear = len(off) >= 2 and (exact or shares[off].min() > 0.1)
     found: list[Finding] = []
     if clear:
         texts = [search.observed.texts[at] for at in off]
@@ -147,10 +151,10 @@ def _order(search: Search, predicted: Numbers) -> Finding | None:
     """Whether most vectors are other texts' of the same file or request."""
     nearest = (search.found @ predicted.T).argmax(axis=1)
     places = np.arange(len(nearest))
-    there = apart(search.found, predicted[nearest]) / search.unit < ROUNDED
+    there = apart(search.found, predicted[nearest]) / search.unit < NEAR
     here = apart(search.found, predicted) / search.unit < ROUNDED
     moved = there & ~here & (nearest != places)
-    if moved.sum() < max(2, 0.1 * len(places)) or there.mean() < 0.8:
+    if moved.sum() < max(2, 0.1 * len(places)) or len(set(nearest[there])) < 0.8 * len(places):
         return None
     return words.misplaced([(int(at), int(nearest[at])) for at in np.flatnonzero(moved)], len(places))
 
@@ -196,11 +200,12 @@ def _batch(batch: Batch, search: Search, best: Hypothesis, notes: list[str]) -> 
         return []
     count = len(batch.alone)
     alone, together = (directions(each, search.dimension) for each in (batch.alone, batch.together))
-    nearest = (together @ alone.T).argmax(axis=1)
+    nearest = (alone @ together.T).argmax(axis=1)
     if (nearest != np.arange(count)).any() and (
-        apart(together, alone[nearest]) / search.unit < CHANGED
+        apart(alone, together[nearest]) / search.unit < CHANGED
     ).all():
-        return [words.misplaced([(at, int(to)) for at, to in enumerate(nearest) if at != to], count)]
+        return [words.misplaced([(int(to), at) for at, to in enumerate(nearest) if at != to], count)]
+    together = together[:count]
     least = float(1 - apart(alone, together).max() / 2)
     rows = np.argsort(-batch.moved)[:4]
     texts = [batch.texts[row] for row in rows]

@@ -25,8 +25,9 @@ class Batch:
     texts: tuple[str, ...]
     """All that were in the batch; those that were also asked alone come first."""
     alone: Vectors
+    """float32 [up to len(texts), dimension]."""
     together: Vectors
-    """float32 [len(alone), dimension]."""
+    """float32 [len(texts), dimension]."""
     moved: Numbers
     """How far each text's vector is from its own alone; squared, in the spread of the subject's vectors."""
 
@@ -94,13 +95,14 @@ def gather(
     asking = _Asking(subject=subject)
     asking.each_alone(core)
     alone = np.stack([asking.known[text] for text in core[: len(asking.known)]])
-    # One text twice, and one that makes the others be padded.
-    company = [*core, core[0], max(others, key=lambda text: len(reader.read(text).ids))]
+    again = asking.embed(core[:1])[0] if len(alone) == len(core) else alone[0]
+    # One that makes the others be padded.
+    company = [*core, max(others, key=lambda text: len(reader.read(text).ids))]
     together = asking.embed(company)
     directed = directions(together, together.shape[1])
     unit, count = spread(directed), len(alone)
     moved = apart(directed[:count], directions(alone, together.shape[1])) / unit
-    batch = Batch(texts=tuple(company), alone=alone, together=together[:count], moved=moved)
+    batch = Batch(texts=tuple(company), alone=alone, together=together, moved=moved)
     if batch.matters:
         asking.each_alone([*longer[-2:], *others])
     elif subject.at_once < probes.MOST:
@@ -113,6 +115,6 @@ def gather(
         observed=Observed(texts=tuple(asking.known), vectors=np.stack([*asking.known.values()])),
         sent=asking.sent,
         batch=batch,
-        unsteady=float(apart(directed[:1], directed[len(core) : len(core) + 1])[0] / unit),
+        unsteady=float(((again - alone[0]) ** 2).sum() / max((alone[0] ** 2).sum(), 1e-30)),
         notes=tuple(asking.notes),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgepack.doctor.encoder import Encoder, TooLong, Vectors
 from edgepack.doctor.fit import Comparison, Numbers, apart, compare, directions, spread
@@ -16,6 +17,7 @@ from edgepack.doctor.hypothesis import (
     POOLINGS,
     Hypothesis,
     Padding,
+    Side,
     Specials,
     cut,
     vectors_of,
@@ -31,6 +33,9 @@ NOISE = 0.15
 CORE = 16
 FEW = 6
 SAMPLE = 24
+SCANNED = 6
+"""Lengths that are all tried."""
+VERY_SHORT = 24
 SHORT = 64
 """Tokens."""
 SPECIALS: tuple[Specials, ...] = ("all", "none", "not the first", "not the last", "twice")
@@ -130,15 +135,20 @@ class Search:
         """The hypothesis that explains the observed vectors best, simpler ones first."""
         if self.share(self.expected) <= EXACT:
             return self.expected
-        best = self._refined(self._on_core())
-        return self._cut_elsewhere(best)
+        best = self._refined(self._cut_elsewhere(self._on_core()))
+        return best if best.length != self.expected.length else self._cut_elsewhere(best)
 
     def _on_core(self) -> Hypothesis:
         """The best on short texts, in rings of more and more, and more costly, changes."""
         rows = self._core(CORE)
         shares = {self.expected: self.share(self.expected, rows)}
-        for ring in (self._poolings(self.expected), self._one_change(rows), self._two_changes(rows[:FEW])):
-            few = rows if len(shares) < 200 else rows[:FEW]
+        rings = (
+            (rows, self._poolings(self.expected)),
+            (rows, self._one_change(rows)),
+            (rows[:FEW], self._paddings()),
+            (rows[:FEW], self._two_changes(rows[:FEW])),
+        )
+        for few, ring in rings:
             for hypothesis in ring:
                 if self.out_of_time:
                     break
@@ -146,7 +156,7 @@ class Search:
                 if shares[hypothesis] <= SURE:
                     break
             least = min(shares.values())
-            if least <= GOOD or (least <= NOISE and len(shares) > 50):
+            if least <= GOOD or (least <= NOISE and few != rows):
                 break
         best = min(shares, key=lambda each: shares[each])
         convinced = self.compared(self.expected, best, rows).convinces or (
@@ -160,7 +170,7 @@ class Search:
         plain = np.ones(len(texts), bool)
         for reading in READINGS:
             plain[list(self.reader.affected(texts, reading))] = False
-        order = sorted(range(len(texts)), key=lambda row: (self.counts[row] > SHORT, not plain[row]))
+        order = sorted(range(len(texts)), key=lambda row: (self.counts[row] > VERY_SHORT, not plain[row]))
         return order[:count]
 
     def _poolings(self, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
@@ -186,14 +196,15 @@ class Search:
         for changed in self._readings(self.expected, rows):
             yield from self._poolings(changed)
 
+    def _paddings(self) -> Iterator[Hypothesis]:
+        for to, attended in product(sorted({self.expected.length, 128, 512}), (False, True)):
+            yield from self._poolings(replace(self.expected, padding=Padding(to, attended)))
+
     def _two_changes(self, rows: Sequence[int]) -> Iterator[Hypothesis]:
         for prompt in USUAL_PROMPTS:
             yield from self._poolings(replace(self.expected, prompt=prompt))
         for prompt, special in product(self.prompts, SPECIALS):
             yield from self._poolings(replace(self.expected, prompt=prompt, specials=special))
-        for to, attended in product(sorted({self.expected.length, 128, 256, 512}), (False, True)):
-            for changed in self._poolings(replace(self.expected, padding=Padding(to, attended))):
-                yield changed
         for changed in self._readings(self.expected, rows):
             yield from (each for other in self._readings(changed, rows) for each in self._poolings(other))
 
@@ -238,37 +249,47 @@ class Search:
         shares = apart(self.found, self.predicted(best)) / self.unit
         short = self.counts <= min(SHORT, best.length // 2)
         usual = float(np.median(shares[short])) if short.any() else 0.0
-        off = np.flatnonzero(shares > max(10 * usual, 1e-3))
-        off = off[self.counts[off] >= min(16, best.length // 2)]
-        if not len(off):
+        off = (shares > max(10 * usual, 1e-3)) & (self.counts >= min(16, best.length // 2))
+        if not off.any():
             return best
-        row = [int(off[np.argmax(self.counts[off])])]
-        whole = len(self.whole(best, self.observed.texts[row[0]]))
-        tried = {best: self.share(best, row)}
+        rows = [int(row) for row in np.argsort(-self.counts) if off[row]][:4]
+        tried: dict[Hypothesis, float] = {best: self.share(best, rows[:1])}
 
-        def try_out(length: int) -> float:
-            other = replace(best, length=length)
+        def try_out(length: int, side: Side = "end") -> float:
+            other = replace(best, length=length, side=side)
             if other not in tried:
-                tried[other] = float("inf") if self.out_of_time else self.share(other, row)
+                tried[other] = float("inf") if self.out_of_time else self.share(other, rows[:1])
             return tried[other]
 
-        grid = sorted({2, *(each for each in USUAL_LENGTHS if each < whole), whole})
-        near = min(range(len(grid)), key=lambda at: try_out(grid[at]))
-        low, high = grid[max(near - 1, 0)], grid[min(near + 1, len(grid) - 1)]
-        while high - low > 2:
+        low, high = self._bracket(best, off, rows[0])
+        grid = sorted({low, *(each for each in USUAL_LENGTHS if low < each < high), high})
+        if high - low > SCANNED:
+            near = min(range(len(grid)), key=lambda at: try_out(grid[at]))
+            low, high = grid[max(near - 1, 0)], grid[min(near + 1, len(grid) - 1)]
+        while high - low > SCANNED:
             left, right = low + (high - low) // 3, high - (high - low) // 3
-            if try_out(left) < try_out(right):
-                high = right
-            else:
-                low = left
+            low, high = (low, right) if try_out(left) < try_out(right) else (left, high)
         for length in range(low, high + 1):
             try_out(length)
         for length in {best.length, 128, 256, 512}:
-            other = replace(best, length=length, side="beginning")
-            tried[other] = self.share(other, row)
+            try_out(length, "beginning")
         other = min(tried, key=lambda each: tried[each])
-        rows = [int(each) for each in off[np.argsort(-self.counts[off])][:4]]
         return other if self.compared(best, other, rows).convinces else best
+
+    def _bracket(self, best: Hypothesis, off: NDArray[np.bool_], longest: int) -> tuple[int, int]:
+        """The least and the greatest length that texts may be cut to, by those that are as they should be or alike."""
+        sizes = np.array([len(self.whole(best, text)) for text in self.observed.texts])
+        alike = apart(self.found, self.found[longest]) / self.unit < 1e-5
+        low = max(2, int(sizes[~off & (sizes <= best.length)].max(initial=2)))
+        high = int(sizes[alike].min())
+        if (sizes[off] <= best.length).any():
+            high = min(high, int(sizes[off].min()) - 1)
+        else:
+            low = max(low, best.length)
+        later = sizes[off & ~alike & (sizes < high)]
+        if high > best.length and len(later):
+            low = max(low, int(later.max()))
+        return min(low, high), high
 
     def whole(self, hypothesis: Hypothesis, text: str) -> tuple[int, ...]:
         """All tokens of a text."""

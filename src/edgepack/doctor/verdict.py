@@ -24,7 +24,7 @@ VERDICTS: Mapping[str, tuple[int, str]] = {
 """Verdict → exit code and what it means. Of several findings, that which stands first in ``GRAVEST`` decides."""
 
 GRAVEST = (
-    "another-model", "unclear", "random", "order", "tokenizer", "head", "pooling", "padding", "prefix",
+    "random", "another-model", "unclear", "order", "tokenizer", "head", "pooling", "padding", "prefix",
     "batch", "truncation", "dimension", "normalisation", "coarse", "quantized",
 )  # fmt: skip
 
