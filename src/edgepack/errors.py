@@ -117,16 +117,16 @@ class FloorError(EdgepackError):
     exit_code = 18
 
 
-class NotVerifiedError(EdgepackError):
-    """`edgepack verify` did not run a bundle, or could not judge it: its vectors may be right or wrong."""
-
-    exit_code = 20
-
-
 class SubjectError(EdgepackError):
     """What `edgepack doctor` was to examine does not answer, or answers something that is not vectors."""
 
     exit_code = 19
+
+
+class NotVerifiedError(EdgepackError):
+    """`edgepack verify` did not run a bundle, or could not judge it: its vectors may be right or wrong."""
+
+    exit_code = 20
 
 
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from edgepack.models.find.folder import read_folder
@@ -35,6 +36,8 @@ class Planted:
     """What a server does; by default as it should."""
 
     pooling: str = "mean"
+    dense: bool = False
+    """Whether what 2_Dense holds comes after pooling."""
     normalize: bool = True
     prefix: str = ""
     text: Callable[[str], str] = lambda text: text
@@ -86,6 +89,9 @@ class Emulated:
             hidden = self.model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
         counted = torch.ones_like(real) if self.does.padding else real
         made = np.stack([self._pooled(row[seen == 1]) for row, seen in zip(hidden, counted, strict=True)])
+        if self.does.dense:
+            tensors = load_file(self.folder / "2_Dense" / "model.safetensors")
+            made = np.tanh(made @ tensors["linear.weight"].T + tensors["linear.bias"])
         if self.does.normalize:
             made = made / np.linalg.norm(made, axis=1, keepdims=True)
         made = made[:, : self.does.dimension]
@@ -111,18 +117,37 @@ class Emulated:
         return pooled.numpy()  # type: ignore[no-any-return]
 
 
-def write_planted_model(folder: Path, kind: str, *, seed_std: float = 0.3) -> tuple[ModelSource, Any]:
-    """A model of an architecture with a tokenizer of real words, as a source, and the torch model."""
+def write_planted_model(
+    folder: Path, kind: str, *, pooling: str = "mean", dense: int = 0
+) -> tuple[ModelSource, Any]:
+    """A model of an architecture with a tokenizer of real words, as a source, and the torch model.
+
+    ``dense``: a Dense layer with Tanh makes so many numbers of the pooled vector.
+    """
     tokenizer = unigram() if kind == "xlm-roberta" else word_piece()
     sizes = {"vocab_size": max(tokenizer.get_vocab().values()) + 1, "max_position_embeddings": 160}
-    _, model = write_family(folder, kind, std=seed_std, **sizes)
+    _, model = write_family(folder, kind, **sizes)
     tokenizer.save(str(folder / "tokenizer.json"))
-    write_json(folder / "modules.json", MODULES)
-    pooling = {"word_embedding_dimension": HIDDEN, "pooling_mode_mean_tokens": True}
-    write_json(folder / "1_Pooling" / "config.json", pooling)
+    if dense:
+        write_dense(folder / "2_Dense", dense)
+    behind = {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    modules = [*MODULES[:2], *[behind] * bool(dense), MODULES[2]]
+    write_json(folder / "modules.json", [{**each, "idx": at} for at, each in enumerate(modules)])
+    mode = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}[pooling]
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": HIDDEN, mode: True})
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": LENGTH})
     write_json(folder / "config_sentence_transformers.json", {"prompts": PROMPTS})
     return read_folder(folder, name=f"test/{kind}", origin=folder.name, note=lambda message: None), model
+
+
+def write_dense(folder: Path, outputs: int) -> None:
+    """A module of sentence-transformers'."""
+    random = np.random.default_rng(4)
+    sizes = {"in_features": HIDDEN, "out_features": outputs, "bias": True}
+    write_json(folder / "config.json", {**sizes, "activation_function": "torch.nn.modules.activation.Tanh"})
+    weight = random.normal(size=(outputs, HIDDEN)).astype(np.float32) * 0.2
+    bias = random.normal(size=outputs).astype(np.float32)
+    save_file({"linear.weight": weight, "linear.bias": bias}, folder / "model.safetensors")
 
 
 def word_piece() -> Any:

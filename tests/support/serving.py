@@ -16,6 +16,7 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     """Names in lower case."""
+    body: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,8 @@ def serving() -> Iterator[Server]:
 
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
-            reply = server.reply_to(Asked(method=self.command, path=self.path, headers=headers))
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+            reply = server.reply_to(Asked(method=self.command, path=self.path, headers=headers, body=body))
             self.send_response(reply.status)
             for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
                 self.send_header(name, value)
@@ -108,6 +110,7 @@ def serving() -> Iterator[Server]:
             if reply.cut is not None:
                 self.close_connection = True
 
+        do_POST = do_GET  # noqa: N815 - the name that http.server looks for
         do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:

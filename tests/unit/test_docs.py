@@ -11,6 +11,7 @@ from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
 from tests.support.reference import api_names, api_snapshot, command_help, exit_codes
 
+from edgepack.doctor.verdict import VERDICTS
 from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
@@ -41,6 +42,12 @@ def test_every_command_and_option_is_in_the_reference(update_golden: bool) -> No
 
 def test_every_exit_code_is_in_the_reference(update_golden: bool) -> None:
     matches_block("commands.md", "exit codes", exit_codes(), update=update_golden)
+
+
+def test_every_verdict_of_doctor_is_in_its_page(update_golden: bool) -> None:
+    rows = [f"| `{name}` | {code} | {meaning} |\n" for name, (code, meaning) in VERDICTS.items()]
+    block = "| verdict | exit code | |\n|---|---|---|\n" + "".join(rows)
+    matches_block("doctor.md", "verdicts", block, update=update_golden)
 
 
 def test_every_exit_code_of_the_program_is_in_its_page() -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.options import common_options, offline_option, reading_options
 from edgepack.cli.output import print_json, print_rich
 from edgepack.errors import UsageError
+from edgepack.records.target import Reading
 
 if TYPE_CHECKING:
     from edgepack.doctor.subject import Subject
@@ -21,6 +22,7 @@ SCHEMA = 1
 
 @click.command()
 @click.argument("model", metavar="MODEL")
+@reading_options
 @click.option("--url", metavar="URL", help="An OpenAI-compatible server: http://HOST:PORT/v1.")
 @click.option("--served-name", metavar="NAME", help="What the server calls the model. [default: its first]")
 @click.option(
@@ -47,9 +49,9 @@ SCHEMA = 1
     help="The texts of --vectors: one a line, .jsonl or .json.",
 )
 @click.option(
-    "--prompt",
+    "--prefix",
     metavar="NAME|TEXT",
-    help="What is meant to be put before each text: a prompt's name, or the prefix.",
+    help="What is meant to be put before each text: a prompt's name, or the text itself.",
 )
 @click.option(
     "--max-length", type=click.IntRange(min=2), metavar="TOKENS", help="What texts are meant to be cut to."
@@ -71,6 +73,7 @@ SCHEMA = 1
 @common_options
 def doctor(
     model: str,
+    reading: Reading,
     url: str | None,
     served_name: str | None,
     token_env: str | None,
@@ -79,7 +82,7 @@ def doctor(
     lines: bool,
     vectors: Path | None,
     texts: Path | None,
-    prompt: str | None,
+    prefix: str | None,
     max_length: int | None,
     dimensions: int | None,
     min_cosine: float,
@@ -112,10 +115,12 @@ def doctor(
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:
         with story.step("model"):
-            source = ingest(model, context=context)
+            source = ingest(model, reading=reading, context=context)
             tools = instruments(source, context=context)
         expected = Expected(
-            prompt="" if prompt is None else source.prompts.get(prompt, prompt),
+            prefix=source.prompts.get(source.default_prompt or "", "")
+            if prefix is None
+            else source.prompts.get(prefix, prefix),
             length=max_length or source.max_length,
             dimension=dimensions or source.dimension,
             min_cosine=min_cosine,
@@ -123,7 +128,7 @@ def doctor(
         with story.step("ask"):
             if vectors is not None:
                 said, rows = read_vectors(vectors, texts)
-                chosen = some_of(said, tools.reader)
+                chosen = some_of(said)
                 observed = Observed(texts=tuple(said[at] for at in chosen), vectors=rows[chosen])
                 gathered = Gathered(observed=observed, sent=0)
             else:
@@ -152,8 +157,8 @@ def _subject(
     headers: tuple[str, ...],
     dimensions: int | None,
 ) -> "Iterator[Subject]":
+    from edgepack.doctor.endpoint import connected
     from edgepack.doctor.program import parse_command
-    from edgepack.doctor.server import connected
 
     if url is None:
         yield parse_command(program or "", lines=lines)

@@ -8,11 +8,11 @@ import numpy as np
 
 from edgepack.context import BuildContext
 from edgepack.doctor import words
-from edgepack.doctor.encoder import Encoder, TooLong
 from edgepack.doctor.fit import Numbers, apart, compare, directions
 from edgepack.doctor.gather import CHANGED, Batch, Gathered
+from edgepack.doctor.halves import Halves, TooLong
 from edgepack.doctor.hypothesis import Hypothesis, Padding, vectors_of
-from edgepack.doctor.readings import Reader
+from edgepack.doctor.misreadings import Reader
 from edgepack.doctor.search import SHORT, Search, Unlike
 from edgepack.doctor.verdict import Cosines, Diagnosis, Finding, gravest_first
 from edgepack.models.reference import exported_model
@@ -35,7 +35,7 @@ OF_LENGTH_ONE = 0.01
 class Expected:
     """What the subject is meant to do, where that is not what the model's files say."""
 
-    prompt: str = ""
+    prefix: str = ""
     length: int
     dimension: int
     min_cosine: float
@@ -47,7 +47,7 @@ class Instruments:
 
     source: ModelSource
     reader: Reader
-    encoder: Encoder
+    halves: Halves
 
 
 def instruments(source: ModelSource, *, context: BuildContext) -> Instruments:
@@ -55,7 +55,7 @@ def instruments(source: ModelSource, *, context: BuildContext) -> Instruments:
     return Instruments(
         source=source,
         reader=Reader(source),
-        encoder=Encoder(exported_model(source, context=context), source),
+        halves=Halves(exported_model(source, context=context), source),
     )
 
 
@@ -64,7 +64,7 @@ def diagnose(
 ) -> Diagnosis:
     """What is wrong with the vectors, if anything. ``seconds`` is how long hypotheses are tried."""
     started = time.monotonic()
-    notes = list(gathered.notes)
+    notes = [*tools.source.warnings, *gathered.notes]
     dimension = int(gathered.observed.vectors.shape[1])
     made = {
         "model": tools.source.name,
@@ -75,10 +75,10 @@ def diagnose(
     try:
         search = Search(
             gathered.observed,
-            Hypothesis(length=expected.length, prompt=expected.prompt),
+            Hypothesis(length=expected.length, prefix=expected.prefix),
             prompts=tuple(tools.source.prompts.values()),
             reader=tools.reader,
-            encoder=tools.encoder,
+            halves=tools.halves,
             deadline=started + seconds,
         )
     except Unlike:
@@ -91,10 +91,12 @@ def diagnose(
         notes.append(f"not all hypotheses were tried: {seconds:.0f} s were over")
     findings = [*_rest(search, best, expected, notes)]
     if not any(each.verdict in ("unclear", "another-model") for each in findings):
-        findings += words.changes(search, best, expected.prompt)
+        findings += words.changes(search, best)
         findings += _lengths(search, best, expected, tools.source, notes)
     elif best != search.expected:
-        notes.append(f"nearest: {words.shown(best, search.expected)}, mean cosine {search.cosine(best):.4f}")
+        notes.append(
+            f"nearest: {words.differences(best, search.expected)}, mean cosine {search.cosine(best):.4f}"
+        )
     if gathered.unsteady > CHANGED:
         findings.append(words.unsteady(gathered.unsteady))
     elif gathered.batch is not None and gathered.batch.matters:
@@ -154,7 +156,7 @@ def _order(search: Search, predicted: Numbers) -> Finding | None:
     there = apart(search.found, predicted[nearest]) / search.unit < NEAR
     here = apart(search.found, predicted) / search.unit < ROUNDED
     moved = there & ~here & (nearest != places)
-    if moved.sum() < max(2, 0.1 * len(places)) or len(set(nearest[there])) < 0.8 * len(places):
+    if moved.sum() < max(2, 0.2 * len(places)) or len(set(nearest[moved])) < 0.9 * moved.sum():
         return None
     return words.misplaced([(int(at), int(nearest[at])) for at in np.flatnonzero(moved)], len(places))
 
@@ -172,7 +174,7 @@ def _lengths(
     """What the vectors' lengths and their dimension say."""
     vectors = search.observed.vectors
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-    whole = vectors_of(best, search.observed.texts, search.reader, search.encoder).astype(np.float64)
+    whole = vectors_of(best, search.observed.texts, search.reader, search.halves).astype(np.float64)
     raw = np.linalg.norm(whole, axis=1)
     kept = np.linalg.norm(whole[:, : search.dimension], axis=1)
     cut = search.dimension < whole.shape[1]
@@ -209,13 +211,13 @@ def _batch(batch: Batch, search: Search, best: Hypothesis, notes: list[str]) -> 
     least = float(1 - apart(alone, together).max() / 2)
     rows = np.argsort(-batch.moved)[:4]
     texts = [batch.texts[row] for row in rows]
-    simpler = directions(vectors_of(best, texts, search.reader, search.encoder), search.dimension)
+    simpler = directions(vectors_of(best, texts, search.reader, search.halves), search.dimension)
     sizes = sorted({len(search.whole(best, text)) for text in batch.texts})
     for attended in (False, True):
         for to in reversed(sizes):
             padded = replace(best, padding=Padding(to, attended))
             try:
-                other = directions(vectors_of(padded, texts, search.reader, search.encoder), search.dimension)
+                other = directions(vectors_of(padded, texts, search.reader, search.halves), search.dimension)
             except TooLong:
                 continue
             comparison = compare(together[rows], simpler, other)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepack.doctor.encoder import Vectors
+from edgepack.doctor.halves import Vectors
 
 Numbers = NDArray[np.float64]
 LIKE = 0.7

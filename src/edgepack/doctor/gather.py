@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgepack.doctor import probes
-from edgepack.doctor.encoder import Vectors
 from edgepack.doctor.fit import Numbers, apart, directions, spread
-from edgepack.doctor.readings import Reader
+from edgepack.doctor.halves import Vectors
+from edgepack.doctor.misreadings import Reader
 from edgepack.doctor.search import Observed
 from edgepack.doctor.subject import Refused, Subject
 

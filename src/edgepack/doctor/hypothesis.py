@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from edgepack.doctor.encoder import Encoder, Row, Vectors
-from edgepack.doctor.readings import OWN, Read, Reader
+from edgepack.doctor.halves import Halves, Row, Vectors
+from edgepack.doctor.misreadings import OWN, Read, Reader
 
 MODEL = "as the model does"
 """The pooling that the model's own graph has."""
@@ -32,10 +32,10 @@ class Hypothesis:
 
     length: int
     """Tokens that texts are cut to, special ones included."""
-    prompt: str = ""
+    prefix: str = ""
     """What is put before every text."""
     reading: str = OWN
-    """Of ``readings.READINGS``."""
+    """Of ``misreadings.MISREADINGS``."""
     specials: Specials = "all"
     side: Side = "end"
     """Where too long a text is cut."""
@@ -57,6 +57,7 @@ POOLINGS: Mapping[str, Callable[[Vectors], Vectors]] = {
     "last": lambda tokens: np.asarray(tokens[-1]),
     "max": lambda tokens: np.asarray(tokens.max(axis=0)),
     "weighted-mean": _weighted,
+    "mean-sqrt-len": lambda tokens: np.asarray(tokens.sum(axis=0) / len(tokens) ** 0.5),
 }
 """Token vectors [sequence, hidden] to one, by the names of ``PoolingMode``."""
 INNER_MEAN = "mean without special tokens"
@@ -64,9 +65,9 @@ POOLER = "pooler_output"
 """BERT's head for next-sentence prediction upon the first token, which the hub's model classes offer beside the token vectors."""
 
 
-def vectors_of(hypothesis: Hypothesis, texts: Sequence[str], reader: Reader, encoder: Encoder) -> Vectors:
+def vectors_of(hypothesis: Hypothesis, texts: Sequence[str], reader: Reader, halves: Halves) -> Vectors:
     """The vectors, not normalised, float32 [texts, dimension]; raises ``TooLong``."""
-    read = [cut(reader.read(hypothesis.prompt + text, hypothesis.reading), hypothesis) for text in texts]
+    read = [cut(reader.read(hypothesis.prefix + text, hypothesis.reading), hypothesis) for text in texts]
     padding = hypothesis.padding
     rows = [
         Row(
@@ -74,27 +75,27 @@ def vectors_of(hypothesis: Hypothesis, texts: Sequence[str], reader: Reader, enc
         )
         for each in read
     ]
-    hidden = list(encoder.run(rows))
+    hidden = list(halves.run(rows))
     if hypothesis.pooling == MODEL and hypothesis.head and padding is None:
         return np.stack([each.vector for each in hidden])
     pooled = [
-        _pooled(hypothesis, each.tokens, text, len(row.ids), encoder)
+        _pooled(hypothesis, each.tokens, text, len(row.ids), halves)
         for each, row, text in zip(hidden, rows, read, strict=True)
         if each.tokens is not None
     ]
-    return encoder.finish(np.stack(pooled)) if hypothesis.head else np.stack(pooled)
+    return halves.finish(np.stack(pooled)) if hypothesis.head else np.stack(pooled)
 
 
-def _pooled(hypothesis: Hypothesis, tokens: Vectors, read: Read, count: int, encoder: Encoder) -> Vectors:
+def _pooled(hypothesis: Hypothesis, tokens: Vectors, read: Read, count: int, halves: Halves) -> Vectors:
     if hypothesis.padding is None:
         tokens = tokens[:count]
-    if hypothesis.pooling == POOLER and encoder.pooler is not None:
-        weight, bias = encoder.pooler
+    if hypothesis.pooling == POOLER and halves.pooler is not None:
+        weight, bias = halves.pooler
         return np.asarray(np.tanh(weight @ tokens[0] + bias))
     if hypothesis.pooling == INNER_MEAN:
         inner = tokens[len(read.first) : len(read.first) + len(read.ids)]
         return POOLINGS["mean"](inner if len(inner) else tokens)
-    return POOLINGS[encoder.mode if hypothesis.pooling == MODEL else hypothesis.pooling](tokens)
+    return POOLINGS[halves.mode if hypothesis.pooling == MODEL else hypothesis.pooling](tokens)
 
 
 def cut(read: Read, hypothesis: Hypothesis) -> Read:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from edgepack.doctor.readings import READINGS, Reader
+from edgepack.doctor.misreadings import MISREADINGS, Reader
 
 MOST = 200
 """Texts that are sent in all, those that are sent twice counted twice."""
@@ -26,7 +26,7 @@ OWN_TEXTS = (
 def core_texts(texts: Sequence[str], reader: Reader) -> list[str]:
     """Texts of very different lengths that are read alike by every way of reading, as far as there are such."""
     short = [text for text in dict.fromkeys(texts) if 1 <= len(reader.read(text).ids) <= 60]
-    odd = {short[at] for name in READINGS for at in reader.affected(tuple(short), name)}
+    odd = {short[at] for name in MISREADINGS for at in reader.affected(tuple(short), name)}
     plain = [text for text in short if text not in odd]
     ranked = sorted(plain, key=lambda text: len(reader.read(text).ids))
     if len(ranked) < CORE:
@@ -43,7 +43,7 @@ def other_texts(
     """Some for each way of reading, some with a prompt written out, and others, each once."""
     left = [text for text in (*OWN_TEXTS, *texts) if text not in core and len(reader.read(text).ids) <= 60]
     chosen = [prompt + core[0] for prompt in list(prompts.values())[:OF_A_KIND]]
-    for name in READINGS:
+    for name in MISREADINGS:
         chosen += [left[at] for at in reader.affected(tuple(left), name)[:OF_A_KIND]]
     chosen += left[:: max(1, len(left) // OTHERS)]
     return list(dict.fromkeys(chosen))[:OTHERS]
@@ -66,10 +66,12 @@ def long_texts(texts: Sequence[str], length: int, reader: Reader) -> list[str]:
     return made
 
 
-def some_of(texts: Sequence[str], reader: Reader) -> list[int]:
-    """Places of at most ``MOST`` texts out of many: of all lengths, each text once."""
+def some_of(texts: Sequence[str]) -> list[int]:
+    """Places of at most ``MOST`` texts out of many: half of them as they follow each other, the others of all lengths."""
     first = {text: at for at, text in reversed(list(enumerate(texts))) if text.strip()}
-    if len(first) <= MOST:
-        return sorted(first.values())
-    ranked = sorted(first.values(), key=lambda at: len(texts[at]))
-    return sorted(ranked[round(at * (len(ranked) - 1) / (MOST - 1))] for at in range(MOST))
+    places = sorted(first.values())
+    if len(places) <= MOST:
+        return places
+    ranked = sorted(places[MOST // 2 :], key=lambda at: len(texts[at]))
+    spread = (ranked[round(at * (len(ranked) - 1) / (MOST // 2 - 1))] for at in range(MOST // 2))
+    return sorted({*places[: MOST // 2], *spread})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgepack import tools
-from edgepack.doctor.encoder import Vectors
+from edgepack.doctor.halves import Vectors
 from edgepack.doctor.subject import as_vectors, embedding_of
 from edgepack.errors import MissingToolError, SubjectError, ToolError, UsageError
 

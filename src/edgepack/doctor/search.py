@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepack.doctor.encoder import Encoder, TooLong, Vectors
 from edgepack.doctor.fit import Comparison, Numbers, apart, compare, directions, spread
+from edgepack.doctor.halves import Halves, TooLong, Vectors
 from edgepack.doctor.hypothesis import (
     INNER_MEAN,
     MODEL,
@@ -22,7 +22,7 @@ from edgepack.doctor.hypothesis import (
     cut,
     vectors_of,
 )
-from edgepack.doctor.readings import OWN, READINGS, Reader
+from edgepack.doctor.misreadings import MISREADINGS, OWN, Reader
 
 EXACT = 1e-6
 """Share of the spread: nothing is left to explain; float32 against float32 is 1e-12."""
@@ -69,14 +69,15 @@ class Search:
         *,
         prompts: Sequence[str],
         reader: Reader,
-        encoder: Encoder,
+        halves: Halves,
         deadline: float,
     ) -> None:
         self.observed = observed
         self.expected = expected
-        self.prompts = tuple(dict.fromkeys(["", *prompts, *(each * 2 for each in prompts)]))
+        known = [expected.prefix, *prompts]
+        self.prompts = tuple(dict.fromkeys(["", *known, *(each * 2 for each in known)]))
         self.reader = reader
-        self.encoder = encoder
+        self.halves = halves
         self.deadline = deadline
         self.centred = False
         self.found = directions(observed.vectors, self.dimension)
@@ -102,7 +103,7 @@ class Search:
     def predicted(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> Numbers:
         """The directions that a hypothesis predicts for these texts, or all; raises ``TooLong`` or ``Unlike``."""
         texts = self.observed.texts if rows is None else [self.observed.texts[row] for row in rows]
-        made = vectors_of(hypothesis, texts, self.reader, self.encoder)
+        made = vectors_of(hypothesis, texts, self.reader, self.halves)
         if made.shape[1] < self.dimension:
             raise Unlike
         return directions(made, self.dimension, centred=self.centred)
@@ -168,7 +169,7 @@ class Search:
         """Short texts of different lengths, those first that every way of reading reads alike."""
         texts = self.observed.texts
         plain = np.ones(len(texts), bool)
-        for reading in READINGS:
+        for reading in MISREADINGS:
             plain[list(self.reader.affected(texts, reading))] = False
         order = sorted(range(len(texts)), key=lambda row: (self.counts[row] > VERY_SHORT, not plain[row]))
         return order[:count]
@@ -176,19 +177,19 @@ class Search:
     def _poolings(self, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
         """The hypothesis with every pooling, with and without the head."""
         names = [MODEL]
-        if self.encoder.has_tokens:
-            names += [name for name in POOLINGS if name != self.encoder.mode]
-            names += [INNER_MEAN] + [POOLER] * (self.encoder.pooler is not None)
-        heads = (True, False) if self.encoder.has_head else (True,)
+        if self.halves.has_tokens:
+            names += [name for name in POOLINGS if name != self.halves.mode]
+            names += [INNER_MEAN] + [POOLER] * (self.halves.pooler is not None)
+        heads = (True, False) if self.halves.has_head else (True,)
         for head, name in product(heads, names):
             yield replace(hypothesis, pooling=name, head=head)
 
     def _readings(self, hypothesis: Hypothesis, rows: Sequence[int]) -> Iterator[Hypothesis]:
         """The hypothesis with every other prompt, other special tokens, or another way of reading."""
-        yield from (replace(hypothesis, prompt=each) for each in self.prompts)
+        yield from (replace(hypothesis, prefix=each) for each in self.prompts)
         yield from (replace(hypothesis, specials=each) for each in SPECIALS)
         texts = tuple(self.observed.texts[row] for row in rows)
-        for name in READINGS:
+        for name in MISREADINGS:
             if name == OWN or self.reader.affected(texts, name):
                 yield replace(hypothesis, reading=name)
 
@@ -202,9 +203,9 @@ class Search:
 
     def _two_changes(self, rows: Sequence[int]) -> Iterator[Hypothesis]:
         for prompt in USUAL_PROMPTS:
-            yield from self._poolings(replace(self.expected, prompt=prompt))
+            yield from self._poolings(replace(self.expected, prefix=prompt))
         for prompt, special in product(self.prompts, SPECIALS):
-            yield from self._poolings(replace(self.expected, prompt=prompt, specials=special))
+            yield from self._poolings(replace(self.expected, prefix=prompt, specials=special))
         for changed in self._readings(self.expected, rows):
             yield from (each for other in self._readings(changed, rows) for each in self._poolings(other))
 
@@ -234,14 +235,14 @@ class Search:
 
     def _changed(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> list[int]:
         """The texts that two hypotheses read, or may pool, differently."""
-        if (best.reading, best.prompt) == (other.reading, other.prompt):
+        if (best.reading, best.prefix) == (other.reading, other.prefix):
             return list(rows)
         texts = self.observed.texts
         return [
             row
             for row in rows
-            if self.reader.read(best.prompt + texts[row], best.reading)
-            != self.reader.read(other.prompt + texts[row], other.reading)
+            if self.reader.read(best.prefix + texts[row], best.reading)
+            != self.reader.read(other.prefix + texts[row], other.reading)
         ]
 
     def _cut_elsewhere(self, best: Hypothesis) -> Hypothesis:
@@ -294,7 +295,7 @@ class Search:
     def whole(self, hypothesis: Hypothesis, text: str) -> tuple[int, ...]:
         """All tokens of a text."""
         read = cut(
-            self.reader.read(hypothesis.prompt + text, hypothesis.reading),
+            self.reader.read(hypothesis.prefix + text, hypothesis.reading),
             replace(hypothesis, length=1 << 30),
         )
         return (*read.first, *read.ids, *read.last)

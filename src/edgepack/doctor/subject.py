@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from edgepack.doctor.encoder import Vectors
+from edgepack.doctor.halves import Vectors
 from edgepack.errors import SubjectError
 
 LARGEST_FILE = 4 << 30
@@ -48,7 +48,10 @@ def as_vectors(rows: Any, count: int, whose: str) -> Vectors:
     try:
         vectors = np.asarray(rows, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise SubjectError(f"{whose} gave something that is not numbers: {error}") from error
+        raise SubjectError(
+            f"{whose} gave something that is not numbers: {error}",
+            hint="a vector is a list of float32 numbers",
+        ) from error
     if vectors.ndim != 2:
         raise SubjectError(
             f"{whose} gave a matrix for a text, not a vector",

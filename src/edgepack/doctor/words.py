@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from edgepack.doctor.encoder import Vectors
 from edgepack.doctor.fit import Numbers
+from edgepack.doctor.halves import Vectors
 from edgepack.doctor.hypothesis import MODEL, Hypothesis, Padding
-from edgepack.doctor.readings import OWN, READINGS
+from edgepack.doctor.misreadings import MISREADINGS, OWN
 from edgepack.doctor.search import Search
 from edgepack.doctor.verdict import Finding
 from edgepack.records.model import ModelSource
@@ -22,7 +22,7 @@ SPECIALS = {
 }
 
 
-def changes(search: Search, best: Hypothesis, prompt: str) -> Iterator[Finding]:
+def changes(search: Search, best: Hypothesis) -> Iterator[Finding]:
     """A finding for each respect in which a hypothesis differs from what is expected."""
     expected = search.expected
     for name in (each.name for each in fields(Hypothesis)):
@@ -38,8 +38,8 @@ def changes(search: Search, best: Hypothesis, prompt: str) -> Iterator[Finding]:
 
 
 def _change(name: str, best: Hypothesis, expected: Hypothesis, search: Search) -> Finding:
-    if name == "prompt":
-        return _prefix(best.prompt, expected.prompt)
+    if name == "prefix":
+        return _prefix(best.prefix, expected.prefix)
     if name == "length":
         return _truncated(best, expected)
     if name == "padding":
@@ -53,7 +53,7 @@ def _change(name: str, best: Hypothesis, expected: Hypothesis, search: Search) -
             advice="serve all modules of modules.json: export the model with its Dense layer.",
         )
     if name == "pooling":
-        own = search.encoder.mode
+        own = search.halves.mode
         named = own if best.pooling == MODEL else best.pooling
         return Finding(
             verdict="pooling",
@@ -68,7 +68,7 @@ def _change(name: str, best: Hypothesis, expected: Hypothesis, search: Search) -
             expected=SPECIALS[expected.specials],
             advice="Let the tokenizer add its special tokens, once (add_special_tokens = true).",
         )
-    advice = READINGS[best.reading].advice
+    advice = MISREADINGS[best.reading].advice
     return Finding(
         verdict="tokenizer",
         found=f"texts are read {best.reading}",
@@ -87,7 +87,7 @@ def _prefix(found: str, expected: str) -> Finding:
     elif expected:
         advice = f"Put {expected!r} there in its place."
     else:
-        advice = f"Switch the server's prefix off, or say that it is meant: --prompt {found!r}."
+        advice = f"Switch the server's prefix off, or say that it is meant: --prefix {found!r}."
     return Finding(
         verdict="prefix",
         found=said,
@@ -255,7 +255,7 @@ def wrong_length(lengths: Numbers, ratios: Numbers, vectors: Vectors, normalize:
     )
 
 
-def shown(hypothesis: Hypothesis, expected: Hypothesis) -> str:
+def differences(hypothesis: Hypothesis, expected: Hypothesis) -> str:
     """What is different about a hypothesis, in a few words."""
     said = {
         name: getattr(hypothesis, name)

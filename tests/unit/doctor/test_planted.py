@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.planted import KINDS, LENGTH, Emulated, Planted, Vectors, rounded, write_planted_model
+from tests.support.planted import (
+    HIDDEN,
+    KINDS,
+    LENGTH,
+    Emulated,
+    Planted,
+    Vectors,
+    rounded,
+    write_planted_model,
+)
 
 from edgepack.console import Story
 from edgepack.doctor.examine import Expected, Instruments, diagnose, instruments
@@ -23,7 +32,6 @@ from edgepack.verify.gate import verification_texts
 class Patient:
     """A model, and what is needed to examine servers of it."""
 
-    kind: str
     folder: Path
     torch_model: Any
     tools: Instruments
@@ -40,11 +48,14 @@ class Patient:
 
 @pytest.fixture(scope="module", params=KINDS)
 def patient(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Patient:
-    folder = tmp_path_factory.mktemp("patient")
-    source, model = write_planted_model(folder / "model", request.param)
+    return made_patient(tmp_path_factory.mktemp("patient"), request.param)
+
+
+def made_patient(folder: Path, kind: str, **layout: Any) -> Patient:
+    source, model = write_planted_model(folder / "model", kind, **layout)
     with host_context(story=Story(quiet=True), offline=True, store=Store(root=folder / "store")) as context:
         tools = instruments(source, context=context)
-    return Patient(kind=request.param, folder=folder / "model", torch_model=model, tools=tools)
+    return Patient(folder=folder / "model", torch_model=model, tools=tools)
 
 
 def swapped(vectors: Vectors) -> Vectors:
@@ -94,8 +105,8 @@ MISTAKES: dict[str, tuple[str, Planted, dict[str, Any]]] = {
     "padding counted": ("padding", Planted(padding="counted"), {}),
     "padding attended": ("padding", Planted(padding="attended"), {}),
     "padded to a length": ("padding", Planted(padding="counted", to=LENGTH), {}),
-    "prefix missing": ("prefix", Planted(), {"prompt": "query: "}),
-    "prefix doubled": ("prefix", Planted(prefix="query: query: "), {"prompt": "query: "}),
+    "prefix missing": ("prefix", Planted(), {"prefix": "query: "}),
+    "prefix doubled": ("prefix", Planted(prefix="query: query: "), {"prefix": "query: "}),
     "prefix unasked": ("prefix", Planted(prefix="passage: "), {}),
     "not normalised": ("normalisation", Planted(normalize=False), {}),
     "scaled": ("normalisation", Planted(after=lambda vectors: vectors * 3), {}),
@@ -119,7 +130,7 @@ MISTAKES: dict[str, tuple[str, Planted, dict[str, Any]]] = {
     "healthy": ("same", Planted(), {}),
     "float16": ("same", HALF, {}),
     "bfloat16": ("same", BRAIN, {}),
-    "healthy, with a prefix that is meant": ("same", Planted(prefix="query: "), {"prompt": "query: "}),
+    "healthy, with a prefix that is meant": ("same", Planted(prefix="query: "), {"prefix": "query: "}),
     "healthy, shorter as is meant": ("same", Planted(dimension=16), {"dimension": 16}),
     "healthy, cut as is meant": ("same", Planted(length=40), {"length": 40}),
 }
@@ -131,3 +142,36 @@ def test_a_planted_mistake_is_named(patient: Patient, mistake: str) -> None:
     made, subject = patient.examine(does, **expected)
     assert made.verdict == verdict, made
     assert sum(map(len, subject.requests)) == made.texts_sent <= 200
+
+
+@pytest.fixture(scope="module", params=[16, HIDDEN], ids=["to fewer numbers", "to as many"])
+def with_dense(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Patient:
+    return made_patient(tmp_path_factory.mktemp("dense"), "bert", pooling="cls", dense=request.param)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "does"),
+    [
+        ("same", Planted(pooling="cls", dense=True)),
+        ("head", Planted(pooling="cls")),
+        ("pooling", Planted(dense=True)),
+        ("normalisation", Planted(pooling="cls", dense=True, normalize=False)),
+    ],
+)
+def test_a_dense_layer_that_is_left_out_is_named(with_dense: Patient, verdict: str, does: Planted) -> None:
+    made, _ = with_dense.examine(does)
+    assert made.verdict == verdict, made
+    assert len(made.findings) == (verdict != "same")
+
+
+def test_what_is_found_is_said(patient: Patient) -> None:
+    made, _ = patient.examine(Planted(pooling="cls", normalize=False, length=40))
+    assert [each.verdict for each in made.findings] == ["pooling", "truncation", "normalisation"]
+    assert "pooling is cls" in made.line
+    assert "--pooling mean" in made.line
+    assert "cut to 40 tokens" in made.findings[1].found
+    assert made.exit_code == 46
+    assert made.explained is not None
+    assert made.explained.least > 0.9999
+    assert made.cosines is not None
+    assert made.cosines.mean < 0.999

@@ -3,7 +3,7 @@
 Every row of tokens is run once; poolings, a head that is left out and lengths are then arithmetic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -51,7 +51,7 @@ class TooLong(Exception):  # noqa: N818 - a question that the model has no answe
     """More tokens than the model has positions."""
 
 
-class Encoder:
+class Halves:
     """The model, remembering what it has run."""
 
     def __init__(self, model_file: Path, source: ModelSource) -> None:
@@ -128,15 +128,16 @@ class _Names:
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> "_Names":
-        nodes: Mapping[str, onnx.NodeProto] = {
-            node.name.removeprefix(PREFIX): node for node in model.graph.node
-        }
-        summed, first, squares = map(nodes.get, ("pool_sum_row", "pooled_cls", "norm_squares"))
-        pooled = [node.output[0] for name, node in nodes.items() if name.startswith("pooled_")]
+        nodes = {node.name.removeprefix(PREFIX): node for node in model.graph.node}
+        places = (("pool_without_padding", 1), ("pool_sum_row", 1), ("pooled_cls", 0))
+        tokens = [nodes[name].input[at] for name, at in places if name in nodes]
+        pooled = [
+            nodes[name].output[0] for name in ("pooled_max", "pooled_mean", "pooled_cls") if name in nodes
+        ]
         return cls(
-            tokens=summed.input[1] if summed else first.input[0] if first else None,
-            pooled=pooled[-1] if pooled else None,
-            vector=squares.input[0] if squares else OUTPUT,
+            tokens=tokens[0] if tokens else None,
+            pooled=pooled[0] if pooled else None,
+            vector=nodes["norm_squares"].input[0] if "norm_squares" in nodes else OUTPUT,
         )
 
 

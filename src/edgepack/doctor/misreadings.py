@@ -18,7 +18,7 @@ OWN = "as the model's tokenizer does"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Misreading:
     """One way: something done to the text, something done to tokenizer.json, or both."""
 
     advice: str
@@ -89,57 +89,57 @@ def without_accents(text: str) -> str:
 _CASED = _all(_set("normalizer", "BertNormalizer", lowercase=False), _without("Lowercase"))
 _ACCENTED = _all(_set("normalizer", "BertNormalizer", strip_accents=False), _without("StripAccents", "NFD"))
 
-READINGS: Mapping[str, Reading] = {
-    OWN: Reading(advice=""),
-    "not lower-cased": Reading(
+MISREADINGS: Mapping[str, Misreading] = {
+    OWN: Misreading(advice=""),
+    "not lower-cased": Misreading(
         edit=_CASED, advice="make the server's tokenizer lower-case (do_lower_case = true)"
     ),
-    "lower-cased": Reading(
+    "lower-cased": Misreading(
         text=str.lower, advice="stop lower-casing texts: the model is cased (do_lower_case = false)"
     ),
-    "accents kept": Reading(
+    "accents kept": Misreading(
         edit=_ACCENTED, advice="make the server's tokenizer strip accents (strip_accents)"
     ),
-    "accents stripped": Reading(
+    "accents stripped": Misreading(
         text=without_accents, advice="stop stripping accents (strip_accents = false)"
     ),
-    "lower-cased, accents stripped": Reading(
+    "lower-cased, accents stripped": Misreading(
         text=lambda text: without_accents(text.lower()),
         advice="stop lower-casing and stripping accents: the model is cased",
     ),
-    "not lower-cased, accents stripped": Reading(
+    "not lower-cased, accents stripped": Misreading(
         text=without_accents, edit=_CASED, advice="make the server's tokenizer lower-case"
     ),
-    "not normalised": Reading(
+    "not normalised": Misreading(
         edit=lambda document: document.update(normalizer=None),
         advice="use the normalizer of the model's tokenizer.json",
     ),
-    "Chinese characters not apart": Reading(
+    "Chinese characters not apart": Misreading(
         edit=_set("normalizer", "BertNormalizer", handle_chinese_chars=False),
         advice="make the server's tokenizer set Chinese characters apart (tokenize_chinese_chars = true)",
     ),
-    "punctuation not apart": Reading(
+    "punctuation not apart": Misreading(
         edit=_at_white_space, advice="split at punctuation too, as the model's tokenizer.json does"
     ),
-    "no space before the text": Reading(
+    "no space before the text": Misreading(
         edit=_unprefixed, advice="put a space before the text, as the model's tokenizer.json does"
     ),
-    "a space before the text": Reading(
+    "a space before the text": Misreading(
         text=lambda text: " " + text, advice="put no space before the text (add_prefix_space = false)"
     ),
-    "line feeds as spaces": Reading(
+    "line feeds as spaces": Misreading(
         text=lambda text: text.replace("\n", " "), advice="pass line feeds on to the tokenizer"
     ),
-    "white space squeezed": Reading(
+    "white space squeezed": Misreading(
         text=lambda text: " ".join(text.split()), advice="pass white space on to the tokenizer as it is"
     ),
-    "Unicode as NFKC": Reading(
+    "Unicode as NFKC": Misreading(
         text=lambda text: unicodedata.normalize("NFKC", text), advice="do not normalize Unicode before tokenizing"
     ),
-    "UTF-8 taken for Latin-1": Reading(
+    "UTF-8 taken for Latin-1": Misreading(
         text=lambda text: text.encode().decode("latin-1"), advice="decode texts as UTF-8"
     ),
-    "ASCII alone": Reading(
+    "ASCII alone": Misreading(
         text=lambda text: text.encode("ascii", "ignore").decode(), advice="do not drop characters beyond ASCII"
     ),
 }  # fmt: skip
@@ -169,7 +169,7 @@ class Reader:
         """The text's tokens, not cut."""
         key = (reading, text)
         if key not in self._known:
-            written = READINGS[reading].text(well_formed(text))
+            written = MISREADINGS[reading].text(well_formed(text))
             tokenizer = self._tokenizer(reading)
             bare = tuple(tokenizer.encode(written, add_special_tokens=False).ids)
             whole = tuple(tokenizer.encode(written).ids)
@@ -188,6 +188,6 @@ class Reader:
             from tokenizers import Tokenizer
 
             document = json.loads(self._document)
-            READINGS[reading].edit(document)
+            MISREADINGS[reading].edit(document)
             self._tokenizers[reading] = Tokenizer.from_str(json.dumps(document))
         return self._tokenizers[reading]

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from edgepack.doctor.encoder import Vectors
+from edgepack.doctor.halves import Vectors
 from edgepack.doctor.subject import Refused, as_vectors
 from edgepack.errors import SubjectError, UsageError
 from edgepack.fetch import http as network
-from edgepack.fetch.http import Policy, shown
+from edgepack.fetch.http import Policy, redacted
 
 if TYPE_CHECKING:
     import httpx
@@ -30,7 +30,7 @@ NOT_THIS_INPUT = (400, 413, 422, 500)
 
 
 @dataclass(kw_only=True)
-class Server:
+class Endpoint:
     """The subject behind ``--url``. Mutable: it remembers how long it has waited."""
 
     url: str
@@ -50,7 +50,7 @@ class Server:
         if encoding is not None:
             document["encoding_format"] = encoding
         answer = self._ask("POST", self.endpoint, document)
-        return as_vectors(_in_order(answer, len(texts), shown(self.url)), len(texts), shown(self.url))
+        return as_vectors(_in_order(answer, len(texts), redacted(self.url)), len(texts), redacted(self.url))
 
     @property
     def endpoint(self) -> str:
@@ -76,7 +76,7 @@ class Server:
                 status, headers, body = self._once(method, url, document)
             except httpx.HTTPError as error:
                 raise SubjectError(
-                    f"{shown(url)} does not answer: {str(error) or type(error).__name__}",
+                    f"{redacted(url)} does not answer: {str(error) or type(error).__name__}",
                     hint="is the server up, and the address right? http://HOST:PORT/v1 is its usual form",
                 ) from error
             failures += 1
@@ -86,7 +86,7 @@ class Server:
             seconds = network.back_off(failures) if asked is None else asked
             if self.waited + seconds > LONGEST_WAIT:
                 raise SubjectError(
-                    f"{shown(url)} is limited ({status}), and asks to wait for {seconds:.0f} s",
+                    f"{redacted(url)} is limited ({status}), and asks to wait for {seconds:.0f} s",
                     hint="ask again later, or raise the server's limit: at most 200 texts are sent",
                 )
             self.waited += seconds
@@ -103,7 +103,7 @@ class Server:
                 body += chunk
                 if len(body) > LARGEST_ANSWER or time.monotonic() - started > POLICY.read_timeout:
                     raise SubjectError(
-                        f"the answer of {shown(url)} does not end", hint="is this an embeddings API?"
+                        f"the answer of {redacted(url)} does not end", hint="is this an embeddings API?"
                     )
             return answer.status_code, answer.headers, bytes(body)
 
@@ -111,7 +111,7 @@ class Server:
 @contextmanager
 def connected(
     url: str, *, model: str | None, headers: Mapping[str, str], dimensions: int | None
-) -> Iterator[Server]:
+) -> Iterator[Endpoint]:
     """The server at an address, with one connection to it."""
     try:
         direct = network.is_loopback(urlsplit(url).hostname or "")
@@ -120,38 +120,38 @@ def connected(
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise UsageError(f"--url {url} is not an address of a server", hint=f"it is like {EXAMPLE}")
     with network.client(POLICY, allow_http=True, direct=direct) as client:
-        yield Server(url=url, client=client, model=model, headers=headers, dimensions=dimensions)
+        yield Endpoint(url=url, client=client, model=model, headers=headers, dimensions=dimensions)
 
 
 def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> Any:
     said = body[:300].decode("utf-8", "replace").strip()
     if 300 <= status < 400:
         raise SubjectError(
-            f"{shown(url)} leads elsewhere ({status}): {shown(headers.get('location', ''))}",
+            f"{redacted(url)} leads elsewhere ({status}): {redacted(headers.get('location', ''))}",
             hint="give that address, if it is the right one: nothing is followed",
         )
     if status in (401, 403):
         raise SubjectError(
-            f"{shown(url)} lets nobody in without the right token ({status})",
+            f"{redacted(url)} lets nobody in without the right token ({status})",
             hint="name the variable that holds it: --token-env NAME",
         )
     if status == 404:
         raise SubjectError(
-            f"{shown(url)} does not exist there (404): {_message(said)}",
+            f"{redacted(url)} does not exist there (404): {_message(said)}",
             hint="the address usually ends in /v1; a model that is not served under this name needs --served-name",
         )
     if status in NOT_THIS_INPUT:
-        raise Refused(f"{shown(url)} refuses the texts ({status}): {_message(said)}")
+        raise Refused(f"{redacted(url)} refuses the texts ({status}): {_message(said)}")
     if not 200 <= status < 300:
         raise SubjectError(
-            f"{shown(url)} fails ({status}): {_message(said)}", hint="look into the server's log"
+            f"{redacted(url)} fails ({status}): {_message(said)}", hint="look into the server's log"
         )
     try:
         return json.loads(body)
     except ValueError as error:
         kind = headers.get("content-type", "no type").partition(";")[0]
         raise SubjectError(
-            f"{shown(url)} answers {kind}, not JSON: {said[:60]!r}",
+            f"{redacted(url)} answers {kind}, not JSON: {said[:60]!r}",
             hint="is this an OpenAI-compatible embeddings API? The address usually ends in /v1",
         ) from error
 
@@ -195,4 +195,7 @@ def _numbers(embedding: Any, whose: str) -> Any:
     try:
         return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
     except ValueError as error:
-        raise SubjectError(f"{whose} gave a vector that is no base64 of float32: {error}") from error
+        raise SubjectError(
+            f"{whose} gave a vector that is no base64 of float32: {error}",
+            hint="encoding_format float was meant",
+        ) from error

@@ -1,0 +1,126 @@
+"""The command: what it prints, its exit codes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from tests.support.planted import Emulated, Planted, write_planted_model
+from tests.support.serving import Asked, Reply, Server, serving, status
+
+from edgepack.cli.doctor import doctor
+from edgepack.doctor.verdict import GRAVEST, VERDICTS
+from edgepack.errors import EdgepackError
+from edgepack.verify.gate import verification_texts
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("command") / "model"
+    return folder, write_planted_model(folder, "bert")[1]
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "store"))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def serve(server: Server, subject: Emulated, *, longest: int = 10_000) -> None:
+    """OpenAI's API in front of a model; longer texts are refused."""
+
+    def behave(asked: Asked) -> Reply:
+        texts = json.loads(asked.body)["input"]
+        if max(map(len, texts)) > longest:
+            return Reply(status=413, body=b'{"error": {"message": "input too long"}}')
+        rows = subject.embed(texts).tolist()
+        data = [{"index": at, "embedding": row} for at, row in enumerate(rows)]
+        return Reply(body=json.dumps({"data": data}).encode())
+
+    server.on("/v1/embeddings", behave)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(doctor, [str(each) for each in arguments])
+
+
+def test_a_healthy_server(server: Server, model: tuple[Path, Any]) -> None:
+    serve(server, Emulated(folder=model[0], model=model[1], does=Planted()))
+    done = run(model[0], "--url", f"{server.base}/v1", "--offline")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == "same: these are the model's vectors"
+    assert {asked.path for asked in server.asked} == {"/v1/models", "/v1/embeddings"}
+    sent = [text for asked in server.asked if asked.body for text in json.loads(asked.body)["input"]]
+    assert 90 < len(sent) <= 200
+
+
+def test_a_mistake_as_json(server: Server, model: tuple[Path, Any]) -> None:
+    serve(server, Emulated(folder=model[0], model=model[1], does=Planted(pooling="cls")), longest=600)
+    done = run(model[0], "--url", f"{server.base}/v1", "--served-name", "x", "--json")
+    assert done.exit_code == VERDICTS["pooling"][0] == 46
+    said = json.loads(done.stdout)
+    assert (said["schema"], said["verdict"], said["exit_code"]) == (1, "pooling", 46)
+    assert said["findings"][0]["found"] == "pooling is cls"
+    assert said["explained"]["least"] > 0.9999 > said["cosines"]["least"]
+    assert any("are refused" in note for note in said["notes"])
+    assert said["seconds"] < 30
+
+
+@pytest.mark.parametrize(
+    ("does", "verdict"),
+    [
+        (Planted(), "same"),
+        (Planted(pooling="max"), "pooling"),
+        (Planted(length=40), "truncation"),
+        (Planted(after=lambda vectors: np.roll(vectors, 1, axis=0)), "order"),
+        (Planted(prefix="query: ", normalize=False), "prefix"),
+        (Planted(specials=False), "tokenizer"),
+        (Planted(dimension=16, again=False), "dimension"),
+    ],
+)
+def test_vectors_in_a_file(tmp_path: Path, model: tuple[Path, Any], does: Planted, verdict: str) -> None:
+    texts = [*verification_texts(), *(f"{text} {text} {text}" for text in verification_texts()[:60])]
+    subject = Emulated(folder=model[0], model=model[1], does=does)
+    rows = np.concatenate([subject.embed([text]) for text in texts])
+    np.save(tmp_path / "vectors.npy", does.after(rows))
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    done = run(model[0], "--vectors", tmp_path / "vectors.npy", "--texts", tmp_path / "texts.txt", "--json")
+    assert json.loads(done.stdout)["verdict"] == verdict, done.stdout
+    assert done.exit_code == VERDICTS[verdict][0]
+
+
+def test_a_server_that_wants_to_be_left_alone(server: Server, model: tuple[Path, Any]) -> None:
+    server.on("/v1/embeddings", status(429, retry_after="600"))
+    done = run(model[0], "--url", f"{server.base}/v1")
+    assert isinstance(done.exception, EdgepackError)
+    assert done.exception.exit_code == 19
+    assert len(server.paths("POST")) == 1
+
+
+def test_tokens_and_headers(server: Server, model: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "secret")
+    server.on("/v1/embeddings", status(404))
+    address = ("--url", f"{server.base}/v1")
+    run(model[0], *address, "--token-env", "API_KEY", "--header", "X-Team: blue")
+    assert server.asked[-1].headers["authorization"] == "Bearer secret"
+    assert server.asked[-1].headers["x-team"] == "blue"
+    assert "no NO_KEY" in str(run(model[0], *address, "--token-env", "NO_KEY").exception)
+    assert "expected NAME: VALUE" in str(run(model[0], *address, "--header", "X").exception)
+
+
+def test_every_verdict_has_a_place_and_a_code_of_its_own() -> None:
+    codes = [code for code, _ in VERDICTS.values()]
+    errors = {kind.exit_code for kind in EdgepackError.__subclasses__()}
+    assert len(set(codes)) == len(codes)
+    assert not errors & set(codes)
+    assert {*GRAVEST, "same"} == VERDICTS.keys()
