@@ -107,14 +107,14 @@ class Emulated:
     def _pooled(self, tokens: torch.Tensor) -> Vectors:
         if self.does.pooling == "pooler":
             weight, bias = self.model.pooler.dense.weight, self.model.pooler.dense.bias
-            return torch.tanh(weight @ tokens[0] + bias).detach().numpy()  # type: ignore[no-any-return]
+            return torch.tanh(weight @ tokens[0] + bias).detach().numpy()
         pooled = {
             "mean": lambda: tokens.mean(0),
             "cls": lambda: tokens[0],
             "last": lambda: tokens[-1],
             "max": lambda: tokens.max(0).values,
         }[self.does.pooling]()
-        return pooled.numpy()  # type: ignore[no-any-return]
+        return pooled.numpy()
 
 
 def write_planted_model(
@@ -130,9 +130,9 @@ def write_planted_model(
     tokenizer.save(str(folder / "tokenizer.json"))
     if dense:
         write_dense(folder / "2_Dense", dense)
-    behind = {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    behind: dict[str, Any] = {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}
     modules = [*MODULES[:2], *[behind] * bool(dense), MODULES[2]]
-    write_json(folder / "modules.json", [{**each, "idx": at} for at, each in enumerate(modules)])
+    write_json(folder / "modules.json", [dict(each, idx=at) for at, each in enumerate(modules)])
     mode = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}[pooling]
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": HIDDEN, mode: True})
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": LENGTH})
@@ -143,8 +143,9 @@ def write_planted_model(
 def write_dense(folder: Path, outputs: int) -> None:
     """A module of sentence-transformers'."""
     random = np.random.default_rng(4)
+    tanh = "torch.nn.modules.activation.Tanh"
     sizes = {"in_features": HIDDEN, "out_features": outputs, "bias": True}
-    write_json(folder / "config.json", {**sizes, "activation_function": "torch.nn.modules.activation.Tanh"})
+    write_json(folder / "config.json", {**sizes, "activation_function": tanh})
     weight = random.normal(size=(outputs, HIDDEN)).astype(np.float32) * 0.2
     bias = random.normal(size=outputs).astype(np.float32)
     save_file({"linear.weight": weight, "linear.bias": bias}, folder / "model.safetensors")
@@ -171,6 +172,7 @@ def rounded(bits: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
     def weights(weight: torch.Tensor) -> torch.Tensor:
         scale = weight.abs().amax(dim=1, keepdim=True).clamp(min=1e-9) / most
-        return (weight / scale).round() * scale
+        made: torch.Tensor = (weight / scale).round() * scale
+        return made
 
     return weights

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -66,12 +67,13 @@ def diagnose(
     started = time.monotonic()
     notes = [*tools.source.warnings, *gathered.notes]
     dimension = int(gathered.observed.vectors.shape[1])
-    made = {
-        "model": tools.source.name,
-        "subject": subject,
-        "dimension": dimension,
-        "texts_sent": gathered.sent,
-    }
+    made = partial(
+        Diagnosis,
+        model=tools.source.name,
+        subject=subject,
+        dimension=dimension,
+        texts_sent=gathered.sent,
+    )
     try:
         search = Search(
             gathered.observed,
@@ -83,13 +85,13 @@ def diagnose(
         )
     except Unlike:
         finding = words.other_dimension(dimension, tools.source.dimension)
-        return Diagnosis(
-            **made, seconds=time.monotonic() - started, cosines=None, explained=None, findings=(finding,)
-        )
-    best = search.best()
+        return made(seconds=time.monotonic() - started, cosines=None, explained=None, findings=(finding,))
+    order = _order(search, search.expected)
+    best = search.best() if order is None else search.expected
     if search.out_of_time:
         notes.append(f"not all hypotheses were tried: {seconds:.0f} s were over")
-    findings = [*_rest(search, best, expected, notes)]
+    order = order or _order(search, best)
+    findings = [order] if order is not None else [*_rest(search, best, expected, notes)]
     if not any(each.verdict in ("unclear", "another-model") for each in findings):
         findings += words.changes(search, best)
         findings += _lengths(search, best, expected, tools.source, notes)
@@ -102,8 +104,7 @@ def diagnose(
     elif gathered.batch is not None and gathered.batch.matters:
         findings += _batch(gathered.batch, search, best, notes)
     expects = search.usable(search.expected)
-    return Diagnosis(
-        **made,
+    return made(
         seconds=time.monotonic() - started,
         cosines=_cosines(search, search.expected) if expects else None,
         explained=_cosines(search, best) if best != search.expected else None,
@@ -125,9 +126,6 @@ def _cosines(search: Search, hypothesis: Hypothesis) -> Cosines:
 def _rest(search: Search, best: Hypothesis, expected: Expected, notes: list[str]) -> Sequence[Finding]:
     """What the best hypothesis leaves unexplained."""
     shares = apart(search.found, search.predicted(best)) / search.unit
-    order = _order(search, search.predicted(best))
-    if order is not None:
-        return [order]
     # No vector of another model is the same by chance.
     exact = int((shares < SAME).sum()) >= 3
     off = np.flatnonzero(shares > (3e-3 if exact else 30 * float(np.percentile(shares, 15))))
@@ -149,8 +147,11 @@ def _rest(search: Search, best: Hypothesis, expected: Expected, notes: list[str]
     return found
 
 
-def _order(search: Search, predicted: Numbers) -> Finding | None:
-    """Whether most vectors are other texts' of the same file or request."""
+def _order(search: Search, hypothesis: Hypothesis) -> Finding | None:
+    """Whether many vectors are other texts' of the same file or request."""
+    if not search.usable(hypothesis):
+        return None
+    predicted = search.predicted(hypothesis)
     nearest = (search.found @ predicted.T).argmax(axis=1)
     places = np.arange(len(nearest))
     there = apart(search.found, predicted[nearest]) / search.unit < NEAR
@@ -164,8 +165,8 @@ def _order(search: Search, predicted: Numbers) -> Finding | None:
 def similarities(found: Numbers, predicted: Numbers) -> float:
     """How the cosines between texts correlate with the model's own: 1 where vectors are only turned."""
     rows, columns = np.triu_indices(len(found), 1)
-    pairs = [(each @ each.T)[rows, columns] for each in (found, predicted)]
-    return float(np.corrcoef(*pairs)[0, 1])
+    ours, theirs = ((each @ each.T)[rows, columns] for each in (found, predicted))
+    return float(np.corrcoef(ours, theirs)[0, 1])
 
 
 def _lengths(

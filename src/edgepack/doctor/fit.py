@@ -10,7 +10,7 @@ from edgepack.doctor.halves import Vectors
 Numbers = NDArray[np.float64]
 LIKE = 0.7
 """How far a deviation must go in the direction of a hypothesis: 1 is all the way, 0.5 is any other model's."""
-LEAST_GAIN = 0.1
+LEAST_GAIN = 0.3
 
 
 def directions(vectors: Vectors, dimension: int, *, centred: bool = False) -> Numbers:

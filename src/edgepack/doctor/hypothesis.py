@@ -79,7 +79,7 @@ def vectors_of(hypothesis: Hypothesis, texts: Sequence[str], reader: Reader, hal
     if hypothesis.pooling == MODEL and hypothesis.head and padding is None:
         return np.stack([each.vector for each in hidden])
     pooled = [
-        _pooled(hypothesis, each.tokens, text, len(row.ids), halves)
+        _pooled(hypothesis, each.tokens, text, max(len(row.ids), 1), halves)
         for each, row, text in zip(hidden, rows, read, strict=True)
         if each.tokens is not None
     ]

@@ -178,7 +178,9 @@ class Search:
         """The hypothesis with every pooling, with and without the head."""
         names = [MODEL]
         if self.halves.has_tokens:
-            names += [name for name in POOLINGS if name != self.halves.mode]
+            # Two means that differ in length alone are one here.
+            own = ("mean", "mean-sqrt-len") if self.halves.mode.startswith("mean") else (self.halves.mode,)
+            names += [name for name in POOLINGS if name not in (*own, "mean-sqrt-len")]
             names += [INNER_MEAN] + [POOLER] * (self.halves.pooler is not None)
         heads = (True, False) if self.halves.has_head else (True,)
         for head, name in product(heads, names):
@@ -275,7 +277,8 @@ class Search:
         for length in {best.length, 128, 256, 512}:
             try_out(length, "beginning")
         other = min(tried, key=lambda each: tried[each])
-        return other if self.compared(best, other, rows).convinces else best
+        comparison = self.compared(best, other, rows)
+        return other if comparison.convinces and comparison.gain > 0.5 else best
 
     def _bracket(self, best: Hypothesis, off: NDArray[np.bool_], longest: int) -> tuple[int, int]:
         """The least and the greatest length that texts may be cut to, by those that are as they should be or alike."""

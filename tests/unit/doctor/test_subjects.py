@@ -48,7 +48,7 @@ def answers(entries: Callable[[list[list[float]]], Any]) -> Callable[[Asked], Re
     return behave
 
 
-def entries(vectors: list[list[float]]) -> list[dict[str, Any]]:
+def entries(vectors: Any) -> list[dict[str, Any]]:
     return [{"embedding": vector, "index": at} for at, vector in enumerate(vectors)]
 
 
