@@ -4,8 +4,9 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.bundle.manifest import MANIFEST
@@ -16,15 +17,26 @@ UNFINISHED = ".unfinished"
 REPLACED = ".replaced"
 
 
+@dataclass(frozen=True, kw_only=True)
+class FolderKind:
+    """What may be replaced: nothing but a folder of the same kind."""
+
+    name: str
+    is_one: Callable[[Path], bool]
+
+
+BUNDLE = FolderKind(name="a bundle", is_one=lambda folder: (folder / MANIFEST).is_file())
+
+
 @contextmanager
-def placed_folder(destination: Path, *, force: bool) -> Iterator[Path]:
+def placed_folder(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -> Iterator[Path]:
     """An empty folder beside ``destination``, renamed to it when the block ends well and removed when it does not.
 
     What builds that were killed left beside ``destination`` is removed first; that of a build that still runs is not.
-    With ``force``, a bundle that is at ``destination`` already stays there until the new one is whole.
+    With ``force``, what of its kind is at ``destination`` already stays there until the new one is whole.
     Raises ``OutputError`` when the destination exists or cannot be written, ``DiskFullError`` on a full disk.
     """
-    require_free(destination, force=force)
+    require_free(destination, force=force, kind=kind)
     with disk_errors(destination):
         _make_folder(destination.parent)
         remove_leftovers(destination)
@@ -35,7 +47,7 @@ def placed_folder(destination: Path, *, force: bool) -> Iterator[Path]:
         try:
             yield work
             work.chmod(0o755)
-            _move_into_place(work, destination, force=force)
+            _move_into_place(work, destination, force=force, kind=kind)
         finally:
             shutil.rmtree(work, ignore_errors=True)
             if held is not None:
@@ -51,10 +63,10 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def require_free(destination: Path, *, force: bool) -> None:
+def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -> None:
     """Raise ``OutputError`` when something is at ``destination`` that may not be replaced.
 
-    Even ``force`` replaces only a bundle or an empty folder: whoever mistypes a path keeps what is there.
+    Even ``force`` replaces only what is of that kind, or an empty folder: whoever mistypes a path keeps what is there.
     """
     if not os.path.lexists(destination):
         return
@@ -66,9 +78,9 @@ def require_free(destination: Path, *, force: bool) -> None:
         raise OutputError(
             f"{destination} exists and is not a folder", hint="remove it, or name another folder"
         )
-    if any(destination.iterdir()) and not (destination / MANIFEST).is_file():
+    if any(destination.iterdir()) and not kind.is_one(destination):
         raise OutputError(
-            f"{destination} exists and is not a bundle, so it is not replaced",
+            f"{destination} exists and is not {kind.name}, so it is not replaced",
             hint="remove it yourself, or name another folder",
         )
 
@@ -104,8 +116,8 @@ def _lock(folder: Path) -> int | None:
     return descriptor
 
 
-def _move_into_place(work: Path, destination: Path, *, force: bool) -> None:
-    require_free(destination, force=force)
+def _move_into_place(work: Path, destination: Path, *, force: bool, kind: FolderKind) -> None:
+    require_free(destination, force=force, kind=kind)
     if not destination.exists():
         work.rename(destination)
         return

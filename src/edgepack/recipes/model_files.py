@@ -1,22 +1,31 @@
 """A model by itself, without a bundle: made small, or only converted, and written where the user wants it."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
+from edgepack.bundle.place import FolderKind, placed_folder, require_free
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError
-from edgepack.files.store import disk_errors, written_beside
+from edgepack.files.store import disk_errors
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
+from edgepack.models.read.documents import read_optional
+from edgepack.models.read.made_small import MadeSmall, read_made_small
 from edgepack.models.reference import exported_model
+from edgepack.recipes.model_folder import write_model_folder
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.recipes.registry import passes_of
+from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.target import ModelOptions, Platform
 
-TOKENIZER = "tokenizer.json"
+EXACT = ("fuse", "merge-projections", "smooth", "sequence-first", "prune-vocabulary")
+"""Passes after which the vectors are those of full precision."""
+MADE_HERE = FolderKind(
+    name="a model that edgepack made small",
+    is_one=lambda folder: read_made_small(read_optional(folder / "config.json")) is not None,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +44,27 @@ def quantize_model(
     platform: Platform | None = None,
     context: BuildContext,
 ) -> tuple[PreparedModel, Path]:
-    """Write the model that a recipe makes into ``folder``, with its tokenizer beside it; the model's path.
+    """Write the model that a recipe makes as a folder, all of it or nothing; what it is, and the model's path.
 
-    Raises what ``prepare_model`` raises, and ``OutputError`` when the folder cannot be written to.
+    An empty folder is filled, one that was written here before is replaced. Raises what ``prepare_model`` raises, and
+    ``OutputError`` when the folder holds anything else or cannot be written to.
     """
-    from edgepack.models.read.tokenizer import minimal_json
-
+    require_free(folder, force=True, kind=MADE_HERE)
+    if folder.exists() and folder.samefile(source.directory):
+        raise OutputError(f"{folder} holds the model that is read", hint="name another folder with --output")
     prepared = prepare_model(source, options=options, platform=platform, context=context)
-    destination = folder / prepared.file.name
-    with written_beside(destination) as temporary:
-        shutil.copyfile(prepared.file, temporary)
-    with written_beside(folder / TOKENIZER) as temporary:
-        temporary.write_text(minimal_json(prepared.source), encoding="utf-8")
-    return prepared, destination
+    exact = all(step.name in EXACT for step in passes_of(options.recipe, context))
+    made = MadeSmall(
+        origin=source.origin,
+        recipe=prepared.recipe,
+        # Float weights that a pass has rounded are no full precision either.
+        precision=prepared.precision if exact or prepared.precision != FULL_PRECISION else "rounded",
+        dimension=source.dimension,
+        warnings=source.warnings,
+    )
+    with placed_folder(folder, force=True, kind=MADE_HERE) as work:
+        write_model_folder(prepared, source, made, work)
+    return prepared, folder / prepared.file.name
 
 
 def convert_model(

@@ -18,6 +18,7 @@ from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional, size_of
+from edgepack.models.read.made_small import read_made_small
 from edgepack.models.read.pooling import PoolingReading, read_pooling
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
@@ -60,7 +61,7 @@ def read_folder(
     pools = read_pooling(directory, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
     max_length, length_files = read_max_length(directory, config, note=note)
     prompts = read_prompts(directory)
-    precision = precision_of_file(chosen, config) if is_graph else FULL_PRECISION
+    precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
     weight_files, dimension, rows = (_measure_graph if is_graph else _measure_weights)(chosen, config)
     _require_agreement(pools, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
@@ -84,15 +85,19 @@ def read_folder(
         pooling_from=pools.origin,
         default_prompt=prompts.default,
         reading=reading,
-        warnings=(*warnings, *pools.warnings, *_default_prompt(prompts), *_quantized_already(precision)),
+        warnings=tuple(dict.fromkeys([*warnings, *pools.warnings, *_default_prompt(prompts), *doubts])),
         precision=precision,
     )
 
 
-def _quantized_already(precision: str) -> tuple[str, ...]:
+def _precision(graph: Path, config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """What the weights of a graph are, and the warnings that come of it or of the model that it was made from."""
+    made, precision = read_made_small(config), precision_of_file(graph)
+    precision, doubts = (made.precision, made.warnings) if made else (precision, ())
     if precision in FLOAT_PRECISIONS:
-        return ()
-    return (f"quantized already ({precision}): compared with this file, not with the full-precision model",)
+        return precision, doubts
+    said = f"quantized already ({precision}): compared with this file, not with the full-precision model"
+    return precision, (*doubts, said)
 
 
 def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
@@ -128,7 +133,8 @@ def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path,
 def _measure_graph(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:
     """The same of a ready-made graph."""
     files = (file, *require_external_files(file))
-    dimension = hub_layout.dimension_of(config) or output_dimension(file)
+    made = read_made_small(config)
+    dimension = made.dimension if made else hub_layout.dimension_of(config) or output_dimension(file)
     vocabulary = config.get("vocab_size")
     return files, dimension, vocabulary if isinstance(vocabulary, int) else vocabulary_rows(file)
 

@@ -34,7 +34,7 @@ def cleaned(file: Path) -> onnx.ModelProto:
             f"{file.name} is larger than 2 GB, which no ONNX file without external data can be"
         )
     model = _load(file)
-    _declare_domain(model)
+    declare_domain(model)
     _require_one_opset(model, file)
     _require_numbers(model, file)
     if model.functions:
@@ -91,7 +91,7 @@ def _load(file: Path) -> onnx.ModelProto:
         ) from error
 
 
-def _declare_domain(model: onnx.ModelProto) -> None:
+def declare_domain(model: onnx.ModelProto) -> None:
     """Some tools write ONNX Runtime's operators without their domain: it runs them, ONNX's own inference does not."""
     declared = {each.domain for each in model.opset_import}
     if MICROSOFT not in declared and any(node.domain == MICROSOFT for node in model.graph.node):

@@ -15,8 +15,6 @@ MADE_FOR: Mapping[str, str] = {
     "EPContext": "one execution provider",
 }
 """Domains and operators that ONNX Runtime's optimizers write for one kind of hardware, and which."""
-MADE_SMALL = "edgepack"
-"""The key of config.json under which ``edgepack quantize`` says what it did: ``recipe``, ``precision`` and ``origin``."""
 
 
 def read_graph(path: Path) -> Any:
@@ -67,19 +65,16 @@ def require_external_files(path: Path) -> tuple[Path, ...]:
     return tuple(path.parent / location for location in external_locations(path))
 
 
-def precision_of_file(path: Path, config: Mapping[str, Any]) -> str:
+def precision_of_file(path: Path) -> str:
     """What the weights of a graph are, e.g. ``int8`` for one that was quantized already.
 
-    ``config`` is the config.json beside it: what ``edgepack quantize`` wrote says there what it is. Raises
-    ``UnsupportedModelError`` for a graph that was optimized for one kind of hardware.
+    Raises ``UnsupportedModelError`` for a graph that was optimized for one kind of hardware.
     """
     from edgepack.models.graph.precision import precision_of
 
     graph = read_graph(path)
     _require_portable(graph, path)
-    made_small = config.get(MADE_SMALL)
-    said = made_small.get("precision") if isinstance(made_small, dict) else None
-    return said if isinstance(said, str) else precision_of(graph)
+    return precision_of(graph)
 
 
 def _require_portable(model: Any, path: Path) -> None:

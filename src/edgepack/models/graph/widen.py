@@ -20,11 +20,29 @@ def widen(model: onnx.ModelProto) -> None:
                 attribute.t.CopyFrom(_single(attribute.t))
             elif attribute.name in TYPE_ATTRIBUTES and attribute.i in HALF:
                 attribute.i = TensorProto.FLOAT
+    _drop_casts_of_weights(graph)
     # Shapes and types of inner values are inferred again by whoever needs them.
     del graph.value_info[:]
     for value in (*graph.input, *graph.output):
         if value.type.tensor_type.elem_type in HALF:
             value.type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+def _drop_casts_of_weights(graph: onnx.GraphProto) -> None:
+    """What widened a weight when the graph ran does nothing now, and would hide the weight from recipes."""
+    if any(attribute.HasField("g") for node in graph.node for attribute in node.attribute):
+        return  # a branch may take such a value by its name
+    weights = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
+    same = {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type == "Cast" and node.input[0] in weights and node.attribute[0].i == TensorProto.FLOAT
+    }
+    kept = [node for node in graph.node if node.output[0] not in same]
+    for node in kept:
+        node.input[:] = [same.get(value, value) for value in node.input]
+    del graph.node[:]
+    graph.node.extend(kept)
 
 
 def is_half(model: onnx.ModelProto) -> bool:

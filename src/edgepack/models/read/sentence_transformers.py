@@ -13,7 +13,7 @@ from edgepack.records.target import PoolingMode
 SETTINGS = "config_sentence_transformers.json"
 TOKENIZER_FILE = "tokenizer_config.json"
 
-_MODES: Mapping[str, PoolingMode] = {
+MODES: Mapping[str, PoolingMode] = {
     "mean": "mean",
     "mean_tokens": "mean",
     "cls": "cls",
@@ -226,8 +226,8 @@ def pooling_mode(config: Mapping[str, Any]) -> PoolingMode:
         ]
     else:
         modes = [str(mode) for mode in named] if isinstance(named, list) else [str(named)]
-    if len(modes) == 1 and modes[0] in _MODES:
-        return _MODES[modes[0]]
+    if len(modes) == 1 and modes[0] in MODES:
+        return MODES[modes[0]]
     raise UnsupportedModelError(
         f"the model pools by {' and '.join(sorted(modes)) or 'nothing'}, which a bundle cannot do",
         hint=f"edgepack pools by one of: {', '.join(get_args(PoolingMode))}",

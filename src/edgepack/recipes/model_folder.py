@@ -1,0 +1,102 @@
+"""A model that was made small, as a folder that every command and every reader of Hugging Face's layout takes.
+
+Pooling is in the graph, and the folder still says it: whoever reads ``sentence_embedding`` need not pool, and edgepack does not.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from edgepack.models.graph.clean import declare_domain
+from edgepack.models.read.documents import read_optional
+from edgepack.models.read.made_small import KEY, MadeSmall
+from edgepack.models.read.sentence_transformers import MODES, SETTINGS, TOKENIZER_FILE
+from edgepack.models.read.tokenizer import highest_token, minimal_json
+from edgepack.records.model import ModelSource, Pooling, PreparedModel
+
+CARD = "README.md"
+TOKENIZER_FILES = (TOKENIZER_FILE, "special_tokens_map.json")
+"""What else says something of the tokens, by their ids."""
+LEGAL = ("LICENSE*", "LICENCE*", "NOTICE*", "COPYING*")
+
+
+def write_model_folder(prepared: PreparedModel, source: ModelSource, made: MadeSmall, folder: Path) -> None:
+    """Everything of ``prepared``, into an empty folder; ``source`` is what it was made from."""
+    _write_model(prepared.file, folder)
+    (folder / "tokenizer.json").write_text(minimal_json(prepared.source), encoding="utf-8")
+    for name, document in _documents(prepared, source, made).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    for pattern in LEGAL:
+        for file in sorted(source.directory.glob(pattern)):
+            if file.is_file():
+                shutil.copyfile(file, folder / file.name)
+    (folder / CARD).write_text(_card(source, made), encoding="utf-8")
+
+
+def _write_model(file: Path, folder: Path) -> None:
+    """Other readers than ONNX Runtime want every domain of an .onnx file declared."""
+    if file.suffix != ".onnx":
+        shutil.copyfile(file, folder / file.name)
+        return
+    model = onnx.load(str(file))
+    declare_domain(model)
+    (folder / file.name).write_bytes(model.SerializeToString(deterministic=True))
+
+
+def _documents(prepared: PreparedModel, source: ModelSource, made: MadeSmall) -> Mapping[str, Any]:
+    """Name → content of the JSON files, those of the source where they still hold."""
+    config = {**source.config, KEY: asdict(made)}
+    settings = {
+        key: value
+        for key, value in read_optional(source.directory / SETTINGS).items()
+        if key != "truncate_dim"
+    }
+    if source.prompts:
+        settings["prompts"] = dict(source.prompts)
+    documents = {
+        "config.json": config,
+        "sentence_bert_config.json": {"max_seq_length": source.max_length, "do_lower_case": False},
+        **_modules(source.pooling, made.dimension),
+        **({SETTINGS: settings} if settings else {}),
+    }
+    if prepared.source.tokenizer != source.tokenizer:
+        config["vocab_size"] = highest_token(prepared.source.tokenizer) + 1
+        return documents
+    about_tokens = {name: read_optional(source.directory / name) for name in TOKENIZER_FILES}
+    return {**documents, **{name: document for name, document in about_tokens.items() if document}}
+
+
+def _modules(pooling: Pooling, dimension: int) -> Mapping[str, Any]:
+    """What sentence-transformers writes of a pooling; Dense modules and the cut are in the graph alone."""
+    kinds = {
+        "": "Transformer",
+        "1_Pooling": "Pooling",
+        **({"2_Normalize": "Normalize"} if pooling.unit else {}),
+    }
+    modules = [
+        {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for at, (path, kind) in enumerate(kinds.items())
+    ]
+    flag = {mode: name for name, mode in MODES.items()}[pooling.mode]
+    pools = {"word_embedding_dimension": dimension, f"pooling_mode_{flag}": True}
+    return {"modules.json": modules, "1_Pooling/config.json": pools}
+
+
+def _card(source: ModelSource, made: MadeSmall) -> str:
+    """The source's own, and what was done to it; without one, the licence and that."""
+    card = source.directory / CARD
+    said = f"## Made small by edgepack\n\nFrom {made.origin}, by {made.recipe}: {made.precision}. Pooling is in the graph.\n"
+    if card.is_file():
+        return f"{card.read_text(encoding='utf-8', errors='replace').rstrip()}\n\n{said}"
+    if source.license is None:
+        return f"# {source.name}\n\n{said}"
+    name = source.license.removeprefix("LicenseRef-")
+    fields = f"license: {name}" if name == source.license else f"license: other\nlicense_name: {name}"
+    return f"---\n{fields}\n---\n# {source.name}\n\n{said}"
