@@ -30,9 +30,6 @@ def collect(
     ``onnx``, that graph is taken. Raises ``ModelError`` or ``UnsupportedModelError``.
     """
     there = set(names)
-    hub_layout.require_tokenizer(there, model)
-    if onnx is None:
-        hub_layout.require_config(there, model)
     for name in hub_layout.descriptions(there):
         get(name)
     config = read_optional(folder / "config.json")
@@ -40,6 +37,9 @@ def collect(
     evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)
     require_embedder(evidence, model, treat=reading.treat_as_embedding)
     read_modules(folder)
+    hub_layout.require_tokenizer(there, model)
+    if onnx is None:
+        hub_layout.require_config(there, model)
     chosen = onnx or hub_layout.choose_weights(there, config, model)
     get(chosen)
     if chosen.endswith(".onnx"):

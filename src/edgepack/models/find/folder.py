@@ -22,7 +22,7 @@ from edgepack.models.read.made_small import read_made_small
 from edgepack.models.read.pooling import PoolingReading, read_pooling
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
-from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
+from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_modules, read_prompts
 from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading
@@ -49,6 +49,7 @@ def read_folder(
     card = read_card(directory / "README.md")
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
     require_embedder(evidence, name, treat=reading.treat_as_embedding)
+    modules = read_modules(directory)
     hub_layout.require_tokenizer(names, name)
     if onnx is None:
         hub_layout.require_config(names, name)
@@ -58,7 +59,7 @@ def read_folder(
     evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
     warnings = require_embedder(evidence, name, treat=reading.treat_as_embedding)
     bases = (name, *card.bases, str(config.get("_name_or_path", "")))
-    pools = read_pooling(directory, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
+    pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
     max_length, length_files = read_max_length(directory, config, note=note)
     prompts = read_prompts(directory)
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from edgepack.models.read.card import Card
-from edgepack.models.read.sentence_transformers import read_modules
+from edgepack.models.read.sentence_transformers import Modules
 from edgepack.records.model import Pooling, PoolingOrigin
 from edgepack.records.target import PoolingMode, Reading
 
@@ -30,7 +29,7 @@ class PoolingReading:
 
 
 def read_pooling(
-    directory: Path,
+    modules: Modules | None,
     names: Iterable[str],
     card: Card,
     *,
@@ -40,9 +39,8 @@ def read_pooling(
 ) -> PoolingReading:
     """``known`` is what the catalogue says; ``names`` are what the model and those that it was made from are called.
 
-    With ``in_graph`` the graph itself gives one vector a text. Raises as ``read_modules`` does.
+    With ``in_graph`` the graph itself gives one vector a text.
     """
-    modules = read_modules(directory)
     origin: PoolingOrigin = "modules.json"
     if modules is not None:
         pooling, files = modules.pooling, modules.files

@@ -1,0 +1,277 @@
+"""Our reading of a model is no one's word alone: sentence-transformers reads the same folders, and its vectors are the right ones."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base.modules import Dense, Normalize
+from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm, Pooling, StaticEmbedding
+from tests.support.checkpoints import WIDTH, change, save, with_tokenizer, write_encoder, write_head
+from tests.support.families import FAMILIES, write_family
+from tests.support.tiny import MODULES, write_json
+from tokenizers import Tokenizer
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.find.source import ingest
+from edgepack.models.reference import reference_vectors
+from edgepack.plugins.context import HostContext
+
+TEXTS = (
+    "hello world",
+    "a",
+    "small models hello",
+    "",
+    "Hello A SMALL world",
+    "hello small " * 20,
+    "model " * 9,
+)
+MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+Vectors = npt.NDArray[np.float32]
+
+
+def judged(folder: Path, texts: Sequence[str] = TEXTS, **how: Any) -> Vectors:
+    """What sentence-transformers makes of the texts, each alone."""
+    vectors: Vectors = SentenceTransformer(str(folder), device="cpu").encode(list(texts), batch_size=1, **how)
+    return vectors
+
+
+def ours(folder: Path, context: HostContext, texts: Sequence[str] = TEXTS) -> Vectors:
+    return reference_vectors(ingest(str(folder), context=context), texts, context=context)
+
+
+def agree(folder: Path, context: HostContext) -> None:
+    exact = judged(folder)
+    np.testing.assert_allclose(ours(folder, context), exact, atol=1e-5 * max(1, np.abs(exact).max()), rtol=0)
+
+
+def dense(inputs: int, outputs: int, **how: Any) -> Any:
+    torch.manual_seed(inputs + outputs)
+    return Dense(inputs, outputs, **how)
+
+
+def in_the_old_form(folder: Path) -> None:
+    """As sentence-transformers before 5 wrote the files: other class names, a flag for each pooling."""
+    modules = json.loads((folder / "modules.json").read_text())
+    for module in modules:
+        module["type"] = f"sentence_transformers.models.{module['type'].rpartition('.')[2]}"
+    write_json(folder / "modules.json", modules)
+    file = folder / "1_Pooling" / "config.json"
+    mode = json.loads(file.read_text())["pooling_mode"]
+    keys = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens"}
+    flags = {f"pooling_mode_{keys.get(each, each)}": each == mode for each in ("cls", "max", "mean", mode)}
+    flags.pop("pooling_mode_weightedmean", None)
+    extra = {"weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
+    flags |= {f"pooling_mode_{extra[mode]}": True} if mode in extra else {}
+    write_json(file, {"word_embedding_dimension": WIDTH, **flags})
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_every_pooling(tmp_path: Path, context: HostContext, mode: Any, normalize: bool) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH, mode), *[Normalize()] * normalize)
+    agree(folder, context)
+    before = judged(folder)
+    in_the_old_form(folder)
+    np.testing.assert_array_equal(judged(folder), before, "the old form says the same")
+    agree(folder, context)
+
+
+ACTIVATIONS = (torch.nn.Tanh(), torch.nn.Identity(), torch.nn.ReLU(), torch.nn.Sigmoid(), None)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_a_dense_module(tmp_path: Path, context: HostContext, activation: Any, bias: bool) -> None:
+    layer = dense(WIDTH, 12, activation_function=activation, bias=bias)
+    agree(save(tmp_path / "model", Pooling(WIDTH, "cls"), layer), context)
+
+
+def test_several_dense_modules(tmp_path: Path, context: HostContext) -> None:
+    """As EmbeddingGemma's; a Dropout does nothing to a trained model."""
+    wider = dense(WIDTH, 80, activation_function=None, bias=False)
+    back = dense(80, WIDTH, activation_function=None, bias=False)
+    folder = save(tmp_path / "model", Pooling(WIDTH), Dropout(0.5), wider, back, Normalize())
+    agree(folder, context)
+    source = ingest(str(folder), context=context)
+    assert [(each.inputs, each.outputs) for each in source.pooling.dense] == [(WIDTH, 80), (80, WIDTH)]
+    assert {"3_Dense/model.safetensors", "4_Dense/model.safetensors"} <= {file.path for file in source.files}
+
+
+def test_dense_modules_of_another_model(tmp_path: Path, context: HostContext) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH), dense(WIDTH, 12), Normalize())
+    change(folder / "2_Dense" / "config.json", in_features=16)
+    with pytest.raises(
+        ModelError, match=r"2_Dense/config\.json takes vectors of 16 numbers, the model makes 32"
+    ):
+        ingest(str(folder), context=context)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("cut", [5, WIDTH, 100])
+def test_a_vector_that_is_cut(tmp_path: Path, context: HostContext, normalize: bool, cut: int) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH), *[Normalize()] * normalize, truncate_dim=cut)
+    agree(folder, context)
+    source = ingest(str(folder), context=context)
+    assert source.dimension == min(cut, WIDTH) == judged(folder).shape[1]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "nomic_bert"])
+def test_every_architecture(tmp_path: Path, context: HostContext, kind: str) -> None:
+    write_family(tmp_path / "model", kind)
+    folder = with_tokenizer(tmp_path / "model")
+    write_json(folder / "modules.json", MODULES)
+    write_json(
+        folder / "1_Pooling" / "config.json", {"word_embedding_dimension": WIDTH, "pooling_mode": "mean"}
+    )
+    (folder / "2_Normalize").mkdir()
+    agree(folder, context)
+
+
+@pytest.mark.parametrize("file", ["sentence_bert_config.json", "sentence_roberta_config.json"])
+@pytest.mark.parametrize("longest", [3, 9, None])
+def test_where_long_texts_are_cut(
+    tmp_path: Path, context: HostContext, file: str, longest: int | None
+) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize())
+    (folder / "sentence_bert_config.json").unlink()
+    if longest:
+        write_json(folder / file, {"max_seq_length": longest, "do_lower_case": False})
+    agree(folder, context)
+    assert ingest(str(folder), context=context).max_length == (longest or 16)
+    change(folder / "tokenizer_config.json", model_max_length=None)
+    agree(folder, context)
+    assert ingest(str(folder), context=context).max_length == (longest or 40), "the table of positions"
+
+
+def test_texts_in_small_letters(tmp_path: Path, context: HostContext) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize())
+    document = json.loads((folder / "tokenizer.json").read_text())
+    document["normalizer"]["lowercase"] = False
+    write_json(folder / "tokenizer.json", document)
+    agree(folder, context)
+    cased = judged(folder)
+    (folder / "sentence_bert_config.json").unlink()
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": True})
+    assert np.abs(judged(folder) - cased).max() > 0.01
+    agree(folder, context)
+
+
+PROMPTS = {"query": "small hello: ", "passage": "model: "}
+
+
+def test_prompts(tmp_path: Path, context: HostContext) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize(), prompts=PROMPTS)
+    agree(folder, context)
+    source = ingest(str(folder), context=context)
+    assert (source.prompts, source.default_prompt, source.warnings) == (PROMPTS, None, ())
+    for purpose, prompt in PROMPTS.items():
+        exact = judged(folder, prompt_name=purpose)
+        np.testing.assert_allclose(ours(folder, context, [prompt + text for text in TEXTS]), exact, atol=1e-5)
+
+
+def test_a_default_prompt_is_the_one_difference_and_is_said(tmp_path: Path, context: HostContext) -> None:
+    folder = save(
+        tmp_path / "model", Pooling(WIDTH), Normalize(), prompts=PROMPTS, default_prompt_name="query"
+    )
+    plain, prompted = (
+        ours(folder, context),
+        ours(folder, context, [PROMPTS["query"] + text for text in TEXTS]),
+    )
+    np.testing.assert_allclose(prompted, judged(folder), atol=1e-5)
+    np.testing.assert_allclose(plain, judged(folder, prompt=""), atol=1e-5)
+    source = ingest(str(folder), context=context)
+    assert source.default_prompt == "query"
+    assert "before each text unasked, a bundle does not" in source.warnings[0]
+
+
+def test_a_bare_encoder(tmp_path: Path, context: HostContext) -> None:
+    """Both guess mean pooling; sentence-transformers leaves the length as it is, edgepack says that it guesses."""
+    folder = write_encoder(tmp_path / "model")
+    exact = judged(folder)
+    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    np.testing.assert_allclose(ours(folder, context), exact, atol=1e-5)
+    assert "L2 normalisation are guesses" in ingest(str(folder), context=context).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("modules", "words"),
+    [
+        ([Pooling(WIDTH, ("cls", "mean"))], "pools by cls and mean"),
+        ([Pooling(WIDTH), LayerNorm(WIDTH)], "asks for LayerNorm"),
+        ([Pooling(WIDTH), Normalize(), dense(WIDTH, 8)], "Normalize → Dense"),
+        ([Pooling(WIDTH), dense(WIDTH, 8, use_residual=True)], "the Dense module does not turn"),
+        ([Pooling(WIDTH), dense(WIDTH, 8, activation_function=torch.nn.GELU())], "activated by .*GELU"),
+        ([Normalize("token_embeddings"), Pooling(WIDTH)], "Transformer → Normalize → Pooling"),
+        ([dense(WIDTH, 8, module_input_name="token_embeddings")], "Transformer → Dense"),
+    ],
+    ids=str,
+)
+def test_modules_that_are_refused(
+    tmp_path: Path, context: HostContext, modules: list[Any], words: str
+) -> None:
+    with pytest.raises(UnsupportedModelError, match=words):
+        ingest(str(save(tmp_path / "model", *modules)), context=context)
+
+
+def test_a_static_model_is_refused(tmp_path: Path, context: HostContext) -> None:
+    tokenizer = Tokenizer.from_file(str(write_encoder(tmp_path / "encoder") / "tokenizer.json"))
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    static.save(str(tmp_path / "model"), create_model_card=False)
+    with pytest.raises(UnsupportedModelError, match="StaticEmbedding"):
+        ingest(str(tmp_path / "model"), context=context)
+
+
+@pytest.mark.parametrize(
+    ("file", "fields", "words"),
+    [
+        (
+            "sentence_bert_config.json",
+            {"processing_kwargs": {"text": {"max_length": 4}}},
+            "processing_kwargs",
+        ),
+        ("sentence_bert_config.json", {"module_output_name": "sentence_embedding"}, "module_output_name"),
+        (
+            "sentence_bert_config.json",
+            {"modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}}},
+            "modality_config",
+        ),
+        ("tokenizer_config.json", {"truncation_side": "left"}, "truncation_side"),
+    ],
+)
+def test_settings_that_are_refused(
+    tmp_path: Path, context: HostContext, file: str, fields: dict[str, Any], words: str
+) -> None:
+    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize())
+    ingest(str(folder), context=context)
+    change(folder / file, **fields)
+    with pytest.raises(UnsupportedModelError, match=words):
+        ingest(str(folder), context=context)
+
+
+def test_prompts_that_are_not_pooled_are_refused(tmp_path: Path, context: HostContext) -> None:
+    pooling = Pooling(WIDTH, include_prompt=False)
+    with pytest.raises(UnsupportedModelError, match="include_prompt"):
+        ingest(str(save(tmp_path / "model", pooling, prompts=PROMPTS)), context=context)
+    agree(save(tmp_path / "plain", Pooling(WIDTH, include_prompt=False)), context)
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoder", "words"),
+    [
+        ("BertForSequenceClassification", CrossEncoder, "is a reranker"),
+        ("BertForMaskedLM", SparseEncoder, r"is a sparse encoder \(SPLADE\)"),
+    ],
+)
+def test_what_its_other_encoders_save_is_refused(
+    tmp_path: Path, context: HostContext, kind: str, encoder: Any, words: str
+) -> None:
+    head = write_head(tmp_path / "head", kind, num_labels=1)
+    encoder(str(head), device="cpu").save(str(tmp_path / "model"), create_model_card=False)
+    with pytest.raises(UnsupportedModelError, match=words):
+        ingest(str(tmp_path / "model"), context=context)
