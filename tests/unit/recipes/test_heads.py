@@ -1,0 +1,44 @@
+"""Poolings and Dense modules through every recipe: what is behind the encoder comes out right, however small the encoder is made."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tests.support.berts import onnx_vectors
+from tests.support.families import tokens_of, write_family
+
+from edgepack.models.reference import exported_model
+from edgepack.plugins.context import HostContext
+from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.registry import recipes
+from edgepack.records.model import Dense, ModelSource, Pooling
+from edgepack.records.target import ModelOptions
+
+
+def headed(folder: Path, pooling: Pooling) -> ModelSource:
+    source, _ = write_family(folder / "model", "bert", std=0.15)
+    random = np.random.default_rng(1)
+    weight = random.normal(0, 0.3, (24, 32)).astype(np.float32)
+    (folder / "2_Dense").mkdir()
+    file = folder / "2_Dense" / "model.safetensors"
+    save_file({"linear.weight": weight, "linear.bias": random.normal(0, 0.3, 24).astype(np.float32)}, file)
+    layer = Dense(file=file, inputs=32, outputs=24, bias=True, activation="Tanh")
+    return replace(source, pooling=replace(pooling, dense=(layer,)), dimension=24)
+
+
+LEAST = {"int4": 0.8, "int4-int8": 0.8, "int8-dynamic": 0.95}
+
+
+@pytest.mark.parametrize("mode", ["cls", "max"])
+@pytest.mark.parametrize("recipe", recipes())
+def test_every_recipe(tmp_path: Path, context: HostContext, recipe: str, mode: Any) -> None:
+    source = headed(tmp_path, Pooling(mode=mode))
+    tokens = tokens_of("bert", lengths=(9, 30, 2, 12))
+    exact = onnx_vectors(exported_model(source, context=context), tokens)
+    made = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+    vectors = onnx_vectors(made.file, tokens)
+    assert vectors.shape == exact.shape == (4, 24)
+    assert (vectors * exact).sum(axis=1).min() > LEAST.get(recipe, 0.99)
