@@ -21,6 +21,7 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext
+from edgepack.records.model import ModelSource
 
 TEXTS = (
     "hello world",
@@ -275,3 +276,9 @@ def test_what_its_other_encoders_save_is_refused(
     encoder(str(head), device="cpu").save(str(tmp_path / "model"), create_model_card=False)
     with pytest.raises(UnsupportedModelError, match=words):
         ingest(str(tmp_path / "model"), context=context)
+
+
+def test_the_real_weights(minilm: ModelSource, shared_context: HostContext) -> None:
+    exact = judged(minilm.directory)
+    found = reference_vectors(minilm, TEXTS, context=shared_context)
+    np.testing.assert_allclose(found, exact, atol=1e-5)

@@ -74,8 +74,8 @@ def _likely(
         return card.pooling, "model card", "as the code in its README.md does it"
     for name in names:
         for pattern, mode in FAMILIES.items():
-            if re.search(pattern, name.lower()) and "reranker" not in name.lower():
-                return mode, "family", f"as {name.rstrip('/').rpartition('/')[2]} and its like do it"
+            if found := re.search(pattern, name.lower()):
+                return mode, "family", f"as the {found.group().strip('-_')} family does it"
     return "mean", "guess", "as most models do it"
 
 
