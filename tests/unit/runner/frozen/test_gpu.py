@@ -49,7 +49,7 @@ def gpu_bundle(frozen_sample: Path, tmp_path: Path) -> Path:
 
 def with_provider(bundle: Path, provider: dict[str, Any]) -> Path:
     manifest = json.loads((bundle / "manifest.json").read_text())
-    manifest["runtime"]["provider"] = provider
+    manifest["runtime"] |= {"provider": provider, "operators": None}
     (bundle / "manifest.json").write_text(json.dumps(manifest))
     return bundle
 
@@ -169,8 +169,9 @@ def test_the_self_test_says_what_ran(gpu_bundle: Path, tmp_path: Path) -> None:
 def test_info_says_which_gpus_it_is_for_without_one(gpu_bundle: Path, tmp_path: Path) -> None:
     done = run(gpu_bundle, "--info", driver=tmp_path)
     assert done.returncode == 0
-    (line,) = [line for line in done.stdout.decode().splitlines() if line.startswith("provider")]
-    assert "CUDAExecutionProvider for compute capability 8.6, CUDA 13.0" in line
+    said = {line[:8].strip(): line[9:] for line in done.stdout.decode().splitlines()}
+    assert "CUDAExecutionProvider for compute capability 8.6, CUDA 13.0" in said["provider"]
+    assert said["runtime"] == "ONNX Runtime 1 (stock), not reduced to the model's operators"
 
 
 def test_a_library_that_is_not_on_the_device(gpu_bundle: Path, driver: Path, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def info_text(bundle: Bundle) -> str:
 
 def info_lines(said: dict[str, Any]) -> dict[str, str]:
     model, runtime, runner, target = said["model"], said["runtime"], said["runner"], said["target"]
-    platform = target["platform"]
+    platform, kernels = target["platform"], runtime["operators"]
     return {
         "bundle": said["name"],
         "model": f"{model['name']}, {model.get('license') or 'licence not stated'}",
@@ -75,7 +75,7 @@ def info_lines(said: dict[str, Any]) -> dict[str, str]:
         "--dim": dimensions_of(model),
         "recipe": model["recipe"],
         "runtime": f"ONNX Runtime {runtime['version']} ({runtime['kind']}), "
-        f"{len(runtime['operators'])} operator kernels",
+        + ("not reduced to the model's operators" if kernels is None else f"{len(kernels)} operator kernels"),
         **provider_lines(runtime),
         "runner": ", ".join(f"{name} {version}" for name, version in runner["versions"].items()),
         "for": f"{platform['os']} {platform['arch']}"
