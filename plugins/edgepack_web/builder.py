@@ -21,8 +21,8 @@ from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_prog
 from edgepack_web.npm.node import has_node
 from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
 from edgepack_web.page import Folder, write_page
-from edgepack_web.stock import stock_web_runtime
-from edgepack_web.webgpu import LICENSE as WEBGPU_LICENSE
+from edgepack_web.stock import PACKAGE, package_license, stock_web_runtime
+from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
 from edgepack_web.webgpu import OnGpu, on_gpu
 
 OPTIONS: OptionTable = {
@@ -82,11 +82,14 @@ class WebBuilder:
             program="embed.mjs",
             kind="web",
             versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
-            licenses=(WEBGPU_LICENSE,) if self.webgpu else (),
+            licenses=self._licenses(),
             parts=folder.parts,
             placement=placement,
             command=("node", NODE_PROGRAM),
         )
+
+    def _licenses(self) -> tuple[Path, ...]:
+        return (package_license(PACKAGE, WEBGPU_VERSION, context=self.context),) if self.webgpu else ()
 
     def _reduced(self, model: PreparedModel, *, threads: bool = False) -> RuntimeArtifact:
         from edgepack_web.foundry.reduce import reduce_web_runtime

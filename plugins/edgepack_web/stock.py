@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from edgepack.api import BuildContext, RuntimeArtifact
-from edgepack.api.kit import RELEASE
+from edgepack.api.kit import RELEASE, license_text
 from edgepack_web.npm.package import npm_package
 
 PACKAGE = "onnxruntime-web"
@@ -19,8 +19,6 @@ KEEP = (
     "dist/ort-wasm-simd-threaded.jsep.*",
     "dist/ort.webgpu.min.mjs",
 )
-LICENSE = Path(__file__).with_name("data") / f"onnxruntime-{RELEASE.version}.txt"
-"""The package has no licence file of its own: ONNX Runtime's."""
 
 
 def onnxruntime_web(*, context: BuildContext) -> Path:
@@ -29,6 +27,14 @@ def onnxruntime_web(*, context: BuildContext) -> Path:
     Raises ``MissingToolError`` without npm, ``DownloadError``, or ``HashMismatchError``.
     """
     return npm_package(PACKAGE, RELEASE.version, integrity=INTEGRITY, keep=KEEP, context=context)
+
+
+def package_license(component: str, version: str, *, context: BuildContext) -> Path:
+    """The package has no licence file of its own: ONNX Runtime's, filed under the component."""
+    file = context.work_dir / f"{component}-{version}.txt"
+    said = f"{PACKAGE} {version} (MIT), https://github.com/microsoft/onnxruntime\n\n"
+    file.write_text(said + str(license_text("onnxruntime")), encoding="utf-8")
+    return file
 
 
 def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
@@ -41,5 +47,5 @@ def stock_web_runtime(*, context: BuildContext) -> RuntimeArtifact:
         kind="stock",
         provides=None,
         toolchain=f"{PACKAGE} {RELEASE.version}",
-        licenses=(LICENSE,),
+        licenses=(package_license("onnxruntime", RELEASE.version, context=context),),
     )

@@ -19,8 +19,6 @@ VERSION = "1.30.0"
 INTEGRITY = "sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 WASM, GLUE = "ort-wasm-simd-threaded.jspi.wasm", "ort-wasm-simd-threaded.jspi.mjs"
 """Of the two that wait for a GPU the one that lets the browser do it (JSPI): 16.8 MB in the place of 26.8."""
-LICENSE = Path(__file__).with_name("data") / f"onnxruntime-web-{VERSION}.txt"
-"""The package has no licence file of its own: ONNX Runtime's."""
 LARGEST = 127
 MODEL, GOLDEN = "model.onnx", "golden.json"
 

@@ -69,6 +69,7 @@ from edgepack.foundry.toolchains.toolchain import HostLibraries as HostLibraries
 from edgepack.foundry.toolchains.toolchain import Toolchain as Toolchain
 from edgepack.foundry.toolchains.zig import zig_program as zig_program
 from edgepack.foundry.units import Unit as Unit
+from edgepack.licenses import license_text as license_text
 from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context

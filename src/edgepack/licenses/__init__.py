@@ -3,6 +3,9 @@
 from importlib.resources import files
 
 _TEXTS = {
+    "mit": ("mit", "MIT License\n\n"),
+    "edgepack": ("mit", "MIT License\n\nCopyright (c) 2026 The edgepack authors\n\n"),
+    "onnxruntime": ("mit", "MIT License\n\nCopyright (c) Microsoft Corporation\n\n"),
     "libgcc_s": ("gcc_runtime", ""),
     "libstdc++": ("gcc_runtime", ""),
     "tokenizers": (
