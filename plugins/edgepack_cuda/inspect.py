@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
+from rich.text import Text
 
 from edgepack.api import BundleError
 from edgepack.api.kit import Number, add_row, table
@@ -112,8 +113,6 @@ def _kernels(code: bytes, fatbin: Any) -> tuple[str, ...]:
 
 def render_device_code(found: Inspection, *, units: int) -> Group:
     """For the terminal: sizes by architecture, then the ``units`` largest translation units."""
-    from rich.text import Text
-
     by_part = table("capability", "kind", *map(Number, ("pieces", "MB", "unpacked MB")))
     for part in found.parts:
         sizes = (_megabytes(part.bytes), _megabytes(part.unpacked))

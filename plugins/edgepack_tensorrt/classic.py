@@ -4,6 +4,7 @@ Its engines are of one GPU and driver, so the device builds them when the bundle
 timing cache lie in the user's cache folder, and ``embed --warmup`` fills them beforehand.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +148,4 @@ def _elsewhere(libraries: RuntimeFolder) -> tuple[str, ...]:
 
 
 def _prefix(model: PreparedModel) -> str:
-    import hashlib
-
     return f"edgepack-{hashlib.sha256(model.file.read_bytes()).hexdigest()[:12]}"

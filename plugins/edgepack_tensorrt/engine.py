@@ -1,5 +1,6 @@
 """The engine: TensorRT-RTX's builder in a process of its own, on a machine with or without a GPU."""
 
+import hashlib
 import json
 import re
 import sys
@@ -60,8 +61,6 @@ def build_engine(
 
 
 def _digest(file: Path) -> str:
-    import hashlib
-
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 

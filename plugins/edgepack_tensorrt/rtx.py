@@ -1,5 +1,6 @@
 """TensorRT-RTX: the engine is in the bundle, and a device's own kernels are compiled when it is first used."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -111,7 +112,5 @@ def rtx_runtime(
 
 
 def _key(engine: Path) -> str:
-    import hashlib
-
     digest = hashlib.sha256(engine.read_bytes() + BINDINGS_VERSION.encode()).hexdigest()
     return digest[:CACHE_KEY_LENGTH]

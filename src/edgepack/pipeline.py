@@ -4,8 +4,14 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgepack.bundle.archive import archive_of, pack
+from edgepack.bundle.assemble import assemble
+from edgepack.bundle.manifest import bundle_name, open_bundle
+from edgepack.bundle.place import placed_folder, require_free
 from edgepack.errors import BudgetError, BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
+from edgepack.models.find.source import ingest
+from edgepack.operators.config import operators_of_ort_model, require_match
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
@@ -13,6 +19,12 @@ from edgepack.records.model import PreparedModel
 from edgepack.records.report import Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
+from edgepack.report.measure import measure, weigh
+from edgepack.report.text import as_json, proof_line
+from edgepack.verify.copies import require_used_files
+from edgepack.verify.gate import verify
+from edgepack.verify.made_here import remember
+from edgepack.verify.proofs import prove_bundle
 from edgepack.verify.run import BundleRunner
 
 
@@ -36,14 +48,6 @@ def build(
     context: HostContext,
 ) -> Outcome:
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all."""
-    from edgepack.bundle.assemble import assemble
-    from edgepack.bundle.manifest import bundle_name
-    from edgepack.bundle.place import placed_folder, require_free
-    from edgepack.models.find.source import ingest
-    from edgepack.verify.copies import require_used_files
-    from edgepack.verify.gate import verify
-    from edgepack.verify.made_here import remember
-
     story = context.story
     registered = host.builder_of(target)
     builder = registered.create(target, context)
@@ -96,9 +100,6 @@ def _prove(
     bundle: Bundle, run: BundleRunner, runtime: RuntimeArtifact | None, context: HostContext
 ) -> tuple[LevelProof, ...]:
     """The bundle's own files, as on each kind of processor that its runtime has kernels for."""
-    from edgepack.report.text import proof_line
-    from edgepack.verify.proofs import prove_bundle
-
     levels, isa = ("here", ()) if runtime is None else (runtime.levels, runtime.isa)
     proofs = prove_bundle(bundle, run.at, levels=levels, isa=isa, context=context)
     context.note(proof_line(proofs))
@@ -107,8 +108,6 @@ def _prove(
 
 def _require_match(model: PreparedModel, runtime: RuntimeArtifact | None, context: HostContext) -> None:
     """The operators of the file as it ships, read from it again where the format says them, against the runtime's."""
-    from edgepack.operators.config import operators_of_ort_model, require_match
-
     if runtime is None or runtime.provides is None:
         context.note("operators not matched: the runtime is not reduced to the model's")
         return
@@ -118,8 +117,6 @@ def _require_match(model: PreparedModel, runtime: RuntimeArtifact | None, contex
 
 def _require_untouched(bundle: Bundle) -> None:
     """What ran must still be what was assembled: a program that changes its bundle is not shipped."""
-    from edgepack.bundle.manifest import open_bundle
-
     try:
         open_bundle(bundle.directory)
     except BundleError as error:
@@ -131,8 +128,6 @@ def _require_untouched(bundle: Bundle) -> None:
 
 def _require_unchanged(bundle: Bundle, plugin: str) -> None:
     """What a plugin was told of must still be what was verified."""
-    from edgepack.bundle.manifest import open_bundle
-
     try:
         open_bundle(bundle.directory)
     except BundleError as error:
@@ -167,10 +162,6 @@ def _pack_and_report(
     context: HostContext,
 ) -> Outcome:
     """Archive and report, put in their places just before the folder is: where that is, everything is."""
-    from edgepack.bundle.archive import archive_of, pack
-    from edgepack.report.measure import measure, weigh
-    from edgepack.report.text import as_json
-
     # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
     sizes = weigh(bundle, context=context)
     with written_beside(archive_of(destination)) as archive:

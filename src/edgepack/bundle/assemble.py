@@ -25,6 +25,8 @@ from edgepack.bundle.notices import write_notices
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files.store import ENTRY_FILE, disk_errors
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
@@ -81,9 +83,6 @@ def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
     """The model, its tokenizer, and golden vectors: those of the shipped file, by the stock onnxruntime package."""
-    from edgepack.models.read.tokenizer import minimal_json
-    from edgepack.models.reference import embed_with_onnxruntime
-
     if runner.placement is None:
         _copy(model.file, folder / model_path(model, runner))
         if model.cpu_file:

@@ -1,6 +1,7 @@
 """Frames of zstd: content is compressed once, and what came of it is kept in the store."""
 
 import hashlib
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -59,8 +60,6 @@ def _by_one_core(content: bytes) -> bytes:
 
 
 def _by_all_cores(content: Path | bytes, size: int, out: IO[bytes], advance: Callable[[int], None]) -> None:
-    import io
-
     import zstandard
 
     parameters = zstandard.ZstdCompressionParameters.from_level(

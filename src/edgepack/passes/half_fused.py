@@ -16,18 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import TargetError
 from edgepack.models.graph.writer import OUTPUT
+from edgepack.quantization.layers import ENCODER
 from edgepack.records.recipe import Note
 
 MANTISSA = 10
 INFINITE = 0x7C00
-LAYERS = (
-    "SkipLayerNormalization",
-    "LayerNormalization",
-    "EmbedLayerNormalization",
-    "Attention",
-    "MultiHeadAttention",
-)
-"""Operators of the encoder: what comes after the last of them pools."""
 WHOLE_NUMBERS = (
     "Cast",
     "Shape",
@@ -92,11 +85,11 @@ def rounded_mantissas(weights: npt.NDArray[np.float16], mantissa: int) -> npt.ND
 
 
 def pooling_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes that are not needed for any encoder operator's result; all of them have names afterwards."""
+    """The nodes after the last of the encoder's operators, needed for none of their results; all of them have names afterwards."""
     makers = {output: node for node in model.graph.node for output in node.output}
     for index, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{index}"
-    todo = [node for node in model.graph.node if node.op_type in LAYERS]
+    todo = [node for node in model.graph.node if node.op_type in ENCODER]
     encoder: set[str] = set()
     while todo:
         node = todo.pop()

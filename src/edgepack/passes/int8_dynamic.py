@@ -20,7 +20,7 @@ from edgepack.quantization.arrays import Doubles
 from edgepack.quantization.calibration import input_moments
 from edgepack.quantization.embeddings import FEW_ROWS, int8_embedding, is_embedding_lookup
 from edgepack.quantization.entropy_coded import entropy_coded_columns
-from edgepack.quantization.int8 import LARGEST, WeightRange, quantized_columns
+from edgepack.quantization.int8 import LARGEST, WeightRange, int8_matrix, quantized_columns
 from edgepack.quantization.layers import bias_input, is_chosen, is_weight_matmul, matrix_inputs
 from edgepack.quantization.per_token import largest_per_token
 from edgepack.records.recipe import ALL, Material, Note, Patterns
@@ -188,11 +188,7 @@ def _quantized_matrix(run: DynamicQuantizer, weight: str) -> tuple[str, str, str
         values, scales = entropy_coded_columns(floats, run.steps, run.moments.get(weight))
     else:
         values, scales = quantized_columns(floats, run.weight_range)
-    return (
-        run.editor.weight(f"{weight}.int8", values),
-        run.editor.weight(f"{weight}.scales", scales),
-        run.editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8)),
-    )
+    return int8_matrix(run.editor, weight, values, scales)
 
 
 def _quantized_tensor(editor: GraphEditor, vector: str) -> tuple[str, str, str]:

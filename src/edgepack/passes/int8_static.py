@@ -20,20 +20,12 @@ import onnx
 from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
 from edgepack.quantization.calibration import calibration_feeds
 from edgepack.quantization.embeddings import int8_embedding, is_embedding_lookup
-from edgepack.quantization.int8 import WeightRange, quantized_columns
-from edgepack.quantization.layers import bias_input, is_weight_matmul, matrix_inputs
+from edgepack.quantization.int8 import WeightRange, int8_matrix, quantized_columns
+from edgepack.quantization.layers import ENCODER, bias_input, is_weight_matmul, matrix_inputs
 from edgepack.quantization.observers import minmax_ranges
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 STEPS = 255
-STEADY = (
-    "LayerNormalization",
-    "SkipLayerNormalization",
-    "EmbedLayerNormalization",
-    "Attention",
-    "MultiHeadAttention",
-)
-"""Operators whose outputs are of about the same size for every token; those of an activation function are not."""
 UNBIASED = {"BiasGelu": ("Gelu", MICROSOFT), "Add": ("Identity", "")}
 """What becomes of an operator whose bias has been added already; others only lose that input."""
 PASSED_ON = ("Mul", "Reshape", "Transpose")
@@ -97,23 +89,14 @@ def _is_steady(editor: GraphEditor, value: str) -> bool:
     if made_by is None:
         return False
     mixes = made_by.op_type in ("MatMul", "FusedMatMul") and made_by.input[1] not in editor.weights
-    return mixes or made_by.op_type in STEADY
+    return mixes or made_by.op_type in ENCODER
 
 
 def _multiply(run: StaticQuantizer, node: onnx.NodeProto) -> None:
     editor, weight = run.editor, node.input[1]
     values, scales = quantized_columns(editor.array(weight), run.weight_range)
-    matrix = editor.add(
-        "DequantizeLinear",
-        [
-            editor.weight(f"{weight}.int8", values),
-            editor.weight(f"{weight}.scales", scales),
-            editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8)),
-        ],
-        [f"{node.output[0]}.weights"],
-        name=f"{node.name}.weights",
-        axis=1,
-    )
+    parts, output = int8_matrix(editor, weight, values, scales), f"{node.output[0]}.weights"
+    matrix = editor.add("DequantizeLinear", parts, [output], name=f"{node.name}.weights", axis=1)
     editor.add("MatMul", [_quantized(run, node.input[0]), matrix], list(node.output), name=node.name)
 
 

@@ -21,7 +21,7 @@ from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
 from edgepack.quantization.arrays import Doubles, Floats, Int8s
 from edgepack.quantization.calibration import input_moments
 from edgepack.quantization.embeddings import int8_embedding, is_embedding_lookup
-from edgepack.quantization.int8 import quantized_columns
+from edgepack.quantization.int8 import int8_matrix, quantized_columns
 from edgepack.quantization.layers import is_weight_matmul, matrix_inputs
 from edgepack.quantization.per_token import largest_per_token
 from edgepack.quantization.rounding import Grid, gptq
@@ -85,9 +85,7 @@ def _integers(values: Floats, moments: Doubles | None) -> tuple[Int8s, Floats]:
 
 def _multiply(editor: GraphEditor, node: onnx.NodeProto, values: Int8s, scales: Floats) -> None:
     vector, weight, output = node.input[0], node.input[1], node.output[0]
-    matrix = editor.weight(f"{weight}.int8", values)
-    columns = editor.weight(f"{weight}.scales", scales)
-    zeros = editor.weight(f"{weight}.zeros", np.zeros(len(scales), np.int8))
+    matrix, columns, zeros = int8_matrix(editor, weight, values, scales)
     middle = editor.weight("piece.middle", np.array(MIDDLE, np.uint8))
     pieces = _pieces(editor, vector)
     products = [

@@ -13,11 +13,10 @@ import onnx
 
 from edgepack.models.graph.editor import GraphEditor, edit, with_input
 from edgepack.models.graph.sample_inputs import random_tokens
+from edgepack.quantization.layers import NORMALIZATIONS
 from edgepack.quantization.observers import observed
 from edgepack.records.recipe import Note
 
-NORMS = ("LayerNormalization", "SkipLayerNormalization", "EmbedLayerNormalization")
-"""Operators whose outputs have channels that are large for every token."""
 SMALLEST = 1e-5
 SEQUENCES = 64
 
@@ -51,7 +50,7 @@ def _places(editor: GraphEditor) -> dict[str, list[str]]:
         if node.op_type != "MatMul" or not editor.is_matrix(node.input[1]):
             continue
         made_by = editor.producer(node.input[0])
-        if made_by is not None and made_by.op_type in NORMS and made_by.output[0] == node.input[0]:
+        if made_by is not None and made_by.op_type in NORMALIZATIONS and made_by.output[0] == node.input[0]:
             places.setdefault(node.input[0], []).append(node.input[1])
     return places
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from edgepack.models.graph.editor import GraphEditor
 from edgepack.quantization.arrays import Floats, Int8s
 
 WeightRange = Literal["paired", "full", "reduced"]
@@ -29,6 +30,15 @@ def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tup
     if weight_range == "paired":
         scales = np.maximum(scales, _scales(largest_pair(np.abs(values)), LARGEST_PAIR))
     return np.rint(values / scales).astype(np.int8), scales
+
+
+def int8_matrix(editor: GraphEditor, name: str, values: Int8s, scales: Floats) -> tuple[str, str, str]:
+    """A matrix [inputs, outputs] in the place of the weight ``name``: it, its scales and its zero points, which are zero."""
+    return (
+        editor.weight(f"{name}.int8", values),
+        editor.weight(f"{name}.scales", scales),
+        editor.weight(f"{name}.zeros", np.zeros(len(scales), np.int8)),
+    )
 
 
 def quantized_rows(values: Floats) -> tuple[Int8s, Floats]:

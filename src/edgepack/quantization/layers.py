@@ -7,6 +7,9 @@ import onnx
 from edgepack.models.graph.editor import GraphEditor
 from edgepack.records.recipe import Patterns
 
+NORMALIZATIONS = ("LayerNormalization", "SkipLayerNormalization", "EmbedLayerNormalization")
+ENCODER = (*NORMALIZATIONS, "Attention", "MultiHeadAttention")
+"""Operators of an encoder whose outputs are of about the same size for every token."""
 WITH_BIAS = ("BiasGelu", "FastGelu")
 """Activation functions that take a bias, too."""
 

@@ -16,6 +16,7 @@ from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
+from edgepack.operators.config import operators_of_ort_model, union
 from edgepack.quantization.calibration import read_texts
 from edgepack.recipes.registry import apply, key_of_passes, passes_of
 from edgepack.records.model import ModelSource, PreparedModel
@@ -114,8 +115,6 @@ def _write(model: onnx.ModelProto, model_format: ModelFormat, folder: Path) -> N
 
 def _needs(folder: Path) -> Operators:
     """Of every form that the model takes on the device, from the file's own to the fully optimized one."""
-    from edgepack.operators.config import operators_of_ort_model, union
-
     return union(operators_of_ort_model(file) for file in sorted(folder.glob("*.ort")))
 
 

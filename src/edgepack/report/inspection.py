@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
@@ -15,8 +16,6 @@ MISSING_SHOWN = 4
 
 def render_inspection(inspection: ModelInspection) -> Group:
     """Facts, weights by part, operators before and after fusion, what hinders, and the recipe that fits."""
-    from rich.text import Text
-
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in inspection.warnings]
     hindrances = [Text(f"hindrance: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")

@@ -6,10 +6,12 @@ from typing import Any
 
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from edgepack.records.report import DownloadCost, PartSize, Report, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.tables import Number, add_row, megabytes, table
+from edgepack.verify.gate import describe
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
@@ -18,8 +20,6 @@ VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 
 def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
-    from rich.text import Text
-
     lines: list[Text | Table] = [_size_table(report), Text(archive_line(report))]
     lines += [_visit_table(report)] if report.visits else []
     lines.append(_cost_table(report))
@@ -65,8 +65,6 @@ def total_of(report: Report) -> PartSize:
 
 def verification_line(verification: Verification) -> str:
     """How near the bundle's vectors are to the full-precision model's, in a line."""
-    from edgepack.verify.gate import describe
-
     if verification.status == "not verified":
         measured = f" ({describe(verification)})" if verification.texts else ""
         return f"not verified: {verification.reason}{measured}"

@@ -6,9 +6,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
+from edgepack.bundle.manifest import MANIFEST, read_manifest
+from edgepack.bundle.place import placed_folder
 from edgepack.errors import BundleError, ModelError, UsageError
+from edgepack.foundry.link.composition import COMPOSITION
+from edgepack.models.find.source import ingest
+from edgepack.operators.config import (
+    format_config,
+    missing_operators,
+    operators_of_ort_model,
+    parse_config,
+    union,
+)
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
+from edgepack.recipes.prepare import prepare_model
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelFormat, ModelOptions, Pass
@@ -86,11 +98,6 @@ def make_library(
     ``edgepack runtime explain``) and the licences.
     Raises ``UsageError`` for what the platform has no runtimes of, ``OutputError`` when ``output`` exists.
     """
-    from edgepack.bundle.place import placed_folder
-    from edgepack.models.find.source import ingest
-    from edgepack.operators.config import union
-    from edgepack.recipes.prepare import prepare_model
-
     platform.check(options.runtime)
     story = context.story
     prepared = []
@@ -132,9 +139,6 @@ def prove_again(
 
 def operators_beside(library: Path) -> Operators | None:
     """What a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in."""
-    from edgepack.bundle.manifest import MANIFEST, read_manifest
-    from edgepack.operators.config import parse_config
-
     for folder in (library.parent, library.parent.parent):
         if (folder / OPERATORS_FILE).is_file():
             return parse_config((folder / OPERATORS_FILE).read_text(encoding="utf-8"))
@@ -150,8 +154,6 @@ def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostC
     What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
     is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
     """
-    from edgepack.operators.config import missing_operators, operators_of_ort_model
-
     if not library.is_file():
         raise BundleError(
             f"there is no library {library}", hint="`edgepack runtime lib` makes one, lib/libonnxruntime.so"
@@ -178,9 +180,6 @@ def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostC
 
 
 def _lay_library(runtime: RuntimeArtifact, operators: Operators, folder: Path) -> None:
-    from edgepack.foundry.link.composition import COMPOSITION
-    from edgepack.operators.config import format_config
-
     (folder / "lib").mkdir()
     for file in (runtime.file, *runtime.companions):
         shutil.copyfile(file, folder / "lib" / file.name)

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, UsageError, VerificationError
+from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
-from edgepack.verify.tokens import Tokenize
+from edgepack.verify.metrics import lowest_cosine
+from edgepack.verify.quality import measure_quality, shortfalls
+from edgepack.verify.tokens import Tokenize, compare_tokens
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
@@ -47,9 +50,6 @@ def verify(
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
     """
-    from edgepack.verify.quality import measure_quality, shortfalls
-    from edgepack.verify.tokens import compare_tokens
-
     elsewhere: list[str] = []
 
     def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -130,8 +130,6 @@ def write_vectors(bundle: Bundle, embed: Embed, destination: Path) -> None:
 
     Raises ``CannotRunHere``.
     """
-    from edgepack.files.store import written_beside
-
     vectors = np.asarray(embed(bundle, verification_texts()), dtype=np.float32)
     with written_beside(destination) as temporary, temporary.open("wb") as stream:
         np.save(stream, vectors)
@@ -142,8 +140,6 @@ def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:
 
     Raises ``UsageError`` for a file that does not hold such vectors.
     """
-    from edgepack.verify.metrics import lowest_cosine
-
     try:
         there = np.load(others, allow_pickle=False)
         return lowest_cosine(vectors, there.astype(np.float32))

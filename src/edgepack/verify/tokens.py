@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tokenizers import Tokenizer
+
 from edgepack.errors import VerificationError
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
@@ -23,7 +25,6 @@ def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], to
     """
     if not bundle.manifest["model"].get("tokenizer", "").endswith(".bin"):
         return 0
-    from tokenizers import Tokenizer
 
     reference = Tokenizer.from_str(minimal_json(source))
     tried = [*texts, *fuzz_texts_for(reference, FUZZ_TEXTS, seed=SEED)]

@@ -8,7 +8,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,9 @@ def operator_of(symbol: str) -> str:
 
 def write_composition(composition: Composition, path: Path) -> None:
     """Keep a record, as JSON (schema 1)."""
-    path.write_text(json.dumps(_as_json(composition), indent=0, sort_keys=True), encoding="utf-8")
+    steps = {name: [asked.unit, asked.symbol] for name, asked in composition.steps.items()}
+    table = {**asdict(composition), "schema": SCHEMA, "steps": steps}
+    path.write_text(json.dumps(table, indent=0, sort_keys=True), encoding="utf-8")
 
 
 def read_composition(path: Path) -> Composition:
@@ -227,26 +229,6 @@ def _named(piece: Piece) -> tuple[bool, str]:
     if inside := _LIBRARY_MEMBER.match(piece.file):
         return False, f"{inside[1]}({inside[2]})"
     return False, unit_of(piece.file)
-
-
-def _as_json(composition: Composition) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "sha256": composition.sha256,
-        "version": composition.version,
-        "kind": composition.kind,
-        "toolchain": composition.toolchain,
-        "members": [
-            {
-                "name": member.name,
-                "sections": dict(member.sections),
-                "operators": list(member.operators),
-                "by_linker": member.by_linker,
-            }
-            for member in composition.members
-        ],
-        "steps": {name: [asked.unit, asked.symbol] for name, asked in composition.steps.items()},
-    }
 
 
 def _member(entry: Mapping[str, Any]) -> Member:

@@ -110,7 +110,7 @@ def fetch_archives(wanted: Iterable[tuple[Archive, ...]], *, context: BuildConte
     lacking = [index for index in range(len(choices)) if index not in found]
     if lacking and context.offline:
         raise DownloadError(
-            f"{_list(choices[index][0].file for index in lacking)} not in the store, and --offline forbids fetching",
+            f"{', '.join(choices[index][0].file for index in lacking)} not in the store, and --offline forbids fetching",
             hint=f"run without --offline once (edgepack fetch), or {HINT}",
         )
     _from_upstream({index: choices[index] for index in lacking}, found, context)
@@ -163,7 +163,7 @@ def _from_debian(
         try:
             fetch_packages(packages, folder, context=context)
         except MissingToolError as error:
-            names = _list(archives[0].file for archives in lacking.values())
+            names = ", ".join(archives[0].file for archives in lacking.values())
             raise MissingToolError(f"{error.message}: {names}", hint=error.hint) from error
         for index, archives in lacking.items():
             found[index] = _fetched(archives, folder, context)
@@ -213,10 +213,6 @@ def _named() -> list[Path]:
     if not sources.is_dir():
         raise UsageError(f"there is no folder or archive {sources} with sources")
     return sorted(path for path in sources.rglob("*") if path.is_file())
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def read_archive(table: Mapping[str, Any]) -> Archive:

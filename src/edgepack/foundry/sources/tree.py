@@ -71,12 +71,13 @@ def protoc(tool: HostTool, *, context: BuildContext) -> Path:
             hint=f"put protoc of exactly version {tool.version} on PATH",
         )
     packages = fetch_tool(tool, context=context)
-    folder = context.store.cached(
-        "protoc",
-        {package.name: sha256_of(package) for package in packages},
-        lambda made: _lay_out_tool(made, packages),
-    )
-    return _launcher(folder, tool, context)
+
+    def make(folder: Path) -> None:
+        for package in packages:
+            unpack_download(package, folder, skip=("usr/include", "usr/share"))
+
+    inputs = {package.name: sha256_of(package) for package in packages}
+    return _launcher(context.store.cached("protoc", inputs, make), tool, context)
 
 
 def _lay_out(
@@ -115,11 +116,6 @@ def _interface(name: str, interface: Mapping[str, str]) -> str:
         f"add_library({interface['target']} ALIAS {target})\n"
         f"target_include_directories({target} INTERFACE ${{CMAKE_CURRENT_SOURCE_DIR}}/{interface['include']})\n"
     )
-
-
-def _lay_out_tool(folder: Path, packages: list[Path]) -> None:
-    for package in packages:
-        unpack_download(package, folder, skip=("usr/include", "usr/share"))
 
 
 def _launcher(folder: Path, tool: HostTool, context: BuildContext) -> Path:

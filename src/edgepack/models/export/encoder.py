@@ -140,6 +140,19 @@ def embedding_initializer(encoder: Encoder, kind: str, rows: int) -> str:
     return encoder.writer.weight(name, encoder.tensors.read(name, rows, encoder.shape.hidden))
 
 
+def word_vectors(encoder: Encoder) -> str:
+    """The word table's row of each token, [batch, sequence, hidden]."""
+    table = embedding_initializer(encoder, "word", encoder.shape.vocabulary)
+    return encoder.writer.add("Gather", "embeddings.words", table, "input_ids")
+
+
+def placed_words(encoder: Encoder, words: str, table: str, places: str) -> str:
+    """Words and the rows of the places' table added up and normalised."""
+    positions = encoder.writer.add("Gather", "embeddings.positions", table, places)
+    placed = encoder.writer.add("Add", "embeddings.placed", words, positions)
+    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+
+
 def count_up(encoder: Encoder, name: str, length: int) -> str:
     """int64 [1, sequence]: 0, 1, 2, … cut from a constant, as EmbedLayerNormalization's fusion expects it."""
     writer = encoder.writer
@@ -193,9 +206,7 @@ def layer(encoder: Encoder, part: str, names: LayerNames, hidden: str, bias: str
 def embed_tokens(encoder: Encoder, *, with_types: bool) -> str:
     """The sum of each token's word, place and, where the model has them, type; normalised: [batch, sequence, hidden]."""
     writer, shape = encoder.writer, encoder.shape
-    words = writer.add(
-        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
-    )
+    words = word_vectors(encoder)
     if with_types:
         kinds = embedding_initializer(encoder, "token_type", shape.types)
         types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")

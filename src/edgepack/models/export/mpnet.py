@@ -22,8 +22,9 @@ from edgepack.models.export.encoder import (
     count_up,
     embedding_initializer,
     finish_encoder,
-    layer_norm,
     open_encoder,
+    placed_words,
+    word_vectors,
 )
 from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
@@ -63,14 +64,9 @@ def write_mpnet(
 
 
 def _embeddings(encoder: Encoder) -> str:
-    writer, shape = encoder.writer, encoder.shape
-    words = writer.add(
-        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
-    )
-    places = embedding_initializer(encoder, "position", shape.positions)
-    positions = writer.add("Gather", "embeddings.positions", places, count_tokens(encoder, PADDING))
-    placed = writer.add("Add", "embeddings.placed", words, positions)
-    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+    words = word_vectors(encoder)
+    places = embedding_initializer(encoder, "position", encoder.shape.positions)
+    return placed_words(encoder, words, places, count_tokens(encoder, PADDING))
 
 
 def _distances(encoder: Encoder) -> str:

@@ -25,6 +25,7 @@ from edgepack.models.export.encoder import (
     open_encoder,
     require_encoder,
     split_heads,
+    word_vectors,
 )
 from edgepack.models.graph.pooling import pool
 from edgepack.models.graph.writer import finish
@@ -147,9 +148,7 @@ def write_nomic_bert(
 
 def _embeddings(encoder: Encoder, names: Names) -> str:
     writer, shape = encoder.writer, encoder.shape
-    words = writer.add(
-        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
-    )
+    words = word_vectors(encoder)
     kinds = embedding_initializer(encoder, "token_type", shape.types)
     types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
     typed = writer.add("Add", "embeddings.typed", words, types)

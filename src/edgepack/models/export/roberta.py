@@ -12,10 +12,10 @@ from edgepack.models.export import bert
 from edgepack.models.export.encoder import (
     Encoder,
     count_tokens,
-    embedding_initializer,
     finish_encoder,
-    layer_norm,
     open_encoder,
+    placed_words,
+    word_vectors,
 )
 from edgepack.models.read.safetensors import TensorFile
 from edgepack.records.model import Pooling
@@ -40,13 +40,9 @@ def write_roberta(
 def _embeddings(encoder: Encoder, padding: int) -> str:
     """There is one token type in use, so that its vector is no lookup: it is added to those of the positions."""
     writer, shape = encoder.writer, encoder.shape
-    words = writer.add(
-        "Gather", "embeddings.words", embedding_initializer(encoder, "word", shape.vocabulary), "input_ids"
-    )
+    words = word_vectors(encoder)
     name = "embeddings.{}_embeddings.weight"
     types = encoder.tensors.read(name.format("token_type"), shape.types, shape.hidden)
     places = encoder.tensors.read(name.format("position"), shape.positions, shape.hidden)
     typed = writer.weight(name.format("position"), places + types[:1])
-    positions = writer.add("Gather", "embeddings.positions", typed, count_tokens(encoder, padding))
-    placed = writer.add("Add", "embeddings.placed", words, positions)
-    return layer_norm(encoder, "embeddings.LayerNorm", placed)
+    return placed_words(encoder, words, typed, count_tokens(encoder, padding))

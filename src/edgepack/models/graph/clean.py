@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper, version_converter
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.editor import MICROSOFT
@@ -134,7 +134,6 @@ def _in_known_opset(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:
     opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
     if opset >= OLDEST_OPSET:
         return model
-    from onnx import version_converter
 
     try:
         return version_converter.convert_version(model, OPSET)

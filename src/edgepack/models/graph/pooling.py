@@ -5,6 +5,7 @@ encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle ax
 """
 
 import numpy as np
+from onnx import TensorProto
 
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
 from edgepack.models.read.safetensors import open_tensors
@@ -97,8 +98,6 @@ def _dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
 
 
 def _max(writer: GraphWriter, tokens: str, mask: str) -> str:
-    from onnx import TensorProto
-
     kept = writer.add("Cast", "pool_kept", mask, to=TensorProto.BOOL)
     column = writer.add("Unsqueeze", "pool_kept_column", kept, writer.ints(2))
     lowest = writer.scalar("lowest", float(np.finfo(np.float32).min))
@@ -120,8 +119,6 @@ def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str
 
 def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
     """What every token counts for, float32 [batch, sequence]: 1, its place from 1 on, or 1 for the last alone."""
-    from onnx import TensorProto
-
     kept = writer.add("Cast", "pool_mask", mask, to=TensorProto.FLOAT)
     if mode in ("mean", "mean-sqrt-len"):
         return kept

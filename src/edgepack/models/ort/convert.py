@@ -38,19 +38,15 @@ def convert_to_ort(
     The same model gives the same bytes.
     Raises ``ModelError`` or ``UnsupportedModelError`` when ONNX Runtime refuses the model, or what it saved itself.
     """
-    disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
     options = _options(level)
-    options.add_session_config_entry("session.save_model_format", "ORT")
     if runtime_optimizations:
         options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
-    content = model.SerializeToString(deterministic=True)
     with written_beside(destination) as temporary:
-        options.optimized_model_filepath = str(temporary)
         try:
-            open_session(content, options, disabled=disabled)
+            _save(model, temporary, options, form="ORT")
         except ModelError:
             # ONNX Runtime only says that it could not write; the system says why.
-            require_space(destination, len(content))
+            require_space(destination, model.ByteSize())
             raise
         make_canonical(temporary)
         if runtime_optimizations:
@@ -60,13 +56,17 @@ def convert_to_ort(
 
 def save_optimized(model: onnx.ModelProto, destination: Path, *, level: Level = "all") -> Path:
     """Write the graph that ``convert_to_ort`` bakes in, as ONNX: for Netron, which shows no ORT format."""
-    options = _options(level)
-    options.add_session_config_entry("session.save_model_format", "ONNX")
-    disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
     with written_beside(destination) as temporary:
-        options.optimized_model_filepath = str(temporary)
-        open_session(model.SerializeToString(deterministic=True), options, disabled=disabled)
+        _save(model, temporary, _options(level), form="ONNX")
     return destination
+
+
+def _save(model: onnx.ModelProto, file: Path, options: onnxruntime.SessionOptions, *, form: str) -> None:
+    """Have a session write down what it optimizes a model to."""
+    options.add_session_config_entry("session.save_model_format", form)
+    options.optimized_model_filepath = str(file)
+    disabled = DISABLED_OPTIMIZERS + (("ConstantFolding",) if expands_weights(model) else ())
+    open_session(model.SerializeToString(deterministic=True), options, disabled=disabled)
 
 
 def expands_weights(model: onnx.ModelProto) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
 from edgepack.files.store import digest_tree
 from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
 from edgepack.runner.tokenizer.compile import compile_tokenizer
@@ -135,8 +137,6 @@ def sample_model() -> bytes:
 
 def sample_tokenizer() -> str:
     """A tokenizer.json of BERT's kind with a dozen words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
     vocabulary = {word: index for index, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tokenizers import pre_tokenizers
+
 from edgepack.runner.tokenizer.code_point_tables import two_stage
 from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, code_points
 from edgepack.runner.tokenizer.sections import u32
@@ -72,8 +74,6 @@ def _merges(model: Mapping[str, Any]) -> bytes:
 
 def character_kinds() -> bytearray:
     """For each code point what GPT-2's pattern takes it for, found by asking the library."""
-    from tokenizers import pre_tokenizers
-
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     kinds = bytearray(LIMIT)
     points = code_points()

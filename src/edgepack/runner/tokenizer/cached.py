@@ -13,20 +13,16 @@ FILE = "tokenizer.bin"
 
 def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:
     """The table file of a tokenizer.json. Raises what ``compile_tokenizer`` raises."""
-    folder = context.store.cached(
-        "tokenizer",
-        {
-            "document": hashlib.sha256(text.encode()).hexdigest(),
-            "tokenizers": tokenizers.__version__,
-            "by": compiler_digest(),
-        },
-        lambda made: _compile(text, made / FILE),
-    )
-    return folder / FILE
 
+    def make(folder: Path) -> None:
+        (folder / FILE).write_bytes(compile_tokenizer(text))
 
-def _compile(text: str, file: Path) -> None:
-    file.write_bytes(compile_tokenizer(text))
+    inputs = {
+        "document": hashlib.sha256(text.encode()).hexdigest(),
+        "tokenizers": tokenizers.__version__,
+        "by": compiler_digest(),
+    }
+    return context.store.cached("tokenizer", inputs, make) / FILE
 
 
 def compiler_digest() -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from tokenizers import normalizers
 from tokenizers.normalizers import Normalizer
 
 LIMIT = 0x110000
@@ -50,8 +51,6 @@ def barriers(normalize: Normalize, points: Sequence[int]) -> set[int]:
 @cache
 def mark_orders() -> dict[int, int]:
     """Code point → a number that orders marks as their canonical combining classes do; starters are left out."""
-    from tokenizers import normalizers
-
     nfd = normalizers.NFD().normalize_str
     classes = {unicodedata.combining(chr(point)): chr(point) for point in reversed(code_points())}
     ordered = [classes[number] for number in sorted(classes) if number]

@@ -9,6 +9,8 @@ import json
 import struct
 from functools import cache
 
+from tokenizers import Tokenizer
+
 from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, Normalize, code_points
 
 (
@@ -49,8 +51,6 @@ def counting_map() -> bytes:
 
 @cache
 def counter() -> Normalize:
-    from tokenizers import Tokenizer
-
     document = {
         "version": "1.0",
         "added_tokens": [],

@@ -4,6 +4,8 @@ import json
 import struct
 from dataclasses import dataclass
 
+from tokenizers import Tokenizer
+
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.read.tokenizer import load_tokenizer, minimal_json
 from edgepack.records.model import ModelSource
@@ -41,8 +43,6 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
 
     Raises ``UnsupportedModelError`` for a post-processor that is no template.
     """
-    from tokenizers import Tokenizer
-
     text = minimal_json(source)
     tokenizer = Tokenizer.from_str(text)
     template = template_of(json.loads(text).get("post_processor"), tokenizer)

@@ -11,12 +11,13 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+from edgepack.runner.tokenizer.added_tokens import LEFT, RIGHT, added_tokens
 from edgepack.runner.tokenizer.compile import BY_CODE_POINT_STEP, normalizer_tables, piece_tables
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import template_of
 from edgepack.runner.tokenizer.unsupported import unsupported
 
-LEFT, RIGHT, NORMALIZED = 1, 2, 4
+NORMALIZED = 4
 CONTINUED = "\t"
 """Stands for the prefix of pieces inside words; no token has it."""
 
@@ -44,7 +45,7 @@ def wordpiece_table(text: str) -> bytes:
             "model": b"wordlist" + settings,
             "prefix": prefix.encode(),
             "vocab": vocabulary_text(model["vocab"], prefix),
-            "added": json.dumps(added_tokens(document, tokenizer), ensure_ascii=False).encode(),
+            "added": json.dumps(added_rows(document, tokenizer), ensure_ascii=False).encode(),
             "template": template_of(document.get("post_processor"), tokenizer),
             **sections,
             **piece_tables(document.get("pre_tokenizer"), tokenizer),
@@ -66,17 +67,10 @@ def vocabulary_text(vocabulary: Mapping[str, int], prefix: str) -> bytes:
     return "\n".join(inside).encode()
 
 
-def added_tokens(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[str, int, int]]:
-    """Content, id and flags; of two that read alike, the library finds the special one, which it lists first."""
-    found: dict[tuple[str, bool], tuple[str, int, int]] = {}
-    tokens = document.get("added_tokens") or []
-    for token in sorted(tokens, key=lambda token: not token["special"]):
-        if token["single_word"]:
-            raise unsupported("single_word tokens, such as", token["content"])
-        content = token["content"]
-        if token["normalized"] and tokenizer.normalizer is not None:
-            content = tokenizer.normalizer.normalize_str(content)
-        if content:
-            flags = LEFT * token["lstrip"] | RIGHT * token["rstrip"] | NORMALIZED * token["normalized"]
-            found.setdefault((content, token["normalized"]), (content, token["id"], flags))
-    return list(found.values())
+def added_rows(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[str, int, int]]:
+    """Content, id and flags of each added token."""
+    rows = []
+    for content, token in added_tokens(document, tokenizer):
+        flags = LEFT * token["lstrip"] | RIGHT * token["rstrip"] | NORMALIZED * token["normalized"]
+        rows.append((content, token["id"], flags))
+    return rows
