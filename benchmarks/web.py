@@ -48,9 +48,8 @@ from edgepack.verify.quality import cached_reference
 from edgepack_web.encoded import write_encoded
 from edgepack_web.npm.node import find_node
 from edgepack_web.npm.package import npm_package
-from edgepack_web.packages import tokenizers_library
+from edgepack_web.packages import onnxruntime_web, tokenizers_library
 from edgepack_web.serve import Handler
-from edgepack_web.stock import onnxruntime_web
 
 PAGES = Path(__file__).with_name("web_pages")
 TRANSFORMERS = (

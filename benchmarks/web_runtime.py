@@ -30,7 +30,7 @@ from edgepack.records.runtime import RuntimeArtifact
 from edgepack_web.foundry.prove import node_scripts, place, prove_module, script_of
 from edgepack_web.foundry.reduce import reduce_web_runtime
 from edgepack_web.npm.node import find_node
-from edgepack_web.stock import stock_web_runtime
+from edgepack_web.packages import stock_web_runtime
 
 TIMED = """\
 import { readFileSync } from 'node:fs';

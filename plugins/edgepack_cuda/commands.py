@@ -62,9 +62,9 @@ def prune_command(
 ) -> None:
     """Write LIBRARY without the GPU code for other architectures, and of other operators' translation units."""
     from edgepack_cuda.inspect import read_library
+    from edgepack_cuda.lists import select_units
     from edgepack_cuda.native import resolve
     from edgepack_cuda.prune import prune
-    from edgepack_cuda.select import select_units
 
     require_permission(library.name, prune_vendor)
     if output.exists():

@@ -18,7 +18,7 @@ from edgepack.api.kit import (
     wheel_files,
 )
 from edgepack_cuda.image import read_image
-from edgepack_cuda.lists import lists_for
+from edgepack_cuda.lists import lists_for, select_units
 from edgepack_cuda.nvidia import (
     CUBLAS,
     CUDA_PROVIDER,
@@ -33,7 +33,6 @@ from edgepack_cuda.nvidia import (
     dotted,
 )
 from edgepack_cuda.prune import device_code, prune
-from edgepack_cuda.select import select_units
 
 SCHEMA = "6"
 PROVIDER = CUDA_PROVIDER

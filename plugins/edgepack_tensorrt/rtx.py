@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact
 from edgepack.api.kit import RuntimeFolder
 from edgepack_cuda.api import CUDA
-from edgepack_tensorrt.context_model import write_context_model
 from edgepack_tensorrt.engine import ENGINE, build_engine
 from edgepack_tensorrt.pins import BINDINGS_VERSION, ONNXRUNTIME, PROVIDER, TENSORRT_RTX
 from edgepack_tensorrt.profile import Profile
@@ -21,6 +20,9 @@ REMEDY = (
     "for another one take a bundle of target linux-x64-cuda"
 )
 CACHE_KEY_LENGTH = 12
+DOMAIN = "com.microsoft"
+PARTITION = "edgepack"
+"""What the engine's part of the graph is called; the provider names its runtime cache after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,3 +116,40 @@ def rtx_runtime(
 def _key(engine: Path) -> str:
     digest = hashlib.sha256(engine.read_bytes() + BINDINGS_VERSION.encode()).hexdigest()
     return digest[:CACHE_KEY_LENGTH]
+
+
+def write_context_model(
+    output: Path, *, like: Path, engine: str, provider: str, tensorrt: str, capabilities: Iterable[str]
+) -> None:
+    """Write a model with the inputs and outputs of ``like`` whose only node loads ``engine``, a file's name."""
+    import onnx
+    from onnx import helper
+
+    graph = onnx.load(str(like), load_external_data=False).graph
+    node = helper.make_node(
+        "EPContext",
+        [each.name for each in graph.input],
+        [each.name for each in graph.output],
+        name=PARTITION,
+        domain=DOMAIN,
+        main_context=1,
+        embed_mode=0,
+        ep_cache_context=engine,
+        ep_sdk_version=tensorrt,
+        hardware_architecture=",".join(f"sm{each.replace('.', '')}" for each in capabilities),
+        partition_name=PARTITION,
+        source=provider,
+        onnx_model_filename=like.name,
+    )
+    opset = next(
+        each
+        for each in onnx.load(str(like), load_external_data=False).opset_import
+        if each.domain in ("", "ai.onnx")
+    )
+    model = helper.make_model(
+        helper.make_graph([node], PARTITION, graph.input, graph.output),
+        opset_imports=[opset, helper.make_opsetid(DOMAIN, 1)],
+        producer_name="edgepack",
+        ir_version=10,
+    )
+    output.write_bytes(model.SerializeToString(deterministic=True))

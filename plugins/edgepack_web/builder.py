@@ -19,9 +19,14 @@ from edgepack.api import (
 )
 from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_program
 from edgepack_web.npm.node import has_node
-from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
+from edgepack_web.packages import (
+    PACKAGE,
+    TOKENIZERS_VERSION,
+    package_license,
+    stock_web_runtime,
+    tokenizers_library,
+)
 from edgepack_web.page import Folder, write_page
-from edgepack_web.stock import PACKAGE, package_license, stock_web_runtime
 from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
 from edgepack_web.webgpu import OnGpu, on_gpu
 

@@ -17,7 +17,7 @@ from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import ModelOptions
 from edgepack_web.foundry.prove import prove_web
 from edgepack_web.foundry.reduce import reduce_web_runtime
-from edgepack_web.stock import stock_web_runtime
+from edgepack_web.packages import stock_web_runtime
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

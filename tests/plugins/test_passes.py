@@ -13,8 +13,8 @@ from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.recipes.candidates import named_candidates
 from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.search import named_candidates
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions, Pass
 

@@ -4,8 +4,9 @@ As in ``toolchains.libcxx``; the rest of libc++ comes compiled with Emscripten.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 
-from edgepack.api.kit import LOCALE, Patch, RuntimeRequest, needs_whole_runtime, small_locale
+from edgepack.api.kit import LOCALE, Patch, RuntimeRequest, Unit, needs_whole_runtime, small_locale
 
 SOURCES = ("libcxx/src/ios.cpp", "libcxx/src/ios.instantiations.cpp")
 STREAMS = "libcxx/src/iostream.cpp"
@@ -14,6 +15,21 @@ _STREAM_OBJECTS = frozenset(f"_ZNSt3__2{len(name)}{name}E" for name in ("cin", "
 _WIDE = re.compile(r"^[ \t]*install\(&make<[^\n]*\bwchar_t\b.*\n", re.M)
 _BEGIN = "_LIBCPP_BEGIN_NAMESPACE_STD"
 _NARROW = "#define _LIBCPP_HAS_NO_WIDE_CHARACTERS"
+EMSCRIPTEN = "@EMSCRIPTEN@"
+"""What stands for Emscripten's folder."""
+
+_FLAGS = (
+    "-std=c++20",
+    "-Oz",
+    "-DNDEBUG",
+    "-DLIBCXX_BUILDING_LIBCXXABI=1",
+    "-D_LIBCPP_BUILDING_LIBRARY",
+    "-D_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS",
+    "-fno-exceptions",
+    "-ffunction-sections",
+    "-fdata-sections",
+    f"-I{EMSCRIPTEN}/system/lib/libcxx/src",
+)
 
 
 def narrow_source(source: str) -> str:
@@ -61,3 +77,11 @@ LEAN_STREAMS = (
     ),
 )
 """These parts in the place of Emscripten's, unless what is linked asks for all of them."""
+
+
+def web_units(files: Iterable[str], *, threads: bool = False) -> Iterator[Unit]:
+    """These files of libc++ as units of the archive."""
+    flags = (*_FLAGS, "-pthread") if threads else _FLAGS
+    for file in files:
+        name = f"libcxx/src/{file}"
+        yield Unit(name=name, source=f"{EMSCRIPTEN}/system/lib/{name}", language="CXX", flags=flags)

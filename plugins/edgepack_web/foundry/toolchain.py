@@ -20,12 +20,11 @@ from edgepack.api.kit import (
     compiler_script,
 )
 from edgepack_web.foundry.api import DIRECT_API, EXPORTS
-from edgepack_web.foundry.cxxruntime import LEAN_STREAMS
+from edgepack_web.foundry.cxxruntime import EMSCRIPTEN, LEAN_STREAMS, web_units
 from edgepack_web.foundry.emscripten import Emscripten
 from edgepack_web.foundry.kernels import kernel_patches
 from edgepack_web.foundry.link import offered_symbols
 from edgepack_web.foundry.symbols import object_symbols
-from edgepack_web.foundry.units import EMSCRIPTEN, web_units
 
 WEB_RELEASE = RELEASE.with_data(resources.files("edgepack_web.foundry") / "data", partial_indexes=("wasm32",))
 """With how it is compiled for WebAssembly. The symbol index knows what text-embedding models ask for; what it does not

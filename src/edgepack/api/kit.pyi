@@ -34,10 +34,10 @@ from edgepack.foundry.link.composition import COMPOSITION as COMPOSITION
 from edgepack.foundry.link.composition import LINKER as LINKER
 from edgepack.foundry.link.composition import write_composition as write_composition
 from edgepack.foundry.link.library import provided as provided
-from edgepack.foundry.link.licenses import write_runtime_licenses as write_runtime_licenses
 from edgepack.foundry.link.reduce import Outside as Outside
 from edgepack.foundry.link.reduce import Reduced as Reduced
 from edgepack.foundry.link.reduce import link_reduced as link_reduced
+from edgepack.foundry.link.settle import write_runtime_licenses as write_runtime_licenses
 from edgepack.foundry.patch import ALLOCATION_PLANNER as ALLOCATION_PLANNER
 from edgepack.foundry.patch import PROTOBUF_MESSAGES as PROTOBUF_MESSAGES
 from edgepack.foundry.patch import Patch as Patch
@@ -75,9 +75,9 @@ from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
 from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
+from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
-from edgepack.runner.system_libraries import SystemLibrary as SystemLibrary
-from edgepack.runner.system_libraries import system_libraries as system_libraries
+from edgepack.runner.runtime_folder import system_libraries as system_libraries
 from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
 from edgepack.runtimes.platform import RuntimeOptions as RuntimeOptions
 from edgepack.runtimes.platform import RuntimePlatform as RuntimePlatform

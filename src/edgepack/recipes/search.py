@@ -2,8 +2,9 @@
 
 import json
 import platform
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -15,24 +16,23 @@ from edgepack.context import BuildContext
 from edgepack.errors import UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
+from edgepack.models.graph.editor import edit
 from edgepack.models.graph.precision import quantized_by
 from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import embed_with_onnxruntime, exported_model
-from edgepack.recipes.candidates import (
-    Candidate,
-    layers_of,
-    mixed_candidates,
-    named_candidates,
-    sensitivity_probe,
-)
+from edgepack.quantization.layers import matrix_inputs
 from edgepack.recipes.frontier import Point
 from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.registry import RECIPE
 from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.recipe import ALL
 from edgepack.records.report import Verification
-from edgepack.records.target import ModelOptions, Platform
+from edgepack.records.target import ModelOptions, Pass, Platform
 from edgepack.verify.gate import verification_texts
 from edgepack.verify.quality import COMPANY, measure_quality, shortfalls
 
+LAYER = re.compile(r"^(.*?\d+)\.")
+FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
 SCHEMA = "3"
 TOKENS = 32
 ROUNDS = 15
@@ -41,6 +41,50 @@ ZSTD_LEVEL = 19
 FIGURES = "figures.json"
 FEW_TEXTS = 60
 """Texts that a layer's sensitivity is measured on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A recipe under the name that a table shows."""
+
+    name: str
+    recipe: str | tuple[Pass, ...]
+
+
+def named_candidates(names: Sequence[str], context: BuildContext) -> list[Candidate]:
+    """The recipes of these names; all of them, those of plugins too, where none is named."""
+    return [Candidate(name=name, recipe=name) for name in names or context.extensions(RECIPE)]
+
+
+def layers_of(model: onnx.ModelProto) -> list[str]:
+    """Patterns that each take one layer's matrices, in the graph's order: by number in their names, or one by one."""
+    found: dict[str, None] = {}
+    for name in matrix_inputs(edit(model), ALL):
+        match = LAYER.match(name)
+        found[f"{match[1]}.*" if match else name] = None
+    return list(found)
+
+
+def sensitivity_probe(layer: str) -> Candidate:
+    """int4 in one layer alone: how far that takes the vectors from full precision is the layer's sensitivity."""
+    step = Pass(name="int4", parameters={"layers": [layer], "rounding": "nearest", "tables": "float"})
+    return Candidate(name=f"int4 in {layer}", recipe=(FUSED, step))
+
+
+def mixed_candidates(sensitivities: Mapping[str, float]) -> list[Candidate]:
+    """int4 everywhere but in the most sensitive layer, in the two most sensitive, and so on."""
+    ordered = sorted(sensitivities, key=lambda layer: -sensitivities[layer])
+    return [
+        Candidate(
+            name=f"int4, int8 in {count} of {len(ordered)} layers",
+            recipe=(
+                FUSED,
+                Pass(name="int4", parameters={"layers": sorted(ordered[count:])}),
+                Pass(name="int8-weights"),
+            ),
+        )
+        for count in range(1, len(ordered))
+    ]
 
 
 def search(

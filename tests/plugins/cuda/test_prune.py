@@ -20,8 +20,8 @@ from edgepack.api.kit import ELF64
 from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, fatbin_bytes, read_fatbins
 from edgepack_cuda.image import SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
 from edgepack_cuda.inspect import inspect_device_code
+from edgepack_cuda.lists import select_units
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on
-from edgepack_cuda.select import select_units
 
 pytestmark = pytest.mark.tools("gcc", "strip", "python")
 

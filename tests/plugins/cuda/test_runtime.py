@@ -179,7 +179,7 @@ def test_another_build_is_pruned_by_architecture_and_says_so(context: HostContex
 
 
 def test_lists_of_the_very_build_choose_units(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgepack_cuda import select
+    from edgepack_cuda import lists as subject
     from edgepack_cuda.lists import Lists
 
     lists = Lists(
@@ -188,7 +188,7 @@ def test_lists_of_the_very_build_choose_units(context: HostContext, monkeypatch:
         always=("CopyVectorHalf",),
         operators={"Add": ("_BinaryElementWise",), "MatMul": ()},
     )
-    monkeypatch.setattr(select, "lists_for", lambda version: lists)
+    monkeypatch.setattr(subject, "lists_for", lambda version: lists)
     made = libraries_for(CHOICE, context=context)
     assert made.listed
     assert not made.notes

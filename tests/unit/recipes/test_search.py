@@ -7,8 +7,7 @@ from tests.support.berts import write_bert
 from tests.support.compare import Load
 
 from edgepack.plugins.context import HostContext
-from edgepack.recipes.candidates import layers_of, mixed_candidates
-from edgepack.recipes.search import search
+from edgepack.recipes.search import layers_of, mixed_candidates, search
 from edgepack.records.target import ModelOptions
 
 TEXTS = ("hello world", "a small model", "hello", "models models a", "world", "a a small")

@@ -9,8 +9,7 @@ from tests.support.run_path import run_path
 from edgepack.errors import BundleError
 from edgepack.files.elf import needed_libraries
 from edgepack.plugins.context import HostContext
-from edgepack.runner.runtime_folder import RuntimeFolder, onnxruntime_files
-from edgepack.runner.system_libraries import SystemLibrary
+from edgepack.runner.runtime_folder import RuntimeFolder, SystemLibrary, onnxruntime_files
 
 pytestmark = pytest.mark.tools("gcc", "patchelf")
 PROVIDER = "libonnxruntime_providers_x.so"

@@ -27,7 +27,7 @@ from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
 from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
 from edgepack.runner.native.build import link_tokens_library
-from edgepack.runner.tokenizer.cached import compiled_tokenizer
+from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.tools import find
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from edgepack.runner.native.sources import (
     program_sources,
     tokens_library_sources,
 )
-from edgepack.runner.tokenizer.cached import compiled_tokenizer
+from edgepack.runner.tokenizer.compile import compiled_tokenizer
 
 NATIVE = "native"
 PROGRAM = "embed"

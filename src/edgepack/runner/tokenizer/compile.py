@@ -3,13 +3,17 @@
 A component that the native tokenizer does not have is refused by name; nothing is approximated.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import tokenizers
 from tokenizers import Tokenizer
 from tokenizers.normalizers import Normalizer
 
+from edgepack.context import BuildContext
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
 from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
@@ -25,6 +29,7 @@ BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
 BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
 STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
 """As normalizer.cc numbers them."""
+FILE = "tokenizer.bin"
 
 
 def compile_tokenizer(text: str) -> bytes:
@@ -138,3 +143,25 @@ def steps_of(component: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     if component["type"] != "Sequence":
         return [component]
     return [step for part in component[key] for step in steps_of(part, key)]
+
+
+def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:
+    """The table file of a tokenizer.json. Raises what ``compile_tokenizer`` raises."""
+
+    def make(folder: Path) -> None:
+        (folder / FILE).write_bytes(compile_tokenizer(text))
+
+    inputs = {
+        "document": hashlib.sha256(text.encode()).hexdigest(),
+        "tokenizers": tokenizers.__version__,
+        "by": compiler_digest(),
+    }
+    return context.store.cached("tokenizer", inputs, make) / FILE
+
+
+def compiler_digest() -> str:
+    """Of what compiles tokenizers: this folder's sources."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
