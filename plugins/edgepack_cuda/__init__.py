@@ -13,7 +13,7 @@ def edgepack_specs() -> Iterable[Spec]:
             name="cuda",
             summary="a folder for NVIDIA GPUs: pruned CUDA provider, fused float16 model, frozen runner",
             make=lazy("edgepack_cuda.builder:create_builder"),
-            options=lazy("edgepack_cuda.builder:options"),
+            options=lazy("edgepack_cuda.builder:OPTIONS"),
             missing=lazy("edgepack_cuda.nvidia:missing"),
             fetch=lazy("edgepack_cuda.builder:fetch"),
         )

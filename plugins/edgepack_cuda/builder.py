@@ -110,11 +110,6 @@ def fetch(target: Target, context: BuildContext) -> None:
     fetch_wheels(read_options(target, OPTIONS)["layout"], context=context)
 
 
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    return OPTIONS
-
-
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
     require_linux(target, hint="there is no wheel of ONNX Runtime's CUDA provider for other machines")

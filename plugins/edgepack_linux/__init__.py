@@ -18,7 +18,7 @@ def edgepack_specs() -> Iterable[Spec]:
             name="linux",
             summary="a folder for Linux: reduced ONNX Runtime, small model, native or frozen runner",
             make=lazy("edgepack_linux.builder:create_builder"),
-            options=lazy("edgepack_linux.builder:options"),
+            options=lazy("edgepack_linux.builder:OPTIONS"),
             missing=missing,
             fetch=lazy("edgepack_linux.builder:fetch"),
         )

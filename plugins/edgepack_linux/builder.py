@@ -86,11 +86,6 @@ def fetch(target: Target, context: BuildContext) -> None:
         find_emulator(target.platform.arch, context=context)
 
 
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    return OPTIONS
-
-
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
     require_platform(target, os="linux", architectures=ARCHITECTURES)

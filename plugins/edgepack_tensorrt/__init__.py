@@ -13,7 +13,7 @@ def edgepack_specs() -> Iterable[Spec]:
             name="tensorrt",
             summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, frozen runner",
             make=lazy("edgepack_tensorrt.builder:create_builder"),
-            options=lazy("edgepack_tensorrt.builder:options"),
+            options=lazy("edgepack_tensorrt.builder:OPTIONS"),
             missing=lazy("edgepack_cuda.api:missing"),
             fetch=lazy("edgepack_tensorrt.builder:fetch"),
         )

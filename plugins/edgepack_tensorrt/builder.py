@@ -98,11 +98,6 @@ def fetch(target: Target, context: BuildContext) -> None:
         classic_libraries(read_home(target, Path(home)), context=context)
 
 
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    return OPTIONS
-
-
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
     require_linux(

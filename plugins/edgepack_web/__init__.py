@@ -13,7 +13,7 @@ def edgepack_specs() -> Iterable[Spec]:
             name="web",
             summary="a folder for browsers: ES module, WebAssembly ONNX Runtime, small model, precompressed",
             make=lazy("edgepack_web.builder:create_builder"),
-            options=lazy("edgepack_web.builder:options"),
+            options=lazy("edgepack_web.builder:OPTIONS"),
             missing=lazy("edgepack_web.npm.node:missing"),
             fetch=lazy("edgepack_web.packages:fetch"),
             next_step="edgepack serve-web {bundle} shows it in a browser",
@@ -22,6 +22,6 @@ def edgepack_specs() -> Iterable[Spec]:
             axis="platform",
             name="web",
             summary="a WebAssembly ONNX Runtime and its JavaScript",
-            make=lazy("edgepack_web.foundry.platform:create_platform"),
+            make=lazy("edgepack_web.foundry.platform:WebPlatform"),
         ),
     ]

@@ -134,11 +134,6 @@ class WebBuilder:
         self.context.note(f"tokenizer the same on {compared} texts")
 
 
-def options() -> OptionTable:
-    """What ``[options]`` of a target may say."""
-    return OPTIONS
-
-
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
     if (target.platform.os, target.platform.arch) != ("web", "wasm32"):

@@ -12,7 +12,7 @@ from edgepack.api import (
     RuntimeArtifact,
     UsageError,
 )
-from edgepack.api.kit import Fit, Form, LevelProof, Release, RuntimeOptions, RuntimePlatform, Toolchain
+from edgepack.api.kit import Fit, Form, LevelProof, Release, RuntimeOptions, Toolchain
 from edgepack_web.foundry.composition import MODULE, is_module
 from edgepack_web.foundry.emscripten import emscripten
 from edgepack_web.foundry.prove import module_artifact, prove_module, prove_web
@@ -63,8 +63,3 @@ class WebPlatform:
 
     def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
         """The module and its JavaScript are all there is."""
-
-
-def create_platform() -> RuntimePlatform:
-    """What `edgepack runtime` asks about browsers."""
-    return WebPlatform()

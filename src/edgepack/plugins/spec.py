@@ -95,10 +95,14 @@ class Spec:
 
 
 def lazy(reference: str) -> Callable[..., Any]:
-    """A function that is imported when it is first called, e.g. ``lazy("edgepack_linux.builder:create_builder")``."""
+    """A function that is imported when it is first called, e.g. ``lazy("edgepack_linux.builder:create_builder")``.
+
+    What is named may also be a class, or the very value that a call is to give, e.g. ``lazy("edgepack_linux.builder:OPTIONS")``.
+    """
     module, _, name = reference.partition(":")
 
     def call(*arguments: Any) -> Any:
-        return getattr(import_module(module), name)(*arguments)
+        found = getattr(import_module(module), name)
+        return found(*arguments) if callable(found) else found
 
     return call

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import UsageError
+from edgepack.files.elf import is_elf
 from edgepack.foundry.explain.sizes import ELF, Form
 from edgepack.foundry.link.library import SONAME, reduce_runtime
 from edgepack.foundry.proof.prove import prove, prove_file
@@ -22,7 +23,6 @@ from edgepack.runtimes.platform import RuntimeOptions
 from edgepack.verify.compatibility import Fit, try_model
 
 HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
-MAGIC = b"\x7fELF"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,7 @@ class LinuxPlatform:
 
     def recognizes(self, file: Path) -> bool:
         try:
-            with file.open("rb") as stream:
-                return stream.read(len(MAGIC)) == MAGIC
+            return is_elf(file)
         except OSError:
             return False
 

@@ -11,7 +11,7 @@ from .write import FORMATS, Output
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace, _ArgumentGroup
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
 WIDTH = 100
@@ -133,12 +133,8 @@ def add_writing(group: _ArgumentGroup) -> None:
         help="f32 (default) or f16: IEEE 754, little-endian; int8: each vector times 127 / its largest "
         "magnitude; binary: a bit a number, 1 where it is above 0, the first one highest in its byte",
     )
-    group.add_argument(
-        "--dim",
-        type=positive,
-        metavar="N",
-        help="only the first N numbers, brought back to length 1 (for models that were trained for it)",
-    )
+    dim = "only the first N numbers, brought back to length 1 (for models that were trained for it)"
+    add_number(group, "--dim", dim)
 
 
 def add_working(group: _ArgumentGroup) -> None:
@@ -147,29 +143,39 @@ def add_working(group: _ArgumentGroup) -> None:
         choices=("query", "passage"),
         help="put before each text what the model was trained to find before a query or a passage",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--max-length",
-        type=positive,
-        metavar="N",
-        help="tokens that count of a text, special ones included (default: as many as the model takes)",
+        "tokens that count of a text, special ones included (default: as many as the model takes)",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--batch-size",
-        type=positive,
-        metavar="N",
-        help="texts at once (default: 8, fewer where they are long, 1 where a text's vector depends on its batch)",
+        "texts at once (default: 8, fewer where they are long, 1 where a text's vector depends on its batch)",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--threads",
-        type=positive,
-        metavar="N",
-        help="processor threads; a batch runs on one of them (default: as many as there are, up to 4)",
+        "processor threads; a batch runs on one of them (default: as many as there are, up to 4)",
     )
     group.add_argument(
         "--allow-cpu",
         action="store_true",
         help="where the GPU that a bundle is for cannot be used, use the processor",
     )
+
+
+def add_number(
+    group: _ArgumentGroup,
+    name: str,
+    help: str,
+    default: float | None = None,
+    *,
+    kind: Callable[[str], float] | None = None,
+    metavar: str = "N",
+) -> None:
+    """An option that takes a number, a ``positive`` one where no other kind is named."""
+    group.add_argument(name, type=kind or positive, metavar=metavar, default=default, help=help)
 
 
 def positive(word: str) -> int:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 from ..base.errors import InputError, UsageError
-from ..program.options import Help, Parser, positive
+from ..program.options import Help, Parser, add_number, positive
 
 DESCRIPTION = """\
 Answers over HTTP as OpenAI's embeddings do, on the loopback or a unix socket, until SIGTERM or Ctrl-C.
@@ -36,7 +36,7 @@ def parser(program: str) -> ArgumentParser:
     made = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
     where = made.add_argument_group("listening")
     where.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="default: 127.0.0.1")
-    where.add_argument("--port", type=port, metavar="N", default=8080, help="default: 8080; 0: any free one")
+    add_number(where, "--port", "default: 8080; 0: any free one", 8080, kind=port)
     where.add_argument("--unix", metavar="PATH", help="a unix socket instead, for its owner alone")
     where.add_argument(
         "--token-file", metavar="FILE", help="ask for this bearer token everywhere but at /health"
@@ -46,59 +46,24 @@ def parser(program: str) -> ArgumentParser:
     working.add_argument(
         "--prefix", choices=("query", "passage"), help="for requests that do not say one (default: none)"
     )
-    working.add_argument("--max-length", type=positive, metavar="N", help="tokens that count of a text")
-    working.add_argument("--batch-size", type=positive, metavar="N", help="as for embed")
-    working.add_argument("--threads", type=positive, metavar="N", help="as for embed")
+    add_number(working, "--max-length", "tokens that count of a text")
+    add_number(working, "--batch-size", "as for embed")
+    add_number(working, "--threads", "as for embed")
     working.add_argument("--allow-cpu", action="store_true", help="as for embed")
-    working.add_argument(
-        "--window",
-        type=positive,
-        metavar="N",
-        default=16,
-        help="texts, of several requests, that are taken from the queue together (default: 16)",
-    )
-    working.add_argument(
-        "--wait",
-        type=milliseconds,
-        metavar="MS",
-        default=2.0,
-        help="how long a text waits for others that are just coming in (default: 2)",
-    )
+    together = "texts, of several requests, that are taken from the queue together (default: 16)"
+    add_number(working, "--window", together, 16)
+    waits = "how long a text waits for others that are just coming in (default: 2)"
+    add_number(working, "--wait", waits, 2.0, kind=milliseconds, metavar="MS")
     limits = made.add_argument_group("limits")
-    limits.add_argument(
-        "--queue",
-        type=positive,
-        metavar="N",
-        default=2048,
-        help="texts that may wait; then 429 (default: 2048)",
-    )
-    limits.add_argument(
-        "--max-body", type=size, metavar="BYTES", default=4_000_000, help="of a request (default: 4000000)"
-    )
-    limits.add_argument(
-        "--max-tokens", type=size, metavar="N", default=300_000, help="of a request (default: 300000)"
-    )
-    limits.add_argument(
-        "--max-connections",
-        type=positive,
-        metavar="N",
-        default=2048,
-        help="at once; then 503 (default: 2048)",
-    )
-    limits.add_argument(
-        "--timeout",
-        type=positive,
-        metavar="S",
-        default=30,
-        help="seconds for a request to come, and for its answer to be taken (default: 30)",
-    )
-    limits.add_argument(
-        "--grace",
-        type=positive,
-        metavar="S",
-        default=10,
-        help="seconds to answer what has been asked when told to stop (default: 10)",
-    )
+    add_number(limits, "--queue", "texts that may wait; then 429 (default: 2048)", 2048)
+    body = "of a request (default: 4000000)"
+    add_number(limits, "--max-body", body, 4_000_000, kind=size, metavar="BYTES")
+    add_number(limits, "--max-tokens", "of a request (default: 300000)", 300_000, kind=size)
+    add_number(limits, "--max-connections", "at once; then 503 (default: 2048)", 2048)
+    patience = "seconds for a request to come, and for its answer to be taken (default: 30)"
+    add_number(limits, "--timeout", patience, 30, metavar="S")
+    grace = "seconds to answer what has been asked when told to stop (default: 10)"
+    add_number(limits, "--grace", grace, 10, metavar="S")
     return made
 
 
