@@ -11,8 +11,10 @@ from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.options import (
     common_options,
     complete_target,
+    file_option,
     model_option,
     offline_option,
+    output_option,
     prices_option,
     reading_options,
     set_option,
@@ -45,15 +47,7 @@ if TYPE_CHECKING:
     "for --set model.gate=LEVEL.",
 )
 @set_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=True),
-    default=Path("dist"),
-    show_default=True,
-    metavar="DIR",
-    help="Where the bundle's folder and archive go.",
-)
+@output_option("dist", "Where the bundle's folder and archive go.")
 @click.option("-f", "--force", is_flag=True, help="Replace a bundle that is there already.")
 @prices_option
 @offline_option
@@ -132,18 +126,10 @@ def _next_step(bundle: Bundle, said: str) -> str:
 @click.option(
     "--gate", type=click.Choice(GATES), help="Another level than the one that the bundle was made with."
 )
-@click.option(
-    "--write-vectors",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Keep the bundle's vectors of the 200 texts (.npy), for another machine to compare.",
+@file_option(
+    "--write-vectors", "Keep the bundle's vectors of the 200 texts (.npy), for another machine to compare."
 )
-@click.option(
-    "--other-vectors",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Compare with what --write-vectors wrote on another processor.",
-)
+@file_option("--other-vectors", "Compare with what --write-vectors wrote on another processor.", exists=True)
 @click.option(
     "--run",
     is_flag=True,
@@ -205,9 +191,7 @@ def verify(
 @click.command()
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @prices_option
-@click.option(
-    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a web page, too."
-)
+@file_option("--html", "Write the report as a web page, too.")
 @common_options
 def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) -> None:
     """Say what a bundle weighs, by part and by encoding, and what its downloads cost."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgepack.cli.options import Command, common_options, offline_option, reading_options
+from edgepack.cli.options import (
+    common_options,
+    file_option,
+    offline_option,
+    output_option,
+    reading_options,
+)
 from edgepack.cli.output import print_json, print_rows
 from edgepack.records.target import Reading
 
@@ -23,18 +28,6 @@ LEVELS = ("none", "basic", "extended", "all")
 STYLES = ("fixed", "runtime")
 
 
-def _output(default: str) -> Callable[[Command], Command]:
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        default=Path(default),
-        show_default=True,
-        metavar="PATH",
-        help="Where the result goes.",
-    )
-
-
 @click.command()
 @click.argument("model", required=False)
 @reading_options
@@ -42,16 +35,11 @@ def _output(default: str) -> Callable[[Command], Command]:
     "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How it is made small."
 )
 @click.option("-f", "--format", "model_format", type=click.Choice(FORMATS), default="ort", show_default=True)
-@click.option(
-    "--calibration",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Texts for recipes that look at activations, one a line.",
-)
+@file_option("--calibration", "Texts for recipes that look at activations, one a line.")
 @click.option(
     "--isa", multiple=True, metavar="NAME", help="An instruction set that the device has: avx512_vnni."
 )
-@_output("quantized")
+@output_option("quantized", "Where the result goes.", metavar="PATH")
 @offline_option
 @common_options
 def quantize(
@@ -142,19 +130,9 @@ def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]
 @click.option(
     "--level", type=click.Choice(LEVELS), default="all", show_default=True, help="How far it is optimized."
 )
-@click.option(
-    "--save-optimized",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the optimized graph as ONNX, too, for Netron.",
-)
-@click.option(
-    "--operators",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the operators and types that it needs, as a reduced build's config.",
-)
-@_output("model.ort")
+@file_option("--save-optimized", "Write the optimized graph as ONNX, too, for Netron.")
+@file_option("--operators", "Write the operators and types that it needs, as a reduced build's config.")
+@output_option("model.ort", "Where the result goes.", metavar="PATH")
 @offline_option
 @common_options
 def convert(

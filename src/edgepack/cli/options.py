@@ -43,6 +43,20 @@ def offline_option(command: Command) -> Command:
     return click.option("--offline", is_flag=True, help="Fetch nothing; use what is in the cache.")(command)
 
 
+def file_option(name: str, help: str, *, exists: bool = False) -> Callable[[Command], Command]:
+    """A file that is written, or with ``exists`` one that is read."""
+    kind = click.Path(path_type=Path, exists=exists, dir_okay=False)
+    return click.option(name, type=kind, metavar="FILE", help=help)
+
+
+def output_option(default: str, help: str, *, metavar: str = "DIR") -> Callable[[Command], Command]:
+    """``-o``, where a command puts what it makes."""
+    kind = click.Path(path_type=Path)
+    return click.option(
+        "-o", "--output", type=kind, default=Path(default), show_default=True, metavar=metavar, help=help
+    )
+
+
 def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         context.find_root().meta["edgepack.debug"] = True
@@ -135,9 +149,4 @@ set_option = click.option(
     help="Change the target: `--set model.min_cosine=0.99`; a bare key is one of the builder's options, which "
     "`bundle` and `fetch` take as flags, too.",
 )
-prices_option = click.option(
-    "--prices",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A price table (TOML) for the download costs.",
-)
+prices_option = file_option("--prices", "A price table (TOML) for the download costs.", exists=True)

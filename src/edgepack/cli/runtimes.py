@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.cli.options import common_options, complete_target, offline_option
+from edgepack.cli.options import common_options, complete_target, offline_option, output_option
 from edgepack.cli.output import print_json, print_rich
 
 if TYPE_CHECKING:
@@ -55,15 +55,7 @@ def runtime() -> None:
 @click.option("--glibc", metavar="VERSION", help="The device's oldest C library.  [default: 2.28]")
 @click.option("--threads", is_flag=True, help="With threads, for platforms that have runtimes without.")
 @levels_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("dist/onnxruntime"),
-    show_default=True,
-    metavar="DIR",
-    help="A new folder for lib/, include/ and the rest.",
-)
+@output_option("dist/onnxruntime", "A new folder for lib/, include/ and the rest.")
 @offline_option
 @common_options
 def lib(

@@ -6,6 +6,7 @@ import click
 
 from edgepack.cli.options import (
     common_options,
+    file_option,
     model_option,
     offline_option,
     reading_options,
@@ -27,12 +28,7 @@ from edgepack.targets import with_reading
 @click.option(
     "--mixed/--no-mixed", default=True, show_default=True, help="Also int4 with int8 layer by layer."
 )
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write a page with a plot.",
-)
+@file_option("--html", "Write a page with a plot.")
 @set_option
 @offline_option
 @common_options
