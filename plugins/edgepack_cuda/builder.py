@@ -56,15 +56,10 @@ class CudaBuilder:
         libraries = libraries_for(choice, context=self.context)
         for note in (*libraries.notes, *libraries.changes[:1]):
             self.context.note(note)
-        return RuntimeArtifact(
-            library=libraries.onnxruntime,
+        return libraries.folder.artifact(
             version=ONNXRUNTIME_GPU.version,
-            kind="stock",
-            # Every operator kernel is there: what was pruned is device code, which is matched by the lists.
-            provides=None,
+            # What was pruned is device code, which is matched by the lists.
             toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}",
-            licenses=libraries.licenses,
-            companions=libraries.companions,
             provider=ExecutionProvider(
                 name=NAME,
                 append="cuda",

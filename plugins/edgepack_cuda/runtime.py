@@ -55,9 +55,7 @@ class Choice:
 class Libraries:
     """Files for a bundle's ``lib``, and what was done to them."""
 
-    onnxruntime: Path
-    companions: tuple[Path, ...]
-    licenses: tuple[Path, ...]
+    folder: RuntimeFolder
     device: tuple[str, ...]
     """What is loaded before the provider, in this order: of the bundle, or else of the device."""
     capabilities: tuple[str, ...]
@@ -91,11 +89,8 @@ def libraries_for(choice: Choice, *, context: BuildContext) -> Libraries:
     }
     made = context.store.cached("cuda-runtime", inputs, make)
     facts = json.loads((made / "facts.json").read_text(encoding="utf-8"))
-    laid = RuntimeFolder(made)
     return Libraries(
-        onnxruntime=laid.onnxruntime,
-        companions=laid.companions,
-        licenses=laid.licenses,
+        folder=RuntimeFolder(made),
         device=tuple(facts["device"]),
         capabilities=tuple(facts["capabilities"]),
         listed=facts["listed"],
@@ -204,14 +199,3 @@ def _has_device_code(content: bytes, name: str) -> bool:
     except BundleError:
         return False
     return True
-
-
-__all__ = [
-    "PROVIDER",
-    "SHARED",
-    "Choice",
-    "Libraries",
-    "closure_of_provider",
-    "fetch_wheels",
-    "libraries_for",
-]

@@ -88,9 +88,9 @@ def classic_libraries(home: Home, *, context: BuildContext) -> RuntimeFolder:
     """ONNX Runtime's GPU build, its CUDA and TensorRT providers, and the user's TensorRT, in one folder."""
     made = RuntimeFolder(context.work_dir / "tensorrt-libraries")
     host = cuda_host(context)
-    for path in (host.onnxruntime, *host.companions):
+    for path in (host.folder.onnxruntime, *host.folder.companions):
         made.add(path)
-    for path in host.licenses:
+    for path in host.folder.licenses:
         made.add_license(path.stem, path)
     wheel = wheel_files(ONNXRUNTIME_GPU, keep=GPU_FILES, context=context)
     made.add(wheel_file(wheel, TENSORRT_PROVIDER))
@@ -108,14 +108,9 @@ def classic_runtime(
 ) -> RuntimeArtifact:
     """ONNX Runtime with its TensorRT provider, which keeps engines and timings in the user's cache."""
     cache = f"{{cache}}/tensorrt-{home.version}"
-    return RuntimeArtifact(
-        library=libraries.onnxruntime,
+    return libraries.artifact(
         version=ONNXRUNTIME_GPU.version,
-        kind="stock",
-        provides=None,
         toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}, TensorRT {home.version}",
-        licenses=libraries.licenses,
-        companions=libraries.companions,
         provider=ExecutionProvider(
             name=NAME,
             append="tensorrt",

@@ -85,14 +85,9 @@ def rtx_runtime(
     """ONNX Runtime and the provider: the stock library, which holds every kernel."""
     engine = next(path for path in model.companions if path.name == ENGINE)
     key = _key(engine)
-    return RuntimeArtifact(
-        library=libraries.onnxruntime,
+    return libraries.artifact(
         version=ONNXRUNTIME.version,
-        kind="stock",
-        provides=None,
         toolchain=f"wheels {ONNXRUNTIME.requirement}, {PROVIDER.requirement}",
-        licenses=libraries.licenses,
-        companions=libraries.companions,
         provider=ExecutionProvider(
             name=NAME,
             append="plugin",

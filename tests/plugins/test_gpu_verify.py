@@ -22,7 +22,8 @@ from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.runner.freeze.sample_bundle import stock_library
 from edgepack.verification import verify_again
 from edgepack_cuda import runtime as cuda_runtime
-from edgepack_cuda.runtime import PROVIDER, SHARED
+from edgepack_cuda.nvidia import SHARED
+from edgepack_cuda.runtime import PROVIDER
 from edgepack_tensorrt import runtime as tensorrt_runtime
 
 pytestmark = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,9 @@ def export_command(
         )
         context.note(f"{_words(made)}, {output.stat().st_size / 1e6:.1f} MB")
     if as_json:
-        print_json({"file": str(output.absolute()), "bytes": output.stat().st_size, **_facts(made)})
+        facts = asdict(made)
+        del facts["added"]  # of an import
+        print_json({"file": str(output.absolute()), "bytes": output.stat().st_size, **facts})
     else:
         click.echo(output)
 
@@ -125,7 +128,7 @@ def import_command(file: Path, as_json: bool) -> None:
         made = import_archive(file, release_for=partial(release_for, host=host), context=context)
         context.note(f"{_words(made)}; {made.added} were not there yet")
     if as_json:
-        print_json({**_facts(made), "added": made.added})
+        print_json(asdict(made))
     else:
         click.echo(f"for {made.kind} runtimes built with {made.toolchain}")
 
@@ -133,14 +136,3 @@ def import_command(file: Path, as_json: bool) -> None:
 def _words(made: Exchanged) -> str:
     parts = ["everything" if made.complete else "", "sources" if made.sources else ""]
     return ", ".join([f"{made.objects} objects", *filter(None, parts)])
-
-
-def _facts(made: Exchanged) -> dict[str, object]:
-    return {
-        "key": made.key,
-        "kind": made.kind,
-        "toolchain": made.toolchain,
-        "objects": made.objects,
-        "complete": made.complete,
-        "sources": made.sources,
-    }

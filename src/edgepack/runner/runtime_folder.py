@@ -10,6 +10,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ToolError
 from edgepack.fetch.wheels import wheel_file
 from edgepack.licenses import license_text
+from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
 from edgepack.runner.freeze.licenses import package_license
 from edgepack.tools import find
 
@@ -85,6 +86,22 @@ class RuntimeFolder:
     def licenses(self) -> tuple[Path, ...]:
         """Texts, each named after its component; sorted."""
         return tuple(sorted((self.folder / "licenses").iterdir()))
+
+    def artifact(
+        self, *, version: str, toolchain: str, provider: ExecutionProvider, changes: tuple[str, ...] = ()
+    ) -> RuntimeArtifact:
+        """What it is as a runtime: every operator kernel is there, so that none are matched."""
+        return RuntimeArtifact(
+            library=self.onnxruntime,
+            version=version,
+            kind="stock",
+            provides=None,
+            toolchain=toolchain,
+            licenses=self.licenses,
+            companions=self.companions,
+            provider=provider,
+            changes=changes,
+        )
 
     def add(self, library: Path, *, name: str = "") -> Path:
         """A copy of a library, under the name that others ask for it."""

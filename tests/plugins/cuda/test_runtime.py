@@ -23,8 +23,8 @@ from edgepack.plugins.host import load_plugins
 from edgepack_cuda import runtime
 from edgepack_cuda.builder import create_builder
 from edgepack_cuda.inspect import inspect_device_code
-from edgepack_cuda.nvidia import CUBLAS, CUDART, ONNXRUNTIME_GPU
-from edgepack_cuda.runtime import PROVIDER, SHARED, Choice, closure_of_provider, libraries_for
+from edgepack_cuda.nvidia import CUBLAS, CUDART, ONNXRUNTIME_GPU, SHARED
+from edgepack_cuda.runtime import PROVIDER, Choice, closure_of_provider, libraries_for
 
 pytestmark = pytest.mark.tools("gcc", "python", may=("dpkg-query", "patchelf"))
 CHOICE = Choice(architectures=("86",), operators=("Add", "MatMul"))
@@ -89,15 +89,20 @@ def test_what_is_wanted_is_read_from_the_file(wheel: Path) -> None:
 
 def test_the_closure_of_a_thin_bundle(context: HostContext) -> None:
     made = libraries_for(CHOICE, context=context)
-    provider = next(path for path in made.companions if path.name == PROVIDER)
+    provider = next(path for path in made.folder.companions if path.name == PROVIDER)
     assert "libcurand.so.10" not in needed_libraries(provider)
     assert run_path(provider) == "$ORIGIN"
     cpp = ("libgcc_s.so.1", "libstdc++.so.6")
     assert made.device == (*cpp, "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13"), (
         "in an order that loads"
     )
-    assert {path.name for path in made.companions} == {PROVIDER, SHARED, "libstdc++.so.6", "libgcc_s.so.1"}
-    assert {path.stem for path in made.licenses} == {"onnxruntime", "libstdc++", "libgcc_s"}
+    assert {path.name for path in made.folder.companions} == {
+        PROVIDER,
+        SHARED,
+        "libstdc++.so.6",
+        "libgcc_s.so.1",
+    }
+    assert {path.stem for path in made.folder.licenses} == {"onnxruntime", "libstdc++", "libgcc_s"}
     assert any("no longer names libcurand.so.10" in change for change in made.changes)
 
 
@@ -105,7 +110,7 @@ def test_it_loads_with_all_symbols_bound_beside_stubs_only(
     context: HostContext, wheel: Path, stubs: Path
 ) -> None:
     made = libraries_for(CHOICE, context=context)
-    provider = next(path for path in made.companions if path.name == PROVIDER)
+    provider = next(path for path in made.folder.companions if path.name == PROVIDER)
     assert loads(provider, stubs) == ""
     whole = wheel / "onnxruntime" / "capi" / PROVIDER
     assert "libcurand.so.10: cannot open" in loads(whole, stubs), (
@@ -131,18 +136,18 @@ def vendor(
 
 def test_the_full_layout_has_cuda_as_it_came(context: HostContext, vendor: dict[str, Path]) -> None:
     made = libraries_for(replace(CHOICE, layout="full"), context=context)
-    found = {path.name: path for path in made.companions}
+    found = {path.name: path for path in made.folder.companions}
     assert {name: found[name].read_bytes() for name in vendor} == {
         name: path.read_bytes() for name, path in vendor.items()
     }
     assert not any("cublas" in change for change in made.changes)
-    terms = next(path for path in made.licenses if path.stem == "libcublas").read_text()
+    terms = next(path for path in made.folder.licenses if path.stem == "libcublas").read_text()
     assert "unmodified" in terms and CUBLAS.requirement in terms
 
 
 def test_the_lite_layout_has_less_and_says_so(context: HostContext, vendor: dict[str, Path]) -> None:
     made = libraries_for(replace(CHOICE, layout="lite"), context=context)
-    found = {path.name: path for path in made.companions}
+    found = {path.name: path for path in made.folder.companions}
     assert found["libcudart.so.13"].read_bytes() == vendor["libcudart.so.13"].read_bytes()
     for name in ("libcublas.so.13", "libcublasLt.so.13"):
         kept = {part.architecture for part in inspect_device_code(found[name]).parts if part.kind == "cubin"}
@@ -151,7 +156,7 @@ def test_the_lite_layout_has_less_and_says_so(context: HostContext, vendor: dict
         (said,) = [change for change in made.changes if change.startswith(f"{name}: ")]
         assert "at the builder's own wish (prune_vendor)" in said
         assert "changed: device code for 80, 86" in (
-            next(path for path in made.licenses if path.stem == name.partition(".")[0]).read_text()
+            next(path for path in made.folder.licenses if path.stem == name.partition(".")[0]).read_text()
         )
 
 
