@@ -7,7 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgepack.bundle.archive import archive_of, unpack_bundle
+from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.errors import BundleError, ModelError, UsageError
+from edgepack.models.find.catalogue import CATALOGUE_PREFIX
+from edgepack.models.find.source import ingest
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
@@ -15,7 +19,13 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
+from edgepack.report.measure import measure, weigh
+from edgepack.targets import LIMITS
+from edgepack.verify import gate as gatekeeper
+from edgepack.verify.copies import require_used_files
+from edgepack.verify.made_here import may_run
 from edgepack.verify.run import BundleRunner
+from edgepack.verify.sandbox import find_sandbox
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
@@ -48,11 +58,6 @@ def verify_again(
     but for those of the catalogue, whose digests are known. ``gate`` is another level. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
     """
-    from edgepack.models.find.source import ingest
-    from edgepack.verify import gate as gatekeeper
-    from edgepack.verify.copies import require_used_files
-    from edgepack.verify.made_here import may_run
-
     story = context.story
     with story.step("bundle"), _opened(path, context.work_dir) as bundle:
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
@@ -83,8 +88,6 @@ def verify_again(
 
 
 def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
-    from edgepack.verify.made_here import may_run
-
     if may_run(bundle, asked=False, context=context):
         return limits_of(bundle.manifest)
     context.note(
@@ -95,9 +98,6 @@ def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
 
 def _origin(bundle: Bundle, context: HostContext) -> str:
     """Where the manifest says that the model came from. Raises ``UsageError`` where that is not to be asked."""
-    from edgepack.models.find.catalogue import CATALOGUE_PREFIX
-    from edgepack.verify.made_here import may_run
-
     origin = str(bundle.manifest["model"]["origin"])
     if origin.startswith(CATALOGUE_PREFIX) or may_run(bundle, asked=False, context=context):
         return origin
@@ -109,9 +109,6 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
 
 def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
     """As any program where the bundle was made here; limited, and in a sandbox where this host has one, where it was not."""
-    from edgepack.verify.made_here import may_run
-    from edgepack.verify.sandbox import find_sandbox
-
     if may_run(bundle, asked=False, context=context):
         return BundleRunner(context=context)
     sandbox = find_sandbox(context)
@@ -125,10 +122,6 @@ def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
 
 def report_again(path: Path, *, prices: Path | None) -> Report:
     """Measure a bundle; its verification is the one that the build wrote beside it, when it is of this very bundle."""
-    from edgepack.bundle.archive import archive_of
-    from edgepack.bundle.manifest import open_bundle
-    from edgepack.report.measure import measure, weigh
-
     bundle = open_bundle(path)
     archive = archive_of(path)
     if archive.is_file():
@@ -139,17 +132,12 @@ def report_again(path: Path, *, prices: Path | None) -> Report:
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
     """What a bundle was held to, as its manifest remembers it."""
-    from edgepack.targets import LIMITS
-
     gate = manifest["gate"]
     return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 
 
 @contextmanager
 def _opened(path: Path, work_dir: Path) -> Iterator[Bundle]:
-    from edgepack.bundle.archive import unpack_bundle
-    from edgepack.bundle.manifest import open_bundle
-
     if path.is_file():
         unpacked = unpack_bundle(path, work_dir / "unpacked")
         yield open_bundle(unpacked)
@@ -175,7 +163,6 @@ def _recorded(bundle: Bundle) -> tuple[Verification, tuple[LevelProof, ...]]:
         recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return unknown, ()
-    from edgepack.bundle.manifest import digest
 
     if recorded.get("digest") != digest(bundle):
         return unknown, ()

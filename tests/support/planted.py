@@ -1,7 +1,5 @@
 """A server in the test's own process that makes one mistake, or several: PyTorch, and none of doctor's code."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Sequence

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepack.context import BuildContext
+from edgepack.models import reference
+from edgepack.models.read.source_key import source_key
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
 from edgepack.records.target import ModelOptions
@@ -103,8 +105,6 @@ def measure_retrieval(
 
 def cached_reference(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
     """The full-precision model's vectors, float32 [len(texts), dimension], made once for a model and these texts."""
-    from edgepack.models import reference
-    from edgepack.models.read.source_key import source_key
 
     def make(folder: Path) -> None:
         np.save(folder / "vectors.npy", reference.reference_vectors(source, texts, context=context))

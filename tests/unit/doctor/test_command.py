@@ -1,7 +1,5 @@
 """The command: what it prints, its exit codes, and what it leaves alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Mistakes are planted in a server, on four architectures, and named."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What doctor asks, reads and refuses: servers, programs and files that behave or misbehave."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys
