@@ -13,10 +13,10 @@ from tests.support.tiny import tokenizer_document, write_json
 WIDTH = int(SHAPE["hidden_size"])
 
 
-def write_head(folder: Path, kind: str, **shape: Any) -> Path:
-    """A BERT of transformers' class ``kind``, e.g. ``BertForSequenceClassification``, with its tokenizer."""
+def write_head(folder: Path, kind: str, *, family: str = "Bert", **shape: Any) -> Path:
+    """A model of transformers' class ``kind``, e.g. ``BertForSequenceClassification``, with its tokenizer."""
     torch.manual_seed(2)
-    config = transformers.BertConfig(**{**SHAPE, **shape})
+    config = getattr(transformers, f"{family}Config")(**{**SHAPE, **shape})
     getattr(transformers, kind)(config).eval().save_pretrained(folder)
     return with_tokenizer(folder)
 

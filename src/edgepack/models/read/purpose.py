@@ -30,6 +30,8 @@ _ARCHITECTURES = {
     "ForCausalLM": GENERATES,
     "LMHeadModel": GENERATES,
     "ForConditionalGeneration": GENERATES,
+    "ForRanking": RERANKER,
+    "ColBERT": LATE,
 }
 """Ends of transformers' class names."""
 _SETTINGS = {"CrossEncoder": RERANKER, "SparseEncoder": SPARSE, "MultiVectorEncoder": LATE, "ColBERT": LATE}
@@ -57,9 +59,11 @@ _TAGS = {"splade": SPARSE, "sparse-encoder": SPARSE, "cross-encoder": RERANKER, 
 _HEADS = {
     r"qa_outputs\.": ANSWERS,
     r"((pre_)?classifier|score|classification_head)\.": CLASSIFIER,
-    r"(cls\.predictions|lm_head|vocab_(projector|transform)|predictions|generator_lm_head)\.": MASKED,
+    r"cls\.predictions\.|(generator_)?(predictions|lm_head)\.|vocab_(projector|transform)\.|head\.dense\.": MASKED,
 }
 """Beginnings of the names of a head's tensors."""
+_LAST_LAYER = r"(classifier|score|classification_head)(\.out_proj)?\.weight"
+"""Has a row for each label."""
 _OUTPUTS = {("start_logits", 2): ANSWERS, ("logits", 2): CLASSIFIER, ("logits", 3): MASKED}
 """Name and number of axes of an ONNX graph's output."""
 Shapes = Mapping[str, tuple[int, ...]]
@@ -141,10 +145,11 @@ def _labels(config: Mapping[str, Any]) -> int | None:
 
 def _by_head(tensors: Shapes) -> str | None:
     for pattern, purpose in _HEADS.items():
-        for name, shape in tensors.items():
-            if re.match(pattern, name) and name.endswith("weight"):
-                last = re.match(r"(classifier|score)(\.out_proj)?\.weight$", name)
-                return _with_labels(purpose, f"it has {name}", shape[0] if last else None)
+        names = [name for name in tensors if re.match(pattern, name) and name.endswith("weight")]
+        last = next((name for name in names if re.fullmatch(_LAST_LAYER, name)), None)
+        if names:
+            labels = tensors[last][0] if last else None
+            return _with_labels(purpose, f"it has {last or names[0]}", labels)
     return None
 
 

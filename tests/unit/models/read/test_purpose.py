@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 from tests.support.berts import source_of
 from tests.support.checkpoints import change, write_encoder, write_head
 from tests.support.graphs import token_graph, write
 from tests.support.tiny import MODULES, POOLING, write_json
-from transformers import BertConfig
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.find.source import ingest
@@ -85,6 +85,36 @@ def test_a_head_is_seen_where_config_says_nothing(
     folder = write_head(tmp_path / "model", kind, **shape)
     change(folder / "config.json", architectures=["BertModel"])
     assert f"model is {words}" in refusal(folder, context).message
+
+
+FAMILIES = [
+    "Roberta",
+    "XLMRoberta",
+    "Camembert",
+    "MPNet",
+    "DistilBert",
+    "NomicBert",
+    "Electra",
+    "Albert",
+    "ModernBert",
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [("ForSequenceClassification", "a reranker"), ("ForMaskedLM", "a masked language model")],
+)
+def test_heads_of_other_families(
+    tmp_path: Path, context: HostContext, family: str, head: str, words: str
+) -> None:
+    """Each calls the tensors of its heads otherwise."""
+    if not hasattr(transformers, family + head):
+        pytest.skip(f"transformers has no {family}{head}")
+    folder = write_head(tmp_path / "model", family + head, family=family, num_labels=1, pad_token_id=0)
+    assert f"model is {words} ({family}{head}" in refusal(folder, context).message
+    change(folder / "config.json", architectures=None)
+    assert f"model is {words} (it has " in refusal(folder, context).message
 
 
 @pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForSequenceClassification"])
@@ -252,4 +282,4 @@ def test_config_of_another_form_is_no_crash(tmp_path: Path, context: HostContext
     )
     with pytest.raises(UnsupportedModelError, match="classifier"):
         ingest(str(folder), context=context)
-    assert BertConfig().num_labels == 2, "what is not written down"
+    assert transformers.BertConfig().num_labels == 2, "what is not written down"
