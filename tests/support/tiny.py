@@ -110,6 +110,19 @@ def write_safetensors(path: Path, *, rows: int = len(WORDS), columns: int = HIDD
     save_file({"embeddings.word_embeddings.weight": table, "bias": np.zeros(4, np.float32)}, path)
 
 
+def add_dense(folder: Path, *, outputs: int = 4) -> Path:
+    """A Dense module behind the pooling of a model folder."""
+    module = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    write_json(folder / "modules.json", [*MODULES[:2], module])
+    write_json(folder / "2_Dense" / "config.json", {"in_features": HIDDEN, "out_features": outputs})
+    weights = {
+        "linear.weight": np.ones((outputs, HIDDEN), np.float32),
+        "linear.bias": np.ones(outputs, np.float32),
+    }
+    save_file(weights, folder / "2_Dense" / "model.safetensors")
+    return folder
+
+
 def write_onnx(path: Path, *, dimension: int | str = HIDDEN, external: str | None = None) -> Path:
     """A graph of one Gather; with ``external``, its table lies in a file of that name."""
     table = helper.make_tensor(

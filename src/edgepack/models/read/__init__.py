@@ -1,1 +1,1 @@
-"""Model folders read and checked: configuration, weights, tokenizer, pooling."""
+"""Model folders read and checked: what a model is for, configuration, weights, tokenizer, pooling."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from tests.support.serving import Reply, Server, file, page, status
-from tests.support.tiny import files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
+from tests.support.tiny import add_dense, files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
 
 from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
 from edgepack.files.store import digest_tree
@@ -105,6 +105,11 @@ def test_a_folder(server: Server, model: Path, online: HostContext, context: Hos
     (model / "train.csv").unlink()
     assert digest_tree(source.directory) == digest_tree(model)
     assert ingest(f"{url}/", context=context) == source, "offline, with or without the last slash"
+
+
+def test_a_folder_with_a_dense_module(server: Server, model: Path, online: HostContext) -> None:
+    source = ingest(put(server, add_dense(model), "/models/tiny-bert"), context=online)
+    assert (source.dimension, len(source.pooling.dense)) == (4, 1)
 
 
 def test_a_folder_with_a_graph(server: Server, model: Path, online: HostContext) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.hub import COMMIT, publish
 from tests.support.serving import Server, file, page, status
-from tests.support.tiny import CONFIG, write_json, write_onnx
+from tests.support.tiny import CONFIG, add_dense, write_json, write_onnx
 
 from edgepack.errors import (
     DownloadError,
@@ -18,6 +18,7 @@ from edgepack.errors import (
 from edgepack.models.find import hub
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
+from edgepack.records.target import Reading
 
 
 @pytest.fixture
@@ -159,6 +160,33 @@ def test_a_model_that_cannot_be_used_is_refused_before_its_weights_are_fetched(
     publish(endpoint, model)
     assert isinstance(refused("hf:tiny/bert", online), UnsupportedModelError)
     assert not [path for path in endpoint.paths() if path.endswith(".safetensors")]
+
+
+def test_a_reranker_is_refused_before_its_weights_are_fetched(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    (model / "modules.json").unlink()
+    write_json(model / "config.json", {**CONFIG, "architectures": ["BertForSequenceClassification"]})
+    publish(endpoint, model)
+    assert "tiny/bert is a classifier" in refused("hf:tiny/bert", online).message
+    assert not [path for path in endpoint.paths() if path.endswith(".safetensors")]
+    source = ingest("hf:tiny/bert", reading=Reading(treat_as_embedding=True), context=online)
+    assert source.warnings[0].startswith("it is a classifier")
+
+
+def test_dense_modules_come_with_their_weights(endpoint: Server, model: Path, online: HostContext) -> None:
+    publish(endpoint, add_dense(model))
+    source = ingest("hf:tiny/bert", context=online)
+    assert (source.dimension, len(source.pooling.dense)) == (4, 1)
+    assert source.pooling.dense[0].file.is_relative_to(source.directory)
+
+
+def test_a_dense_module_without_safetensors(endpoint: Server, model: Path, online: HostContext) -> None:
+    (add_dense(model) / "2_Dense" / "model.safetensors").rename(model / "2_Dense" / "pytorch_model.bin")
+    publish(endpoint, model)
+    error = refused("hf:tiny/bert", online)
+    assert error.message == "2_Dense has no model.safetensors"
+    assert "load and save" in (error.hint or "")
 
 
 def test_a_model_with_pickled_weights_only(endpoint: Server, model: Path, online: HostContext) -> None:
