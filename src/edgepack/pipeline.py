@@ -1,12 +1,15 @@
 """The whole flow of a build, one line a step."""
 
 import json
+import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack.bundle.archive import archive_of, pack
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.manifest import bundle_name, open_bundle
+from edgepack.bundle.packages import make_packages, packagers_of
 from edgepack.bundle.place import placed_folder, require_free
 from edgepack.errors import BudgetError, BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
@@ -16,7 +19,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import PreparedModel
-from edgepack.records.report import Report, Verification
+from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.report.measure import measure, weigh
@@ -49,6 +52,7 @@ def build(
 ) -> Outcome:
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all."""
     story = context.story
+    packagers_of(target.packages, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)
     with story.step("model"):
@@ -143,9 +147,13 @@ def report_file_of(directory: Path) -> Path:
 
 
 def _require_budget(target: Target, report: Report) -> None:
-    size = report.download_bytes
-    if target.download_budget is not None and size is not None and size > target.download_budget:
-        what = "a first visit downloads" if report.visits else "the archive has"
+    if target.download_budget is None:
+        return
+    archive = "a first visit downloads" if report.visits else "the archive has"
+    sizes = [(archive, report.download_bytes or 0)]
+    sizes += [(f"{each.file} has", each.size) for each in report.packages]
+    what, size = max(sizes, key=lambda each: each[1])
+    if size > target.download_budget:
         raise BudgetError(
             f"{what} {size / 1e6:.1f} MB, target {target.name} allows {target.download_budget / 1e6:.1f} MB",
             hint='a smaller recipe, or --set budget.download="50 MB"',
@@ -164,9 +172,15 @@ def _pack_and_report(
     """Archive and report, put in their places just before the folder is: where that is, everything is."""
     # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
     sizes = weigh(bundle, context=context)
-    with written_beside(archive_of(destination)) as archive:
-        packed = pack(bundle, archive, context=context)
-        report = replace(measure(packed, verification, sizes=sizes, prices=prices), proofs=proofs)
+    with ExitStack() as places:
+        packed = pack(bundle, places.enter_context(written_beside(archive_of(destination))), context=context)
+        packages = []
+        for package in make_packages(bundle, target.packages, target.version, context=context):
+            file = destination.with_name(package.file.name)
+            shutil.move(package.file, places.enter_context(written_beside(file)))
+            packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
+        report = measure(packed, verification, sizes=sizes, prices=prices)
+        report = replace(report, proofs=proofs, packages=tuple(packages))
         _require_budget(target, report)
     report_file = report_file_of(destination)
     with written_beside(report_file) as temporary:

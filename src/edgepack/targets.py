@@ -29,6 +29,12 @@ class _Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Package:
+    formats: tuple[str, ...] = ()
+    version: str = "0.1.0"
+
+
+@dataclass(frozen=True, kw_only=True)
 class _File:
     """A target file, key by key."""
 
@@ -38,6 +44,7 @@ class _File:
     summary: str = ""
     model: ModelOptions = field(default_factory=ModelOptions)
     budget: _Budget = field(default_factory=_Budget)
+    package: _Package = field(default_factory=_Package)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,6 +55,7 @@ KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "platform": keys_of(Platform),
     "model": keys_of(ModelOptions),
     "budget": keys_of(_Budget),
+    "package": keys_of(_Package),
 }
 
 
@@ -96,6 +104,8 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         platform=file.platform,
         model=file.model,
         download_budget=file.budget.download,
+        packages=file.package.formats,
+        version=file.package.version,
         options=file.options,
         origin=origin,
     )

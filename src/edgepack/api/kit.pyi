@@ -1,3 +1,4 @@
+from edgepack.bundle.archive import bundle_entries as bundle_entries
 from edgepack.bundle.golden import golden_document as golden_document
 from edgepack.bundle.usage import usage_of as usage_of
 from edgepack.cli.options import common_options as common_options
@@ -24,6 +25,8 @@ from edgepack.files.elf_reader import ElfError as ElfError
 from edgepack.files.elf_reader import ElfSection as ElfSection
 from edgepack.files.elf_reader import ElfSegment as ElfSegment
 from edgepack.files.elf_reader import read_elf as read_elf
+from edgepack.files.pack import TarEntry as TarEntry
+from edgepack.files.pack import write_tarball as write_tarball
 from edgepack.files.shared_libraries import Closure as Closure
 from edgepack.files.shared_libraries import closure_of as closure_of
 from edgepack.files.store import key_of as key_of
@@ -73,6 +76,7 @@ from edgepack.licenses import license_text as license_text
 from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
+from edgepack.plugins.spec import Packager as Packager
 from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary

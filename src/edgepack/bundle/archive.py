@@ -12,7 +12,7 @@ from edgepack.bundle.place import placed_folder
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files import unpack as layout
-from edgepack.files.archives import BadArchive
+from edgepack.files.archives import BadArchive, opened
 from edgepack.files.frames import HUGE, LARGE, frame
 from edgepack.files.pack import TarEntry, tar_pieces
 from edgepack.files.store import written_beside
@@ -30,7 +30,7 @@ def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
     One folder, named as the bundle is, whatever the bundle's folder is called; sorted, large files last. Each of these
     is a frame of its own, and what lies before it is another: what an earlier build compressed is taken from the store.
     """
-    parts = list(tar_pieces(_entries(bundle), large=LARGE))
+    parts = list(tar_pieces(bundle_entries(bundle, top=bundle.name), large=LARGE))
     sizes = [part.stat().st_size if isinstance(part, Path) else len(part) for part in parts]
     with (
         written_beside(destination) as temporary,
@@ -50,14 +50,15 @@ def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
     return replace(bundle, archive=destination)
 
 
-def _entries(bundle: Bundle) -> list[TarEntry]:
+def bundle_entries(bundle: Bundle, *, top: str) -> list[TarEntry]:
+    """The bundle's folder under the name ``top``: folders and files sorted, large files last."""
     sizes = {str(file["path"]): int(file["size"]) for file in bundle.manifest["files"]}
     sizes[MANIFEST] = (bundle.directory / MANIFEST).stat().st_size
     folders = {parent.as_posix() for name in sizes for parent in Path(name).parents if parent != Path()}
     names = sorted({*sizes, *folders}, key=lambda name: (sizes.get(name, 0) >= LARGE, name.split("/")))
     return [
         TarEntry(
-            name=f"{bundle.name}/{name}".rstrip("/"),
+            name=f"{top}/{name}".rstrip("/"),
             source=bundle.directory / name,
             executable=mode_of(bundle.directory / name) == "0755",
         )
@@ -66,23 +67,34 @@ def _entries(bundle: Bundle) -> list[TarEntry]:
 
 
 def unpack_bundle(archive: Path, destination: Path) -> Path:
-    """Unpack a bundle's archive into the folder ``destination``, which must not exist, and return it.
+    """Unpack the bundle in an archive or package into the folder ``destination``, which must not exist, and return it.
 
-    Raises ``BundleError`` for a file that is no bundle's archive, is cut off or damaged, or would write outside its
+    The bundle is the topmost folder with a manifest: of a ``.tar.zst`` the only one, of a package one that is somewhere in it.
+    Raises ``BundleError`` for a file that holds no bundle, is cut off or damaged, or would write outside its
     own folder; then nothing is left behind. Whether every file is right is ``open_bundle``'s to say.
     """
     with placed_folder(destination, force=False) as folder:
         try:
-            layout.unpack(archive, folder, where=_without_top, kinds=("file", "link"), executables=True)
+            top = _top(archive)
+            layout.unpack(
+                archive, folder, where=partial(_below, top), kinds=("file", "link"), executables=True
+            )
         except BadArchive as error:
             raise BundleError(
                 f"{archive} is not a bundle's archive, or is damaged: {error}",
                 hint=error.hint or "download it again, or make the bundle again",
             ) from error
-        if not (folder / MANIFEST).is_file():
-            raise BundleError(f"{archive} is not a bundle's archive: there is no {MANIFEST} in it")
     return destination
 
 
-def _without_top(path: PurePosixPath) -> PurePosixPath:
-    return PurePosixPath(*path.parts[1:])
+def _top(archive: Path) -> PurePosixPath:
+    """The folder in an archive that is the bundle's. Raises ``BadArchive``."""
+    with opened(archive) as members:
+        found = [member.path.parent for member in members if member.path.name == MANIFEST]
+    if not found:
+        raise BadArchive(f"there is no {MANIFEST} in it")
+    return min(found, key=lambda path: (len(path.parts), path))
+
+
+def _below(top: PurePosixPath, path: PurePosixPath) -> PurePosixPath | None:
+    return path.relative_to(top) if path.is_relative_to(top) else None

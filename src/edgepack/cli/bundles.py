@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
 )
 @set_option
 @output_option("dist", "Where the bundle's folder and archive go.")
+@click.option(
+    "--as",
+    "formats",
+    multiple=True,
+    metavar="FORM",
+    help="Pack it in this form, too, e.g. deb; short for --set package.formats. More than once for several.",
+)
 @click.option("-f", "--force", is_flag=True, help="Replace a bundle that is there already.")
 @prices_option
 @offline_option
@@ -61,6 +69,7 @@ def bundle(
     gate: str | None,
     overrides: tuple[str, ...],
     output: Path,
+    formats: tuple[str, ...],
     force: bool,
     prices: Path | None,
     offline: bool,
@@ -76,6 +85,8 @@ def bundle(
         overrides = (*overrides, f"model.recipe={recipe}")
     if gate:
         overrides = (*overrides, f"model.gate={gate}")
+    if formats:
+        overrides = (*overrides, f"package.formats={json.dumps(formats)}")
     target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)
     with host_context(offline=offline, host=host) as context:
         outcome = pipeline.build(

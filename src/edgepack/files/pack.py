@@ -19,8 +19,10 @@ class TarEntry:
     """One member to be."""
 
     name: str
-    source: Path | bytes
+    source: Path | bytes = b""
     """A file, a folder (without what is in it), a link (as a link), or content."""
+    link: str = ""
+    """A link to this instead."""
     executable: bool = False
 
 
@@ -85,7 +87,9 @@ def _add(tar: tarfile.TarFile, entry: TarEntry) -> int:
 def _member(entry: TarEntry) -> tarfile.TarInfo:
     info, source = tarfile.TarInfo(entry.name), entry.source
     info.mtime, info.mode = MTIME, 0o755 if entry.executable else 0o644
-    if isinstance(source, bytes):
+    if entry.link:
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, entry.link, 0o777
+    elif isinstance(source, bytes):
         info.size = len(source)
     elif source.is_symlink():
         info.type, info.linkname, info.mode = tarfile.SYMTYPE, source.readlink().as_posix(), 0o777

@@ -107,6 +107,7 @@ RESERVED = frozenset(
         "treat_as_embedding",
         "set",
         "output",
+        "as",
         "force",
         "prices",
         "offline",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgepack.context import BuildContext
 from edgepack.options import OptionTable
-from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from edgepack.records.recipe import Note
 
 API_VERSION = 2
-AXES = ("builder", "platform", "pass", "recipe")
+AXES = ("builder", "platform", "pass", "recipe", "package")
 """What plugins can bring."""
 
 
@@ -51,6 +52,20 @@ class Transform(Protocol):
         """The changed model, which may be the same object; ``note`` says in a few words what was done."""
 
 
+class Packager(Protocol):
+    """Makes one form of package of a finished bundle: one file, which holds the bundle's folder, manifest and all, as it is.
+
+    The host opens what was made and compares the bundle in it, so the file is an archive that edgepack reads: tar under any
+    of its compressions, zip (``.whl`` is one), or Debian's.
+    """
+
+    def file_name(self, bundle: Bundle, version: str) -> str:
+        """What the file is called. Raises ``UsageError`` for a bundle, or a version, of which there is no such package."""
+
+    def pack(self, bundle: Bundle, destination: Path, version: str, *, context: BuildContext) -> None:
+        """Write the file; the same bundle and version give the same bytes."""
+
+
 def no_options() -> OptionTable:
     """For builders that do not say which options they take."""
     return {}
@@ -73,12 +88,12 @@ class Spec:
     """What kind of thing it is, one of ``AXES``."""
     name: str
     """Of a builder: what a target's ``builder`` says; of a platform: what its ``platform.os`` says; of a recipe: what its
-    ``model.recipe`` says; of a pass: what a recipe's ``pass`` says."""
+    ``model.recipe`` says; of a pass: what a recipe's ``pass`` says; of a package: what ``package.formats`` and ``--as`` say."""
     summary: str
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
-    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``. Heavy imports happen in here."""
+    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``() -> Packager``. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

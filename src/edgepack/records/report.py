@@ -90,6 +90,16 @@ class DownloadCost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PackageSize:
+    """A form of the bundle beside its archive."""
+
+    form: str
+    file: str
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a bundle weighs and what its downloads cost."""
 
@@ -105,6 +115,7 @@ class Report:
     digest: str = ""
     """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
     proofs: tuple[LevelProof, ...] = ()
+    packages: tuple[PackageSize, ...] = ()
     visits: tuple[Visit, ...] = ()
     """For a bundle that is served as files: what a visit takes, a cold one first."""
 

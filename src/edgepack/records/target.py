@@ -98,6 +98,10 @@ class Target:
     model: ModelOptions
     download_budget: int | None = None
     """Bytes that the archive may have at most."""
+    packages: tuple[str, ...] = ()
+    """Forms that the bundle is packed in, beside its archive."""
+    version: str = "0.1.0"
+    """Of these packages."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
     origin: str = ""

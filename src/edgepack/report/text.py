@@ -21,6 +21,7 @@ VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
     lines: list[Text | Table] = [_size_table(report), Text(archive_line(report))]
+    lines += [Text(line) for line in package_lines(report)]
     lines += [_visit_table(report)] if report.visits else []
     lines.append(_cost_table(report))
     lines.append(Text(verification_line(report.verification), style=_STYLES[report.verification.status]))
@@ -42,6 +43,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "parts": [asdict(part) for part in report.parts],
         "total": {key: value for key, value in asdict(total).items() if key != "name"},
         "archive_bytes": report.archive_bytes,
+        **({"packages": [asdict(each) for each in report.packages]} if report.packages else {}),
         "costs": [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in report.costs],
         "verification": asdict(report.verification),
         "proofs": [asdict(proof) for proof in report.proofs],
@@ -94,6 +96,14 @@ def archive_line(report: Report) -> str:
     if report.archive_bytes is None:
         return "no archive"
     return f"archive (.tar.zst): {megabytes(report.archive_bytes)} MB ({report.archive_bytes:,} bytes)"
+
+
+def package_lines(report: Report) -> list[str]:
+    """The other forms of the bundle, a line each."""
+    return [
+        f"{each.form}: {megabytes(each.size)} MB ({each.size:,} bytes), {each.file}"
+        for each in report.packages
+    ]
 
 
 def _share(part: PartSize, report: Report) -> str:

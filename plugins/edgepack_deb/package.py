@@ -1,0 +1,130 @@
+"""A Debian package of a bundle (https://www.debian.org/doc/debian-policy/, deb(5)).
+
+The bundle's folder lies in /usr/lib/edgepack/NAME, as it is; /usr/bin/NAME is a link to its program, and ``embed`` the
+alternative that update-alternatives chooses. A program with a server gets a systemd unit NAME.service, which nothing starts.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.api import BuildContext, Bundle, UsageError
+from edgepack.api.kit import TarEntry, bundle_entries, write_tarball
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "riscv64": "riscv64"}
+"""What Debian calls them."""
+HOME = "usr/lib/edgepack"
+MAGIC = b"!<arch>\n"
+LEVEL, WINDOW = 19, 23
+"""Of zstd; dpkg reads it since 1.21.18 (Debian 12)."""
+UNIT = """[Unit]
+Description=Text embeddings: {bundle}
+After=network.target
+
+[Service]
+ExecStart=/{home}/{bundle}/{program} serve
+DynamicUser=yes
+ProtectSystem=strict
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=multi-user.target
+"""
+CHOSEN = """#!/bin/sh
+set -e
+if [ "$1" = {when} ]; then update-alternatives {action}; fi
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebianPackage:
+    """The packager (``edgepack.api.kit.Packager``)."""
+
+    def file_name(self, bundle: Bundle, version: str) -> str:
+        """As Debian names packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``. Raises ``UsageError``."""
+        return f"{_package(bundle)}_{_version(version)}_{_architecture(bundle)}.deb"
+
+    def pack(self, bundle: Bundle, destination: Path, version: str, *, context: BuildContext) -> None:
+        """Write the package; the same bundle and version give the same bytes."""
+        members = {
+            "debian-binary": b"2.0\n",
+            "control.tar.zst": _tarball(_control(bundle, version)),
+            "data.tar.zst": _tarball(_data(bundle)),
+        }
+        with destination.open("wb") as out:
+            out.write(MAGIC)
+            for name, content in members.items():
+                out.write(f"{name:16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode())
+                out.write(content + b"\n" * (len(content) % 2))
+
+
+def _tarball(entries: Iterator[TarEntry]) -> bytes:
+    out = io.BytesIO()
+    write_tarball(out, entries, level=LEVEL, window_log=WINDOW)
+    return out.getvalue()
+
+
+def _control(bundle: Bundle, version: str) -> Iterator[TarEntry]:
+    manifest, package = bundle.manifest, _package(bundle)
+    glibc = manifest["target"]["platform"]["glibc"]
+    size = sum(int(file["size"]) for file in manifest["files"]) // 1024
+    fields = {
+        "Package": package,
+        "Version": _version(version),
+        "Architecture": _architecture(bundle),
+        "Maintainer": "edgepack <edgepack@localhost>",
+        "Installed-Size": str(size),
+        **({"Depends": f"libc6 (>= {glibc})"} if glibc else {}),
+        "Section": "science",
+        "Priority": "optional",
+        "Description": f"text embeddings by {manifest['model']['name']}\n Made by edgepack for {manifest['target']['name']}.",
+    }
+    text = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    link = f"/usr/bin/embed embed /{HOME}/{bundle.name}/{manifest['runner']['program']}"
+    install, remove = f"--install {link} 50", f"--remove {' '.join(link.split()[1:])}"
+    yield TarEntry(name="./control", source=text.encode())
+    yield TarEntry(
+        name="./postinst", source=CHOSEN.format(when="configure", action=install).encode(), executable=True
+    )
+    yield TarEntry(
+        name="./prerm", source=CHOSEN.format(when="remove", action=remove).encode(), executable=True
+    )
+
+
+def _data(bundle: Bundle) -> Iterator[TarEntry]:
+    """Folders before what is in them, as dpkg wants them."""
+    program = bundle.manifest["runner"]["program"]
+    place = f"./{HOME}/{bundle.name}"
+    for folder in ("./usr", "./usr/bin", "./usr/lib", f"./{HOME}"):
+        yield TarEntry(name=folder, source=bundle.directory)
+    yield from bundle_entries(bundle, top=place)
+    yield TarEntry(name=f"./usr/bin/{_package(bundle)}", link=f"../../{HOME}/{bundle.name}/{program}")
+    if bundle.manifest["runner"]["kind"] == "frozen":
+        unit = UNIT.format(home=HOME, bundle=bundle.name, program=program)
+        for folder in ("./usr/lib/systemd", "./usr/lib/systemd/system"):
+            yield TarEntry(name=folder, source=bundle.directory)
+        yield TarEntry(name=f"./usr/lib/systemd/system/{_package(bundle)}.service", source=unit.encode())
+
+
+def _package(bundle: Bundle) -> str:
+    return re.sub(r"[^a-z0-9+.-]+", "-", bundle.name.lower())
+
+
+def _version(version: str) -> str:
+    if not re.fullmatch(r"\d[A-Za-z0-9.+~-]*", version):
+        raise UsageError(
+            f"{version!r} is no version of a Debian package", hint='e.g. --set package.version="1.2.0"'
+        )
+    return version
+
+
+def _architecture(bundle: Bundle) -> str:
+    platform = bundle.manifest["target"]["platform"]
+    if platform["os"] != "linux" or platform["arch"] not in ARCHITECTURES:
+        raise UsageError(
+            f"a bundle for {platform['os']} on {platform['arch']} is no Debian package",
+            hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
+        )
+    return ARCHITECTURES[platform["arch"]]

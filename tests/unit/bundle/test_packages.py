@@ -1,0 +1,162 @@
+"""Forms of a bundle beside its archive: what is inside must be the bundle; the Debian package by dpkg's own word."""
+
+import json
+import shutil
+import subprocess
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgepack.bundle.archive import bundle_entries, unpack_bundle
+from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.bundle.packages import make_packages, packagers_of
+from edgepack.context import Extension
+from edgepack.errors import PluginError, TargetError, UsageError
+from edgepack.files.pack import TarEntry, write_tarball
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+
+pytestmark = pytest.mark.tools("gcc", may=("dpkg", "dpkg-deb", "tar", "update-alternatives"))
+
+NAME = "tiny-model-tiny-target"
+
+
+def made(bundle: Bundle, context: HostContext, *, form: str = "deb", version: str = "1.2.0") -> Path:
+    (package,) = make_packages(bundle, [form], version, context=context)
+    assert package.size == package.file.stat().st_size
+    return package.file
+
+
+def like(bundle: Bundle, **platform: Any) -> Bundle:
+    """For another device, as far as the manifest says."""
+    target = bundle.manifest["target"]
+    changed = {**target, "platform": {**target["platform"], **platform}}
+    return replace(bundle, manifest={**bundle.manifest, "target": changed})
+
+
+def test_a_debian_package_holds_the_bundle_as_it_is(
+    bundle: Bundle, context: HostContext, tmp_path: Path
+) -> None:
+    file = made(bundle, context)
+    assert file.name == f"{NAME}_1.2.0_amd64.deb"
+    inside = open_bundle(unpack_bundle(file, tmp_path / "inside"))
+    assert digest(inside) == digest(bundle)
+
+
+def test_the_same_bundle_gives_the_same_package(bundle: Bundle, context: HostContext) -> None:
+    first = made(bundle, context).read_bytes()
+    shutil.rmtree(context.work_dir / "packages")
+    assert made(bundle, context).read_bytes() == first
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")
+def test_dpkg_reads_the_package(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
+    file = made(bundle, context)
+
+    def field(name: str) -> str:
+        return subprocess.run(
+            ["dpkg-deb", "--field", file, name], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert (field("Package"), field("Version"), field("Architecture")) == (NAME, "1.2.0", "amd64")
+    assert field("Depends") == "libc6 (>= 2.99)"
+    subprocess.run(["dpkg-deb", "--extract", file, tmp_path / "root"], check=True)
+    link = tmp_path / "root/usr/bin" / NAME
+    assert link.resolve() == tmp_path / "root/usr/lib/edgepack" / NAME / "embed"
+    assert digest(open_bundle(tmp_path / "root/usr/lib/edgepack" / NAME)) == digest(bundle)
+    subprocess.run(["dpkg-deb", "--control", file, tmp_path / "control"], check=True)
+    assert (tmp_path / "control/postinst").stat().st_mode & 0o111
+    assert (
+        f"--install /usr/bin/embed embed /usr/lib/edgepack/{NAME}/embed 50"
+        in (tmp_path / "control/postinst").read_text()
+    )
+
+
+@pytest.mark.parametrize("kind", ["frozen", "native"])
+def test_a_program_with_a_server_gets_a_unit(
+    bundle: Bundle, context: HostContext, tmp_path: Path, kind: str
+) -> None:
+    from edgepack_deb.package import _data
+
+    served = replace(bundle, manifest={**bundle.manifest, "runner": {"program": "embed", "kind": kind}})
+    units = {each.name: str(each.source) for each in _data(served) if each.name.endswith(".service")}
+    assert list(units) == ([f"./usr/lib/systemd/system/{NAME}.service"] if kind == "frozen" else [])
+    assert all(f"ExecStart=/usr/lib/edgepack/{NAME}/embed serve\\n" in unit for unit in units.values())
+
+
+@pytest.mark.parametrize(
+    ("platform", "version", "words"),
+    [
+        ({"os": "web", "arch": "wasm32"}, "1.0", "a bundle for web on wasm32 is no Debian package"),
+        ({"arch": "s390x"}, "1.0", "a bundle for linux on s390x is no Debian package"),
+        ({}, "v1", "'v1' is no version of a Debian package"),
+        ({}, "1.0_1", "'1.0_1' is no version"),
+    ],
+)
+def test_what_cannot_be_a_debian_package_is_said(
+    bundle: Bundle, context: HostContext, platform: dict[str, str], version: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        made(like(bundle, **platform), context, version=version)
+
+
+def test_an_unknown_form_suggests_the_nearest(context: HostContext) -> None:
+    with pytest.raises(TargetError, match=r"no form of package 'debb' \(did you mean deb\?\)") as caught:
+        packagers_of(["debb"], context)
+    assert "forms beside the archive: deb" in str(caught.value.hint)
+
+
+def nothing(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+    pass
+
+
+def fails(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+    raise KeyError("dpkg")
+
+
+def text(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+    file.write_text("a bundle")
+
+
+def without_a_file(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+    entries = [each for each in bundle_entries(bundle, top="x") if not each.name.endswith(".json")]
+    with file.open("wb") as out:
+        write_tarball(out, entries, level=1, window_log=20)
+
+
+def with_another_manifest(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+    manifest = json.dumps({**bundle.manifest, "edgepack": "9"}).encode()
+    entries = [
+        TarEntry(name=each.name, source=manifest) if each.name.endswith("/manifest.json") else each
+        for each in bundle_entries(bundle, top="x")
+    ]
+    with file.open("wb") as out:
+        write_tarball(out, entries, level=1, window_log=20)
+
+
+@pytest.mark.parametrize(
+    ("pack", "words"),
+    [
+        (nothing, "the box package is not at "),
+        (fails, "plugin boxes failed in package box: KeyError: 'dpkg'"),
+        (text, "does not hold the bundle: .* is not a bundle's archive, or is damaged"),
+        (without_a_file, "does not hold the bundle"),
+        (with_another_manifest, "holds another bundle than the one that was verified"),
+    ],
+)
+def test_a_packager_that_does_not_pack_the_bundle_is_named(
+    bundle: Bundle,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[..., None],
+    words: str,
+) -> None:
+    packager = types.SimpleNamespace(file_name=lambda bundle, version: "box.tar.zst", pack=pack)
+    box = Extension(name="box", summary="", plugin="boxes", identity="1", make=lambda: packager)
+    monkeypatch.setattr(HostContext, "extensions", lambda self, axis: {"box": box})
+    with pytest.raises(PluginError, match=words):
+        made(bundle, context, form="box")
