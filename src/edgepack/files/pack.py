@@ -32,7 +32,7 @@ def write_tarball(
     *,
     level: int,
     window_log: int,
-    advance: Callable[[int], None] = lambda size: None,
+    advance: Callable[[int], None] | None = None,
 ) -> None:
     """Write the entries, in the order given, as one ``.tar.zst``; ``advance`` is told the bytes of content added.
 
@@ -52,7 +52,9 @@ def write_tarball(
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar,
     ):
         for entry in entries:
-            advance(_add(tar, entry))
+            size = _add(tar, entry)
+            if advance:
+                advance(size)
 
 
 def tar_pieces(entries: Iterable[TarEntry], *, large: int) -> Iterator[bytes | Path]:
