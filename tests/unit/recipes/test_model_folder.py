@@ -108,6 +108,17 @@ def test_the_folder_is_the_model_again(
     assert card.startswith("---\nlicense: mit\n---\n# Mine\n") and "Made small by edgepack" in card
 
 
+@pytest.mark.parametrize("recipe", ["fp32", "int8"])
+def test_again_and_again(folder: Path, tmp_path: Path, context: HostContext, recipe: str) -> None:
+    """Every time the graph is adapted, and what was added to it before is there already."""
+    write_layout(folder, "Transformer", "Pooling", "Normalize")
+    _, first = quantized(folder, tmp_path / "0", context, recipe)
+    for at in range(3):
+        again, vectors = quantized(tmp_path / str(at), tmp_path / str(at + 1), context, "fp32")
+        np.testing.assert_allclose(vectors, first, atol=1e-5)
+        assert inspect_model(again, context=context).dimension == 32
+
+
 @pytest.mark.parametrize("form", ["ort", "ort-runtime-opt"])
 def test_ort_format_is_refused_with_the_reason(
     folder: Path, tmp_path: Path, context: HostContext, form: str

@@ -71,7 +71,15 @@ def _checked(
         if fused is model:
             return model
         difference = largest_difference(original, fused)
-    except (EdgepackError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        EdgepackError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         # The optimizer walks graphs of any exporter and trips over some of them.
         note(f"not fused ({type(error).__name__}: {error})")
         return model

@@ -35,7 +35,8 @@ def adapt_graph(source: ModelSource) -> onnx.ModelProto:
     """
     assert source.onnx is not None
     model = cleaned(source.onnx)
-    _take_inputs(model, source.onnx)
+    prefix = _unused_prefix(model)
+    _take_inputs(model, source.onnx, prefix)
     outputs = _try_out(model, source.onnx)
     chosen = _choose_output(outputs, source)
     if not np.isfinite(outputs[chosen][0]).all():
@@ -48,11 +49,21 @@ def adapt_graph(source: ModelSource) -> onnx.ModelProto:
             f"{source.onnx.name} pools by itself, into {chosen}: its pooling cannot be set to {source.reading.pooling}",
             hint="leave it as it is, or export the encoder alone, with one vector a token",
         )
-    _append(model, chosen, outputs[chosen], source)
+    _append(model, chosen, outputs[chosen], source, prefix)
     return without_dead_nodes(model)
 
 
-def _take_inputs(model: onnx.ModelProto, file: Path) -> None:
+def _unused_prefix(model: onnx.ModelProto) -> str:
+    """For names that are added; a graph that was adapted before has some of them."""
+    names = {name for node in model.graph.node for name in node.output}
+    names |= {tensor.name for tensor in model.graph.initializer}
+    prefix = PREFIX
+    while any(name.startswith(prefix) for name in names):
+        prefix += PREFIX
+    return prefix
+
+
+def _take_inputs(model: onnx.ModelProto, file: Path, prefix: str) -> None:
     """Name the inputs as ours, int64 [batch, sequence]; refuse what is no text encoder."""
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [each for each in model.graph.input if each.name not in weights]
@@ -68,7 +79,7 @@ def _take_inputs(model: onnx.ModelProto, file: Path) -> None:
         if name != each.name:
             rename_value(model, each.name, name)
         if each.type.tensor_type.elem_type != TensorProto.INT64:
-            _cast_input(model, name, each.type.tensor_type.elem_type)
+            _cast_input(model, name, each.type.tensor_type.elem_type, prefix)
         model.graph.input.append(token_input(name))
     present = {each.name for each in model.graph.input}
     if missing := [name for name in INPUTS[:2] if name not in present]:
@@ -87,8 +98,8 @@ def _require_dynamic(value: onnx.ValueInfoProto, file: Path) -> None:
         )
 
 
-def _cast_input(model: onnx.ModelProto, name: str, kind: int) -> None:
-    inner = f"{PREFIX}{name}"
+def _cast_input(model: onnx.ModelProto, name: str, kind: int, prefix: str) -> None:
+    inner = f"{prefix}{name}"
     rename_value(model, name, inner)
     model.graph.node.insert(0, helper.make_node("Cast", [name], [inner], name=inner, to=kind))
 
@@ -132,12 +143,12 @@ def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> st
     return ranked[0]
 
 
-def _append(model: onnx.ModelProto, chosen: str, value: np.ndarray, source: ModelSource) -> None:
+def _append(model: onnx.ModelProto, chosen: str, value: np.ndarray, source: ModelSource, prefix: str) -> None:
     """Make the chosen output the text's vector, float32 [batch, dimension], and the only output."""
-    rename_value(model, OUTPUT, f"{PREFIX}{OUTPUT}")
+    rename_value(model, OUTPUT, f"{prefix}{OUTPUT}")
     if chosen == OUTPUT:
-        chosen = f"{PREFIX}{OUTPUT}"
-    writer = GraphWriter(prefix=PREFIX)
+        chosen = f"{prefix}{OUTPUT}"
+    writer = GraphWriter(prefix=prefix)
     vector = chosen
     if value.dtype != np.float32:
         vector = writer.add("Cast", "float32", chosen, to=TensorProto.FLOAT)

@@ -52,7 +52,7 @@ DENSE = "pooled_dense."
 
 def is_pooling(name: str) -> bool:
     """Whether a node of this name was written here."""
-    own = name.removeprefix(PREFIX)
+    own = name.replace(PREFIX, "")
     return name == OUTPUT or own in NODES or own.startswith(DENSE)
 
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from edgepack.files.store import digest_file
 from edgepack.records.model import ModelSource
 
-EXPORT_SCHEMA = "3"
+EXPORT_SCHEMA = "4"
 """Changes whenever the same source would be exported otherwise than before."""
 
 
