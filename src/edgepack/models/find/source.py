@@ -78,7 +78,11 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
     if path.suffix != ".onnx":
-        raise ModelError(f"{path.name} is neither a folder nor an .onnx file", hint=f"--model takes {FORMS}")
+        gguf = "GGUF is llama.cpp's own format: name the model that it was made from; "
+        raise ModelError(
+            f"{path.name} is neither a folder nor an .onnx file",
+            hint=f"{gguf if path.suffix == '.gguf' else ''}--model takes {FORMS}",
+        )
     folder = path.parent
     if folder.name == "onnx" and not (folder / "tokenizer.json").is_file():
         folder = folder.parent

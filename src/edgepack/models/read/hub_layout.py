@@ -64,6 +64,11 @@ def require_tokenizer(names: Iterable[str], model: str) -> None:
 
 def require_config(names: Iterable[str], model: str) -> None:
     """Raise ``ModelError`` when there is no config.json."""
+    if "adapter_config.json" in set(names):
+        raise UnsupportedModelError(
+            f"{model} is an adapter (LoRA) for another model",
+            hint="merge the two with peft: PeftModel.from_pretrained(BASE, ADAPTER).merge_and_unload().save_pretrained(F)",
+        )
     if "config.json" not in set(names):
         raise ModelError(
             f"{model} has no config.json",

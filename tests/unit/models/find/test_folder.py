@@ -93,6 +93,18 @@ def test_no_tokenizer(model: Path, context: HostContext, others: tuple[str, ...]
     assert "AutoTokenizer" in (error.hint or "")
 
 
+def test_an_adapter(model: Path, context: HostContext) -> None:
+    (model / "config.json").rename(model / "adapter_config.json")
+    error = refused(model, context)
+    assert error.message == "tiny-bert is an adapter (LoRA) for another model"
+    assert "merge_and_unload" in (error.hint or "")
+
+
+def test_a_gguf_file(tmp_path: Path, context: HostContext) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    assert (refused(tmp_path / "model.gguf", context).hint or "").startswith("GGUF is llama.cpp's own format")
+
+
 def test_no_config(model: Path, context: HostContext) -> None:
     (model / "config.json").unlink()
     assert "has no config.json" in refused(model, context).message
