@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgepack.errors import TargetError, UsageError
-from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Pass, Platform, Reading, Target
+from edgepack.records.target import GateLevel, ModelOptions, Pass, Platform, Reading, Target
 from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 SCHEMA = 1
@@ -113,10 +113,7 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
 
 def with_reading(target: Target, reading: Reading) -> Target:
     """The target with what is said of the model besides."""
-    said = {key: value for key, value in vars(reading).items() if value != getattr(UNSAID, key)}
-    if reading.prompts:
-        said["prompts"] = {**target.model.prompts, **reading.prompts}
-    return replace(target, model=replace(target.model, **said))
+    return replace(target, model=replace(target.model, **reading.over(target.model.reading).said))
 
 
 def parse_size(text: str) -> int:

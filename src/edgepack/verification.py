@@ -21,6 +21,7 @@ from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.report.measure import measure, weigh
 from edgepack.targets import LIMITS
+from edgepack.typed import Malformed, read_table
 from edgepack.verify import gate as gatekeeper
 from edgepack.verify.copies import require_used_files
 from edgepack.verify.made_here import may_run
@@ -51,7 +52,8 @@ def verify_again(
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
     No plugin is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
-    in a sandbox where there is one; else it is *not verified*. ``reading`` is another one than the bundle was made by.
+    in a sandbox where there is one; else it is *not verified*. ``reading`` goes before what was set
+    when the bundle was made; what was set elsewhere does not count.
 
     The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
     to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
@@ -64,8 +66,7 @@ def verify_again(
         if not may_run(bundle, asked=run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
         with story.step("model"):
-            said = bundle.manifest["model"]
-            again = Reading(**said.get("set", {})) if reading == UNSAID else reading
+            again = reading.over(reading_of(bundle, context))
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             _require_same_model(source, bundle.manifest)
         with story.step("verify"):
@@ -94,6 +95,18 @@ def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
         "held to edgepack's own limits, for it was not made here; --target and --min-cosine name others"
     )
     return OWN_LIMITS
+
+
+def reading_of(bundle: Bundle, context: HostContext) -> Reading:
+    """What was said of the model when the bundle was made here; raises ``BundleError`` where that makes no sense."""
+    said = bundle.manifest["model"].get("set", {})
+    if said and not may_run(bundle, asked=False, context=context):
+        context.note("what its manifest sets of the model is not taken: --pooling and the like say it")
+        return UNSAID
+    try:
+        return read_table(Reading, said, where="model.set")
+    except Malformed as error:
+        raise BundleError(f"the bundle's manifest: {error}", hint=error.hint) from error
 
 
 def _origin(bundle: Bundle, context: HostContext) -> str:

@@ -18,7 +18,7 @@ from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact
-from edgepack.records.target import UNSAID, ModelOptions, Reading, Target
+from edgepack.records.target import ModelOptions, Target
 from edgepack.targets import LIMITS
 
 SCHEMA = 1
@@ -189,7 +189,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         **({"vectors": source.pooling.describe()} if source.pooling.dense or source.pooling.cut else {}),
         "normalize": source.pooling.unit,
         **({"default_prompt": source.default_prompt} if source.default_prompt else {}),
-        **({"set": _said(source.reading)} if source.reading != UNSAID else {}),
+        **({"set": source.reading.said} if source.reading.said else {}),
         "warnings": list(source.warnings),
         "batch_dependent": model.batch_dependent,
         "prefixes": prefixes(source),
@@ -199,11 +199,6 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
             for file in sorted(source.files, key=lambda file: file.path)
         ],
     }
-
-
-def _said(reading: Reading) -> dict[str, Any]:
-    """What was set, as ``edgepack verify`` reads the model again."""
-    return {key: value for key, value in asdict(reading).items() if value != getattr(UNSAID, key)}
 
 
 def operator_lines(operators: Operators) -> list[str]:

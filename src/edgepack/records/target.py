@@ -1,9 +1,9 @@
 """What a bundle is for, as a target file says it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 
@@ -44,6 +44,16 @@ class Reading:
     """By purpose, instead of the prompts that the model's files name for these purposes."""
     treat_as_embedding: bool = False
     """Take a model that is made for something else (a reranker, a masked language model)."""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What of it is set."""
+        unset = Reading()
+        return {key: value for key, value in vars(self).items() if value != getattr(unset, key)}
+
+    def over(self, base: Self) -> Self:
+        """What is set here, and of ``base`` what is not."""
+        return replace(base, **{**self.said, "prompts": {**base.prompts, **self.prompts}})
 
 
 UNSAID = Reading()
