@@ -295,6 +295,10 @@ class Search:
             low = max(low, int(later.max()))
         return min(low, high), high
 
+    def longest(self, hypothesis: Hypothesis) -> int:
+        """Tokens of the longest text, uncut."""
+        return max(len(self.whole(hypothesis, text)) for text in self.observed.texts)
+
     def whole(self, hypothesis: Hypothesis, text: str) -> tuple[int, ...]:
         """All tokens of a text."""
         read = cut(

@@ -41,7 +41,7 @@ def _change(name: str, best: Hypothesis, expected: Hypothesis, search: Search) -
     if name == "prefix":
         return _prefix(best.prefix, expected.prefix)
     if name == "length":
-        return _truncated(best, expected)
+        return _truncated(best, expected, search.longest(best))
     if name == "padding":
         assert best.padding is not None
         return padded(best.padding.attended, best.padding.to, None)
@@ -96,11 +96,14 @@ def _prefix(found: str, expected: str) -> Finding:
     )
 
 
-def _truncated(best: Hypothesis, expected: Hypothesis) -> Finding:
+def _truncated(best: Hypothesis, expected: Hypothesis, longest: int) -> Finding:
     end = " at their beginning" if best.side == "beginning" else ""
+    found = f"texts are cut{end} to {best.length} tokens"
+    if best.length >= longest:
+        found = f"texts are not cut: {longest} tokens were read, and none longer was asked or taken"
     return Finding(
         verdict="truncation",
-        found=f"texts are cut{end} to {best.length} tokens",
+        found=found,
         expected=f"texts are cut to {expected.length} tokens",
         advice=f"Set the server's longest sequence to {expected.length} tokens, or say that it is meant: "
         f"--max-length {best.length}.",
