@@ -11,13 +11,14 @@ import click
 
 from edgepack.cli.options import common_options, offline_option, reading_options
 from edgepack.cli.output import print_json, print_rich
-from edgepack.errors import UsageError
+from edgepack.errors import SubjectError, UsageError
 from edgepack.records.target import Reading
 
 if TYPE_CHECKING:
     from edgepack.doctor.subject import Subject
 
 SCHEMA = 1
+FEWEST = 8
 
 
 @click.command()
@@ -129,6 +130,11 @@ def doctor(
             if vectors is not None:
                 said, rows = read_vectors(vectors, texts)
                 chosen = some_of(said)
+                if len(chosen) < FEWEST:
+                    raise SubjectError(
+                        f"{vectors.name} holds vectors of {len(chosen)} different texts",
+                        hint=f"{FEWEST} at least are needed to tell one mistake from another",
+                    )
                 observed = Observed(texts=tuple(said[at] for at in chosen), vectors=rows[chosen])
                 gathered = Gathered(observed=observed, sent=0)
             else:

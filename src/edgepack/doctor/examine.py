@@ -166,7 +166,7 @@ def similarities(found: Numbers, predicted: Numbers) -> float:
     """How the cosines between texts correlate with the model's own: 1 where vectors are only turned."""
     rows, columns = np.triu_indices(len(found), 1)
     ours, theirs = ((each @ each.T)[rows, columns] for each in (found, predicted))
-    return float(np.corrcoef(ours, theirs)[0, 1])
+    return float(np.corrcoef(ours, theirs)[0, 1]) if ours.std() and theirs.std() else 0.0
 
 
 def _lengths(

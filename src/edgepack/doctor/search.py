@@ -83,6 +83,8 @@ class Search:
         self.found = directions(observed.vectors, self.dimension)
         self.counts = np.array([len(reader.read(text).ids) for text in observed.texts])
         self.unit = self._unit()
+        if self.share(expected) > EXACT:
+            self.centred = self._centred()
 
     def _unit(self) -> float:
         for hypothesis in self._poolings(self.expected):
@@ -91,6 +93,12 @@ class Search:
             except Unlike:
                 continue
         raise Unlike
+
+    def _centred(self) -> bool:
+        """Whether cut vectors are nearer to the model's after a layer normalisation (nomic-embed-text-v1.5)."""
+        plain = self.share(self.expected)
+        self.centred = True
+        return bool(self.share(self.expected) < plain)
 
     @property
     def dimension(self) -> int:

@@ -97,6 +97,13 @@ def test_vectors_in_a_file(tmp_path: Path, model: tuple[Path, Any], does: Plante
     assert done.exit_code == VERDICTS[verdict][0]
 
 
+def test_a_handful_of_vectors_tells_nothing(tmp_path: Path, model: tuple[Path, Any]) -> None:
+    np.save(tmp_path / "vectors.npy", np.ones((9, 32)))
+    (tmp_path / "texts.txt").write_text("a\n" * 9)
+    done = run(model[0], "--vectors", tmp_path / "vectors.npy", "--texts", tmp_path / "texts.txt")
+    assert "vectors of 1 different texts" in str(done.exception)
+
+
 def test_a_server_that_wants_to_be_left_alone(server: Server, model: tuple[Path, Any]) -> None:
     server.on("/v1/embeddings", status(429, retry_after="600"))
     done = run(model[0], "--url", f"{server.base}/v1")

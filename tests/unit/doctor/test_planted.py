@@ -72,6 +72,12 @@ def restless(vectors: Vectors) -> Vectors:
     return vectors * np.random.default_rng().uniform(0.7, 1.3, vectors.shape).astype(np.float32)
 
 
+def layer_normalised(vectors: Vectors) -> Vectors:
+    """As nomic-embed-text-v1.5 is shortened."""
+    made = (vectors - vectors.mean(axis=1, keepdims=True))[:, :16]
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
 def other_case(document: dict[str, Any]) -> None:
     if document["normalizer"]["type"] == "BertNormalizer":
         document["normalizer"]["lowercase"] = False
@@ -125,11 +131,18 @@ MISTAKES: dict[str, tuple[str, Planted, dict[str, Any]]] = {
     "cls and a prefix": ("pooling", Planted(pooling="cls", prefix="query: "), {}),
     "last of int8 weights": ("pooling", Planted(pooling="last", weights=rounded(8)), {}),
     "another model": ("another-model", Planted(weights=lambda weight: weight.flip(0)), {}),
+    "always the same vector": ("another-model", Planted(after=np.ones_like), {}),
+    "more numbers": ("another-model", Planted(after=lambda vectors: np.hstack([vectors, vectors])), {}),
     "healthy": ("same", Planted(), {}),
     "float16": ("same", HALF, {}),
     "bfloat16": ("same", BRAIN, {}),
     "healthy, with a prefix that is meant": ("same", Planted(prefix="query: "), {"prefix": "query: "}),
     "healthy, shorter as is meant": ("same", Planted(dimension=16), {"dimension": 16}),
+    "healthy, shorter after a layer normalisation": (
+        "same",
+        Planted(after=layer_normalised),
+        {"dimension": 16},
+    ),
     "healthy, cut as is meant": ("same", Planted(length=40), {"length": 40}),
 }
 
