@@ -37,6 +37,7 @@ from edgepack.records.model import ModelSource
 from edgepack.verify.gate import verification_texts
 
 ROOT = Path(__file__).parents[1]
+LENGTHS = {64: 256, 40: 100, 32: 64, 111: 411}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +315,15 @@ def examine_servers(doctor: Doctor, bench: Bench, llama: str | None, bundle: Pat
     commands: dict[str, tuple[list[str | Path], str]] = {}
     if llama:
         for kind in ("f32", "q8_0"):
-            options = ["-m", gguf_file(bench, kind), "--embeddings", "--pooling", "mean", "--port", "PORT"]
+            options: list[str | Path] = [
+                "-m",
+                gguf_file(bench, kind),
+                "--embeddings",
+                "--pooling",
+                "mean",
+                "--port",
+                "PORT",
+            ]
             commands[f"llama.cpp {kind}"] = ([*llama.split(), *options], "/health")
     if bundle:
         commands[f"{bundle.name}: embed serve"] = ([bundle / "embed", "serve", "--port", "PORT"], "/health")
@@ -335,7 +344,13 @@ def examine_mistakes(doctor: Doctor, bench: Bench) -> None:
     model = AutoModel.from_pretrained(str(bench.source.directory), attn_implementation="eager").eval()
     right = 0
     for name, (verdict, does, meant) in MISTAKES.items():
-        does = replace(does, **real_sizes(does))
+        # What is 16 of 32 numbers, and 40 or 111 of 64 tokens, in the small models.
+        does = replace(
+            does,
+            dimension={32: 384, 16: 192}[does.dimension],
+            length=LENGTHS[does.length],
+            to=LENGTHS.get(does.to, 0),
+        )
         meant = (
             {"length": 100}
             if meant == {"length": 40}
@@ -346,16 +361,6 @@ def examine_mistakes(doctor: Doctor, bench: Bench) -> None:
         made = doctor.examine(name, Emulated(folder=bench.source.directory, model=model, does=does), **meant)
         right += made.verdict == verdict
     sys.stdout.write(f"\n{right} of {len(MISTAKES)} named as they were planted\n")
-
-
-def real_sizes(does: Any) -> dict[str, int]:
-    """What is 16 of 32 numbers, and 40 or 111 of 64 tokens, in the small models."""
-    lengths = {64: 256, 40: 100, 32: 64, 111: 411}
-    return {
-        "dimension": {32: 384, 16: 192}[does.dimension],
-        "length": lengths[does.length],
-        "to": lengths.get(does.to, 0),
-    }
 
 
 def main() -> None:

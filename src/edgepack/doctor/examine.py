@@ -100,7 +100,7 @@ def diagnose(
             f"nearest: {words.differences(best, search.expected)}, mean cosine {search.cosine(best):.4f}"
         )
     if gathered.unsteady > CHANGED:
-        findings.append(words.unsteady(gathered.unsteady))
+        findings = [words.unsteady()]
     elif gathered.batch is not None and gathered.batch.matters:
         findings += _batch(gathered.batch, search, best, notes)
     expects = search.usable(search.expected)

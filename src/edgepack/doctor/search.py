@@ -75,7 +75,7 @@ class Search:
         self.observed = observed
         self.expected = expected
         known = [expected.prefix, *prompts]
-        self.prompts = tuple(dict.fromkeys(["", *known, *(each * 2 for each in known)]))
+        self.prompts = tuple(dict.fromkeys(["", *known, *(each * 2 for each in known), *USUAL_PROMPTS]))
         self.reader = reader
         self.halves = halves
         self.deadline = deadline
@@ -83,8 +83,7 @@ class Search:
         self.found = directions(observed.vectors, self.dimension)
         self.counts = np.array([len(reader.read(text).ids) for text in observed.texts])
         self.unit = self._unit()
-        if self.share(expected) > EXACT:
-            self.centred = self._centred()
+        self.centred = self._centred()
 
     def _unit(self) -> float:
         for hypothesis in self._poolings(self.expected):
@@ -96,9 +95,14 @@ class Search:
 
     def _centred(self) -> bool:
         """Whether cut vectors are nearer to the model's after a layer normalisation (nomic-embed-text-v1.5)."""
-        plain = self.share(self.expected)
-        self.centred = True
-        return bool(self.share(self.expected) < plain)
+        whole = vectors_of(self.expected, self.observed.texts, self.reader, self.halves)
+        if whole.shape[1] <= self.dimension:
+            return False
+        plain, centred = (
+            apart(self.found, directions(whole, self.dimension, centred=each)).mean()
+            for each in (False, True)
+        )
+        return bool(centred < plain)
 
     @property
     def dimension(self) -> int:
@@ -212,8 +216,6 @@ class Search:
             yield from self._poolings(replace(self.expected, padding=Padding(to, attended)))
 
     def _two_changes(self, rows: Sequence[int]) -> Iterator[Hypothesis]:
-        for prompt in USUAL_PROMPTS:
-            yield from self._poolings(replace(self.expected, prefix=prompt))
         for prompt, special in product(self.prompts, SPECIALS):
             yield from self._poolings(replace(self.expected, prefix=prompt, specials=special))
         for changed in self._readings(self.expected, rows):

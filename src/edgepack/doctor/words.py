@@ -134,7 +134,7 @@ def dependent(least: float) -> Finding:
     )
 
 
-def unsteady(distance: float) -> Finding:
+def unsteady() -> Finding:
     """Another vector each time."""
     return Finding(
         verdict="random",

@@ -75,7 +75,7 @@ def restless(vectors: Vectors) -> Vectors:
 def layer_normalised(vectors: Vectors) -> Vectors:
     """As nomic-embed-text-v1.5 is shortened."""
     made = (vectors - vectors.mean(axis=1, keepdims=True))[:, :16]
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
 
 
 def other_case(document: dict[str, Any]) -> None:
@@ -92,8 +92,9 @@ def other_words(document: dict[str, Any]) -> None:
     """A vocabulary in which some words have changed places."""
     vocabulary = document["model"]["vocab"]
     if isinstance(vocabulary, dict):
-        words = list(vocabulary)
-        for one, other in zip(words[400:460:2], words[401:460:2], strict=True):
+        words = sorted(vocabulary, key=vocabulary.__getitem__)
+        first = 400 if len(words) < 2000 else 2050
+        for one, other in zip(words[first : first + 60 : 2], words[first + 1 : first + 60 : 2], strict=True):
             vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
     else:
         for at in range(400, 460, 2):
