@@ -19,6 +19,8 @@ SHT_NOBITS = 8
 SHF_ALLOC = 2
 READ_ONLY = 4
 ZEROS = bytes(PAGE)
+WORTH_MAPPING = 4 * PAGE
+"""Bytes of a run of zeros that is worth a mapping of its own."""
 
 Image = Elf[bytearray]
 """A shared library whose bytes are changed in place by those who say so."""
@@ -58,14 +60,14 @@ def memory_of(image: Image) -> bytearray:
     return memory
 
 
-def punch(image: Image, *, least: int = 4 * PAGE) -> bytes:
+def punch(image: Image) -> bytes:
     """The file without its long runs of zero pages: read-only segments are split, and what is between comes from nowhere.
 
     The loader maps anonymous zero pages there, so that the library is the same in memory, byte for byte, and no
     relocation knows of it. The program headers, which become more, move behind everything else; only what the loader
-    and section-wise readers need is written. ``least``: bytes of a run that is worth a mapping of its own.
+    and section-wise readers need is written.
     """
-    pieces = [piece for segment in image.segments for piece in _split(image, segment, least)]
+    pieces = [piece for segment in image.segments for piece in _split(image, segment)]
     written, moved = bytearray(image.content[: ELF64.header.size]), {}
     loads: list[ElfSegment] = []
     for piece in pieces:
@@ -89,12 +91,12 @@ def punch(image: Image, *, least: int = 4 * PAGE) -> bytes:
     return _with_headers(image, written, segments, sections)
 
 
-def _split(image: Image, segment: ElfSegment, least: int) -> Iterator[ElfSegment]:
+def _split(image: Image, segment: ElfSegment) -> Iterator[ElfSegment]:
     """A segment as pieces that begin and end at pages, without the zeros between them."""
     if segment.kind != PT_LOAD or segment.flags != READ_ONLY:
         yield segment
         return
-    runs = list(_zero_runs(image.content, segment, least))
+    runs = list(_zero_runs(image.content, segment))
     address, offset, end = segment.address, segment.offset, segment.offset + segment.in_file
     for first, last in runs:
         yield segment._replace(
@@ -109,7 +111,7 @@ def _split(image: Image, segment: ElfSegment, least: int) -> Iterator[ElfSegment
         yield segment._replace(offset=offset, address=address, in_file=end - offset, in_memory=rest)
 
 
-def _zero_runs(content: bytearray, segment: ElfSegment, least: int) -> Iterator[tuple[int, int]]:
+def _zero_runs(content: bytearray, segment: ElfSegment) -> Iterator[tuple[int, int]]:
     """Offsets of the runs of whole zero pages (as mapped) after the segment's first page."""
     begun: int | None = None
     shift = -segment.address % PAGE
@@ -120,11 +122,11 @@ def _zero_runs(content: bytearray, segment: ElfSegment, least: int) -> Iterator[
         if content[at : at + PAGE] == ZEROS:
             begun = at if begun is None else begun
         elif begun is not None:
-            if at - begun >= least:
+            if at - begun >= WORTH_MAPPING:
                 yield begun, at
             begun = None
         at += PAGE
-    if begun is not None and at - begun >= least:
+    if begun is not None and at - begun >= WORTH_MAPPING:
         yield begun, at
 
 

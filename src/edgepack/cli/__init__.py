@@ -92,7 +92,7 @@ def main() -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     meta: dict[str, Any] = {}
     try:
         with cli.make_context("edgepack", sys.argv[1:]) as context:
@@ -137,7 +137,3 @@ def _show_error(error: EdgepackError) -> None:
     click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
     if error.hint:
         click.echo(f"{click.style('hint:', fg='cyan')} {error.hint}", err=True)
-
-
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt

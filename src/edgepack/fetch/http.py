@@ -170,20 +170,16 @@ def ask(
         return retrying(url, attempt, policy=policy)
 
 
-def probe(
-    urls: Iterable[str], *, policy: Policy = PATIENT, headers: Mapping[str, str] | None = None
-) -> dict[str, Probe]:
+def probe(urls: Iterable[str]) -> dict[str, Probe]:
     """What is known of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``."""
-    with client(policy) as http:
-        found = {
-            url: retrying(url, partial(_probe_one, http, url, headers or {}), policy=policy) for url in urls
-        }
+    with client(PATIENT) as http:
+        found = {url: retrying(url, partial(_probe_one, http, url), policy=PATIENT) for url in urls}
     return {url: seen for url, seen in found.items() if seen is not None}
 
 
-def _probe_one(http: httpx.Client, url: str, headers: Mapping[str, str]) -> Probe | None:
+def _probe_one(http: httpx.Client, url: str) -> Probe | None:
     for method in ("HEAD", "GET"):
-        with http.stream(method, url, headers={**headers, "Accept-Encoding": "identity"}) as response:
+        with http.stream(method, url, headers={"Accept-Encoding": "identity"}) as response:
             if method == "HEAD" and response.status_code in (405, 501):
                 continue
             # Object stores answer 403 for a missing file to those who may not list the folder.

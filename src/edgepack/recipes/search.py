@@ -203,8 +203,8 @@ class QuietContext:
         """Say nothing."""
 
 
-def model_latency(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
-    """CPU time of a run [batch, tokens] on one thread: the shortest of rounds, by the stock library.
+def model_latency(file: Path) -> float:
+    """CPU time of one text of ``TOKENS`` on one thread: the shortest of rounds, by the stock library.
 
     CPU time and not the clock's, and the shortest: other work on the machine matters less.
     """
@@ -212,7 +212,7 @@ def model_latency(file: Path, *, batch: int = 1, tokens: int = TOKENS) -> float:
     options.intra_op_num_threads = 1
     session = open_session(file, options)
     # Ids that every vocabulary has.
-    ids = np.tile(np.arange(tokens, dtype=np.int64) % 8 + 1, (batch, 1))
+    ids = np.arange(TOKENS, dtype=np.int64)[None] % 8 + 1
     values = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
     feed = {each.name: values[each.name] for each in session.get_inputs()}
     session.run(None, feed)

@@ -46,16 +46,16 @@ class RunLimits:
         return [*words, "prlimit", "--core=0", f"--fsize={self.output}", *memory, "--"]
 
 
-def limits_for(bundle: Bundle, *, seconds: int = SECONDS) -> RunLimits:
+def limits_for(bundle: Bundle) -> RunLimits:
     """Generous ones. Memory is not limited where much is reserved and little used.
 
     That is so of emulators, of GPU drivers and of engines that run WebAssembly.
     """
     runtime = bundle.manifest["runtime"] or {}
     if architecture(bundle.program) != platform.machine() or runtime.get("provider"):
-        return RunLimits(seconds=seconds)
+        return RunLimits()
     size = sum(int(file["size"]) for file in bundle.manifest["files"])
-    return RunLimits(seconds=seconds, address_space=ADDRESS_SPACE + 4 * size)
+    return RunLimits(address_space=ADDRESS_SPACE + 4 * size)
 
 
 def timed_out(error: ToolError) -> bool:

@@ -234,7 +234,7 @@ def _plan(
 ) -> Mapping[str, Unit]:
     """Configure ONNX Runtime, and write down how its units are compiled."""
     build = file.parent / "build"
-    if not plan.is_configured(build):
+    if not (build / plan.CONFIGURED).is_file():
         with context.progress("configure ONNX Runtime"):
             plan.configure(tree, build, variables=variables, toolchain=toolchain, context=context)
     units = plan.read_units(tree, build, release=release, settings=settings, family=toolchain.family)

@@ -21,6 +21,7 @@ from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
 
 CMAKE_MINIMUM = (3, 28)
 CONFIGURED = ".configured"
+"""In a build folder: ``configure`` came to its end in it."""
 COMMANDS = "compile_commands.json"
 
 
@@ -78,11 +79,6 @@ def configure(
     # zig's C library for CMake's trials, 90 MB; objects are compiled and linked without it.
     shutil.rmtree(build / "zig-cache", ignore_errors=True)
     (build / CONFIGURED).write_text("")
-
-
-def is_configured(build: Path) -> bool:
-    """Whether ``configure`` came to its end in this folder."""
-    return (build / CONFIGURED).is_file()
 
 
 def read_units(

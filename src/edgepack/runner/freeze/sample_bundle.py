@@ -24,7 +24,7 @@ def stock_library() -> Path:
     return next(Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*"))
 
 
-def write_sample(folder: Path, *, batch_dependent: bool = False) -> None:
+def write_sample(folder: Path) -> None:
     """Fill a folder with everything of a bundle but the program: model, tokenizer, stock library, manifest.
 
     The golden file is left to ``write_golden``, for vectors come from the program.
@@ -36,7 +36,7 @@ def write_sample(folder: Path, *, batch_dependent: bool = False) -> None:
     (folder / "model/tokenizer.json").write_text(sample_tokenizer(), encoding="utf-8")
     shutil.copyfile(library, folder / "lib" / library.name)
     write_golden(folder, {})
-    write_manifest(folder, library=f"lib/{library.name}", batch_dependent=batch_dependent)
+    write_manifest(folder, library=f"lib/{library.name}")
 
 
 def write_compiled_tokenizer(folder: Path, tokens_library: Path) -> None:
@@ -47,14 +47,14 @@ def write_compiled_tokenizer(folder: Path, tokens_library: Path) -> None:
     shutil.copyfile(tokens_library, folder / LIBRARY)
 
 
-def write_golden(folder: Path, vectors: Mapping[str, list[float]], *, tolerance: float = 0.999) -> None:
+def write_golden(folder: Path, vectors: Mapping[str, list[float]]) -> None:
     """golden.json from texts and their vectors; one of zeros stands in when there is none yet."""
     known = dict(vectors) or {"a cat": [0.0] * DIMENSION}
-    golden = {"texts": list(known), "vectors": list(known.values()), "tolerance": tolerance}
+    golden = {"texts": list(known), "vectors": list(known.values()), "tolerance": 0.999}
     (folder / "golden.json").write_text(json.dumps(golden))
 
 
-def write_manifest(folder: Path, *, library: str, batch_dependent: bool = False) -> None:
+def write_manifest(folder: Path, *, library: str) -> None:
     """manifest.json of a folder, in the schema that the program reads."""
     parts = {"model": "model", "lib": "runtime", "golden.json": "golden"}
     files = [
@@ -69,11 +69,11 @@ def write_manifest(folder: Path, *, library: str, batch_dependent: bool = False)
         if file.path != "manifest.json"
     ]
     tokenizer = next((folder / "model").glob("tokenizer.*")).name
-    manifest = {**sample_manifest(library, batch_dependent, f"model/{tokenizer}"), "files": files}
+    manifest = {**sample_manifest(library, f"model/{tokenizer}"), "files": files}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 
-def sample_manifest(library: str, batch_dependent: bool, tokenizer: str) -> dict[str, Any]:
+def sample_manifest(library: str, tokenizer: str) -> dict[str, Any]:
     platform = {"os": "linux", "arch": "x86_64", "glibc": None}
     return {
         "schema": 1,
@@ -95,7 +95,7 @@ def sample_manifest(library: str, batch_dependent: bool, tokenizer: str) -> dict
             "max_length": MAX_LENGTH,
             "pooling": "mean",
             "normalize": True,
-            "batch_dependent": batch_dependent,
+            "batch_dependent": False,
             "prefixes": {"query": "the ", "passage": ""},
             "matryoshka": {"dimensions": [4], "layer_norm": False},
             "source_files": [],

@@ -100,10 +100,8 @@ def lay_interfaces(folder: Path) -> None:
         (folder / place).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
 
 
-def link_tokens_library(
-    model: PreparedModel, *, platform: Platform, glibc: str | None = None, context: BuildContext
-) -> Path:
+def link_tokens_library(model: PreparedModel, *, platform: Platform, context: BuildContext) -> Path:
     """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``."""
     sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
-    made = build_program(sources, model.needs, platform=platform, glibc=glibc, context=context)
+    made = build_program(sources, model.needs, platform=platform, context=context)
     return made / TOKENS_LIBRARY

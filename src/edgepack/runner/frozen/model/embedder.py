@@ -43,7 +43,7 @@ class Embedder:
         alone: bool = False,
     ) -> None:
         require_processor(bundle)
-        threads = threads or min(MAX_THREADS, available_cpus())
+        threads = threads or min(MAX_THREADS, len(os.sched_getaffinity(0)))
         self.threads = threads
         self._prefix = prefix_of(bundle, prefix) if prefix else ""
         self._truncate = MatryoshkaTruncation(bundle, dimension) if dimension else None
@@ -172,7 +172,3 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     product = math.fsum(a * b for a, b in zip(first, second, strict=True))
     norms = math.sqrt(math.fsum(a * a for a in first) * math.fsum(b * b for b in second))
     return product / norms if norms else 0.0
-
-
-def available_cpus() -> int:
-    return len(os.sched_getaffinity(0))

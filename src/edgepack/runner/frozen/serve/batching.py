@@ -54,7 +54,7 @@ class Batcher:
         window: int,
         wait: float,
         limit: int,
-        observe: Callable[[int, float], None],
+        observe: Callable[[int], None],
     ) -> None:
         self._embed = embed
         self._lanes = lanes
@@ -146,7 +146,7 @@ class Batcher:
             return
         seconds = monotonic() - start
         self._seconds_a_text += SMOOTHING * (seconds / len(rows) / self._lanes - self._seconds_a_text)
-        self._observe(len(rows), seconds)
+        self._observe(len(rows))
         for (job, index), vector in zip(picked, vectors, strict=True):
             job.vectors[index] = vector
             job.left -= 1

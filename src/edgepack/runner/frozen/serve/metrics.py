@@ -42,9 +42,6 @@ class Metrics:
     def count(self, path: str, status: int) -> None:
         self.requests[path, status] = self.requests.get((path, status), 0) + 1
 
-    def observe_batch(self, texts: int, seconds: float) -> None:
-        self.batches.observe(texts)
-
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """The whole page; ``gauges`` are name → (help, value)."""
         return "\n".join(self._lines(gauges)) + "\n"

@@ -53,7 +53,7 @@ class Service:
             window=options.window,
             wait=options.wait / 1e3,
             limit=options.queue,
-            observe=self._metrics.observe_batch,
+            observe=self._metrics.batches.observe,
         )
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
