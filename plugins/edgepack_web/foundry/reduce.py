@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.api import BuildContext, Operators, RuntimeArtifact, RuntimeKind
+from edgepack.api import BuildContext, Operators, RuntimeArtifact
 from edgepack.api.kit import (
     ALLOCATION_PLANNER,
     COMPOSITION,
@@ -31,9 +31,7 @@ THREADS = "threads"
 SCRIPTS = (("--pre-js", "onnxruntime/wasm/pre.js"), ("--post-js", "onnxruntime/wasm/js_post_js.js"))
 
 
-def reduce_web_runtime(
-    needs: Operators, *, kind: RuntimeKind = "minimal", threads: bool = False, context: BuildContext
-) -> RuntimeArtifact:
+def reduce_web_runtime(needs: Operators, *, threads: bool = False, context: BuildContext) -> RuntimeArtifact:
     """A WebAssembly module and its JavaScript with the kernels and types of ``needs`` and no others; cached in the store.
 
     With ``threads`` it has as many as the page asks for when it loads it (Emscripten's ``numThreads``): its memory is shared,
@@ -45,7 +43,7 @@ def reduce_web_runtime(
     toolchain = EmscriptenToolchain(tools=emscripten(context=context), threads=threads)
     features = (THREADS,) if threads else ()
     archive = open_archive(
-        kind=kind, toolchain=toolchain, features=features, release=WEB_RELEASE, context=context
+        kind="minimal", toolchain=toolchain, features=features, release=WEB_RELEASE, context=context
     )
     folder = context.store.cached(
         "runtime-web",
@@ -65,7 +63,7 @@ def reduce_web_runtime(
         library=module,
         companions=(folder / GLUE,),
         version=archive.release.version,
-        kind=kind,
+        kind="minimal",
         provides=provided(needs),
         toolchain=archive.toolchain.identity,
         licenses=tuple(sorted((folder / "licenses").iterdir())),

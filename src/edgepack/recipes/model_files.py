@@ -13,6 +13,7 @@ from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.made_small import MadeSmall, read_made_small
 from edgepack.models.reference import exported_model
+from edgepack.operators.config import operators_of_ort_model
 from edgepack.recipes.model_folder import write_model_folder
 from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import passes_of
@@ -81,8 +82,6 @@ def convert_model(
     ``optimized`` is where the optimized graph goes as ONNX, too, for Netron. Raises ``ModelError`` or
     ``UnsupportedModelError`` when ONNX Runtime refuses the model, ``OutputError`` for a path that cannot be written.
     """
-    from edgepack.operators.config import operators_of_ort_model
-
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", hint="name the file to be written, e.g. model.ort")
     model = onnx.load(str(exported_model(source, context=context)))
