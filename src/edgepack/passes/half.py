@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.models.graph.pooling import is_pooling
+from edgepack.passes.merge_projections import require_unfused
 from edgepack.records.recipe import Note
 
 LARGEST = float(np.finfo(np.float16).max)
@@ -33,8 +34,9 @@ ELEMENTWISE = frozenset({"Add", "Div", "Max", "Min", "Mul", "Reciprocal", "Sub"}
 def half(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
     """The model in float16; inputs and output keep their types.
 
-    Raises ``UnsupportedModelError`` for a graph with branches or loops.
+    Raises ``UnsupportedModelError`` for a graph with branches or loops, or one that came fused.
     """
+    require_unfused(model)
     if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
         raise UnsupportedModelError(
             "the graph has branches or loops, which are not converted to float16",

@@ -9,12 +9,18 @@ Cost: none; the products are the same.
 import numpy as np
 import onnx
 
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.records.recipe import Note
 
 
 def merge_projections(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
-    """The model with one MatMul and a Split for the MatMuls that multiply one value with weights of their own."""
+    """The model with one MatMul and a Split for the MatMuls that multiply one value with weights of their own.
+
+    Raises ``UnsupportedModelError`` for a graph that came fused.
+    """
+    require_unfused(model)
     editor = edit(model)
     groups = {group[0].output[0]: group for group in _groups(editor)}
     merged = {node.output[0] for group in groups.values() for node in group}
@@ -24,6 +30,16 @@ def merge_projections(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
         elif node.output[0] not in merged:
             editor.keep(node)
     return editor.finish()
+
+
+def require_unfused(model: onnx.ModelProto) -> None:
+    """Raise ``UnsupportedModelError`` for operators that ONNX Runtime alone has."""
+    if fused := fused_operators(model):
+        raise UnsupportedModelError(
+            f"the graph was fused by ONNX Runtime or Optimum already ({', '.join(sorted(fused))}); this recipe is for TensorRT, "
+            "which does not know such operators",
+            hint="give the model as it was before: model.safetensors, or the .onnx file that was optimized",
+        )
 
 
 def _groups(editor: GraphEditor) -> list[list[onnx.NodeProto]]:

@@ -99,7 +99,8 @@ def search(
     """Every candidate measured; what was measured before, for the same file on this processor, is not again.
 
     ``options`` are the target's: its format, calibration texts and gate. ``names`` are the recipes to try; empty: all.
-    Raises ``UnsupportedModelError`` for a model that was quantized already: every recipe would leave it as it is.
+    One that does not fit the model is left out, and said, unless it was named. Raises ``UnsupportedModelError`` for a model
+    that was quantized already: every recipe would leave it as it is.
     """
     exported = onnx.load(str(exported_model(source, context=context)))
     if found := quantized_by(exported):
@@ -113,7 +114,12 @@ def search(
     with context.progress("recipes", len(candidates) + max(2 * len(layers) - 1, 0), unit="recipes") as bar:
         points = []
         for candidate in candidates:
-            points.append(tried.point(candidate))
+            try:
+                points.append(tried.point(candidate))
+            except UnsupportedModelError as error:
+                if names:
+                    raise
+                context.warn(f"{candidate.name} is left out: {error.message}")
             bar.advance()
         sensitivities = {}
         for layer in layers:

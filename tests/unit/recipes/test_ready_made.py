@@ -24,7 +24,7 @@ from edgepack.models.inspection import inspect_model
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.recipes.search import search
+from edgepack.recipes.search import Candidate, search
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 
@@ -158,6 +158,27 @@ def test_an_optimized_graph_gives_what_the_original_gives(
     made = prepare_model(theirs, options=ModelOptions(recipe="fp32"), context=context)
     assert made.precision == "fp32"
     np.testing.assert_allclose(embed_with_onnxruntime(made.file, made.source, TEXTS), vectors, atol=1e-5)
+
+
+def test_recipes_for_tensorrt_want_the_graph_unfused(
+    exact: ModelSource, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = made_by(by_optimum(), exact, context)
+    with pytest.raises(
+        UnsupportedModelError, match=r"\(Attention, BiasGelu, EmbedLayerNormalization, Skip"
+    ) as caught:
+        prepare_model(theirs, options=ModelOptions(recipe="half"), context=context)
+    assert "as it was before" in (caught.value.hint or "")
+    with pytest.raises(UnsupportedModelError, match="this recipe is for TensorRT"):
+        search(theirs, options=ModelOptions(), names=("unfused",), mixed=False, context=context)
+    tried = [Candidate(name=name, recipe=name) for name in ("fp32", "unfused", "int8")]
+    monkeypatch.setattr("edgepack.recipes.search.verification_texts", lambda: TEXTS)
+    monkeypatch.setattr("edgepack.recipes.search.named_candidates", lambda *_: tried)
+    warned: list[str] = []
+    monkeypatch.setattr(type(context), "warn", lambda _, message: warned.append(message))
+    points = search(theirs, options=ModelOptions(), mixed=False, context=context)
+    assert [point.name for point in points] == ["fp32", "int8"]
+    assert len(warned) == 1 and warned[0].startswith("unfused is left out: the graph was fused")
 
 
 @pytest.mark.parametrize(("change", "precision"), QUANTIZED.values(), ids=QUANTIZED)
