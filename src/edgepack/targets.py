@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from edgepack.errors import TargetError, UsageError
-from edgepack.records.target import GateLevel, ModelOptions, Pass, Platform, Reading, Target
+from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Reading, Target
 from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 SCHEMA = 1
@@ -18,8 +18,6 @@ LIMITS = (
     *("min_top10", "min_batch_cosine", "min_processor_cosine", "max_retrieval_loss"),
 )
 """The limits of the gate, as a target and a manifest name them."""
-PROMPTED = ("query", "passage")
-"""The purposes that ``embed --prefix`` knows."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -47,8 +45,6 @@ class _File:
     package: _Package = field(default_factory=_Package)
     options: Mapping[str, Any] = field(default_factory=dict)
 
-
-GATES: tuple[str, ...] = get_args(GateLevel)
 
 KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "": keys_of(_File),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -25,12 +25,10 @@ from edgepack.cli.options import (
 from edgepack.cli.output import print_json, print_rich
 from edgepack.errors import NotVerifiedError
 from edgepack.records.bundle import Bundle
-from edgepack.records.target import GateLevel, Reading
-from edgepack.targets import GATES, with_reading
+from edgepack.records.target import GateLevel, Reading, Target
 
 if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
-    from edgepack.records.target import Target
 
 
 @click.command(context_settings=ANY_FLAG)
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--gate",
-    type=click.Choice(GATES),
+    type=click.Choice(get_args(GateLevel)),
     help="How vectors are verified: on 200 texts (quick), on a retrieval task as well (full), or not at all (off); short "
     "for --set model.gate=LEVEL.",
 )
@@ -79,6 +77,7 @@ def bundle(
     from edgepack import pipeline
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.targets import with_reading
 
     host = load_plugins()
     if recipe:
@@ -135,7 +134,9 @@ def _next_step(bundle: Bundle, said: str) -> str:
 )
 @click.option("--min-cosine", type=click.FloatRange(0, 1), help="Hold it to this mean cosine.")
 @click.option(
-    "--gate", type=click.Choice(GATES), help="Another level than the one that the bundle was made with."
+    "--gate",
+    type=click.Choice(get_args(GateLevel)),
+    help="Another level than the one that the bundle was made with.",
 )
 @file_option(
     "--write-vectors", "Keep the bundle's vectors of the 200 texts (.npy), for another machine to compare."
@@ -263,6 +264,7 @@ def fetch(
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.targets import with_reading
 
     host = load_plugins()
     target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)

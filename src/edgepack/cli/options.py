@@ -10,8 +10,7 @@ from typing import Any, TypeVar, get_args
 import click
 from click.shell_completion import CompletionItem
 
-from edgepack.records.target import PoolingMode, Reading
-from edgepack.targets import PROMPTED
+from edgepack.records.target import PROMPTED, PoolingMode, Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -15,7 +15,6 @@ from edgepack.cli.options import (
 )
 from edgepack.cli.output import print_json, print_rich
 from edgepack.records.target import Reading
-from edgepack.targets import with_reading
 
 
 @click.command()
@@ -54,6 +53,7 @@ def search(
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.search import search as run_search
     from edgepack.report.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
+    from edgepack.targets import with_reading
 
     target = with_reading(load_plugins().target(target_name, overrides), reading)
     story = Story(quiet=as_json)

@@ -7,11 +7,12 @@ from typing import Any, Literal, Self
 
 ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
 
-
 PoolingMode = Literal["mean", "cls", "max", "mean-sqrt-len", "weighted-mean", "last"]
 
-
 GateLevel = Literal["off", "quick", "full"]
+
+PROMPTED = ("query", "passage")
+"""The purposes of a prompt, as ``embed --prefix`` knows them."""
 
 
 @dataclass(frozen=True, kw_only=True)
