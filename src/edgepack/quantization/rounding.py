@@ -57,7 +57,7 @@ def with_fitted_scales(grid: Grid, values: Floats) -> Grid:
         )
         scales = np.where(error < best, tried.scales, scales)
         best = np.minimum(best, error)
-    return replace(grid, scales=scales.astype(np.float32))
+    return replace(grid, scales=scales)
 
 
 def round_to_nearest(grid: Grid, values: Floats) -> Floats:
