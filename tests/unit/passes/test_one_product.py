@@ -206,6 +206,27 @@ def test_a_model_without_steady_values_says_so() -> None:
     assert [node.op_type for node in quantized.graph.node] == [node.op_type for node in model.graph.node]
 
 
+def test_what_mixes_tokens_is_steady_and_what_multiplies_by_weights_is_not() -> None:
+    """Attention that was not fused: values weighed by scores are about as large for every token."""
+    model = product()
+    square = np.eye(INPUTS, dtype=np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(square, "square"))
+    made = [
+        ("Transpose", ["rows"], "turned", {"perm": [0, 2, 1]}),
+        ("MatMul", ["rows", "turned"], "scores", {}),
+        ("MatMul", ["scores", "rows"], "mixed", {}),
+        ("MatMul", ["mixed", "others"], "z", {}),
+        ("MatMul", ["rows", "square"], "projected", {}),
+        ("MatMul", ["projected", "weights"], "product", {}),
+    ]
+    del model.graph.node[1], model.graph.node[-1]
+    for place, (operator, inputs, output, more) in enumerate(made, start=1):
+        node = helper.make_node(operator, inputs, [output], name=output, **more)
+        model.graph.node.insert(place, node)
+    quantized = int8_static(model, unexpected, Material(), activations="steady", tables=False)
+    assert {node.input[0] for node in quantized.graph.node if node.op_type == "QuantizeLinear"} == {"mixed"}
+
+
 def test_tables_as_they_were() -> None:
     model = product()
     before = weights_of(model)["table"]
