@@ -24,7 +24,7 @@ SMALLEST = 1e-30
 """What is smaller counts as zero: steps of it would be no float32 of full precision."""
 
 
-def quantized_columns(values: Floats, weight_range: WeightRange = "full") -> tuple[Int8s, Floats]:
+def quantized_columns(values: Floats, weight_range: WeightRange) -> tuple[Int8s, Floats]:
     """A matrix [inputs, outputs] as int8, and the scales [outputs] that it is to be multiplied by."""
     scales = _scales(np.abs(values).max(axis=0), LARGEST // 2 if weight_range == "reduced" else LARGEST)
     if weight_range == "paired":

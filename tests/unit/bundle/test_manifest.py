@@ -98,8 +98,9 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(bundle: Bundle, name: s
 
 
 def test_a_folder_that_is_no_bundle_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=r"is not a bundle: there is no manifest\.json"):
+    with pytest.raises(BundleError, match=r"is not a bundle: there is no manifest\.json") as refused:
         open_bundle(tmp_path)
+    assert "name a folder that edgepack bundle made" in str(refused.value.hint)
     with pytest.raises(BundleError, match="is not a bundle"):
         open_bundle(tmp_path / "nowhere")
 

@@ -28,11 +28,11 @@ PASSES: dict[str, Callable[..., onnx.ModelProto]] = {
 }
 
 
-def product(*, rows: int = 30) -> onnx.ModelProto:
-    """y = table[ids] · weights + bias, and z = table[ids] · others."""
+def product(*, rows: int = 30, size: float = 1) -> onnx.ModelProto:
+    """y = table[ids] · weights + bias, and z = table[ids] · others; the table's values are about as large as ``size``."""
     random = np.random.default_rng(3)
     weights = {
-        "table": random.normal(size=(rows, INPUTS)),
+        "table": random.normal(size=(rows, INPUTS)) * size,
         "weights": random.normal(size=(INPUTS, OUTPUTS)) * np.linspace(0.1, 2, OUTPUTS),
         "others": random.normal(size=(INPUTS, OUTPUTS)),
         "bias": random.normal(size=OUTPUTS),
@@ -119,9 +119,11 @@ def test_two_passes_may_share_what_a_table_gives() -> None:
         assert np.abs(found[value] - exact[value]).max() < 0.035 * np.abs(exact[value]).max()
 
 
-def test_a_token_s_largest_value_is_the_last_step() -> None:
+@pytest.mark.parametrize("size", [1, 1e-4])
+def test_a_token_s_largest_value_is_the_last_step(size: float) -> None:
     found = run(
-        int8_dynamic(product(), unexpected, tables=False), ["rows", "rows.signed.uint8", "rows.signed.range"]
+        int8_dynamic(product(size=size), unexpected, tables=False),
+        ["rows", "rows.signed.uint8", "rows.signed.range"],
     )
     largest = np.abs(found["rows"]).max(axis=-1, keepdims=True)
     np.testing.assert_allclose(found["rows.signed.range"], largest)
@@ -129,9 +131,10 @@ def test_a_token_s_largest_value_is_the_last_step() -> None:
     assert np.abs(found["rows.signed.uint8"].astype(int) - wanted).max() <= 1
 
 
-def test_two_pieces_make_fourteen_bits() -> None:
+@pytest.mark.parametrize("size", [1, 1e-4])
+def test_two_pieces_make_fourteen_bits(size: float) -> None:
     found = run(
-        int8_weights(product(), unexpected, Material(), tables=False),
+        int8_weights(product(size=size), unexpected, Material(), tables=False),
         ["rows", "rows.coarse", "rows.fine", "rows.range"],
     )
     coarse, fine = ((found[f"rows.{piece}"].astype(np.float64) - 64) for piece in ("coarse", "fine"))

@@ -68,7 +68,7 @@ def test_weights_that_are_next_to_nothing_become_zero(size: float) -> None:
     """As training leaves them in channels that it gave up: their steps would be zero, or of a single bit."""
     values = matrix()
     values[:, 3] = np.where(np.arange(31) % 2, size, -size)
-    for integers, scales in (quantized_columns(values), quantized_columns(values, "paired")):
+    for integers, scales in (quantized_columns(values, "full"), quantized_columns(values, "paired")):
         assert not integers[:, 3].any() and scales.min() > 0
         assert (np.abs(integers[:, 4].astype(int)).max()) >= 63
     assert not quantized_rows(values.T)[0][3].any()
@@ -82,7 +82,10 @@ def test_the_largest_integer_of_each_column(weight_range: WeightRange, largest: 
 
 
 def test_types_and_the_scale_of_what_is_all_zero() -> None:
-    for integers, scales in (quantized_columns(np.zeros((4, 2), np.float32)), quantized_rows(matrix())):
+    for integers, scales in (
+        quantized_columns(np.zeros((4, 2), np.float32), "full"),
+        quantized_rows(matrix()),
+    ):
         assert integers.dtype == np.int8 and scales.dtype == np.float32
-    _, scales = quantized_columns(np.zeros((4, 2), np.float32))
+    _, scales = quantized_columns(np.zeros((4, 2), np.float32), "full")
     assert scales == pytest.approx([1 / 127] * 2)

@@ -115,7 +115,9 @@ def test_a_grid_goes_from_the_smallest_weight_to_the_largest() -> None:
 def test_scales_are_fitted_among_shares_of_the_first() -> None:
     values = weights()
     grid = asymmetric_grid(values, block=32, bits=4)
-    shares = with_fitted_scales(grid, values).scales / grid.scales
+    fitted = with_fitted_scales(grid, values)
+    assert fitted.scales.dtype == np.float32
+    shares = fitted.scales / grid.scales
     assert shares.min() >= 0.699 and shares.max() <= 1.001
     assert len(np.unique(shares.round(3))) > 2
     nearest = np.abs(shares[..., None] - np.linspace(1, 0.7, 13)).min(axis=-1)

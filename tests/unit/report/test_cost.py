@@ -116,6 +116,7 @@ def test_what_a_table_need_not_say(tmp_path: Path) -> None:
         ('[["more", 0.002]]', "[]", "must ascend"),
         ('[["more", 0.002]]', '[[0, 1], ["more", 1]]', "must ascend"),
         ('[["more", 0.002]]', '[["more", -1]]', "below zero"),
+        ('[["more", 0.002]]', '[["more", inf]]', "below zero or not a number"),
         ('[["more", 0.002]]', '[["more", nan]]', "below zero or not a number"),
         ('[["more", 0.002]]', '[["mor", 1]]', "could not convert"),
         ("devices = [7]", "devices = [0]", "above zero"),
