@@ -214,7 +214,7 @@ def test_what_mixes_tokens_is_steady_and_what_multiplies_by_weights_is_not() -> 
     model = product()
     square = np.eye(INPUTS, dtype=np.float32)
     model.graph.initializer.append(numpy_helper.from_array(square, "square"))
-    made = [
+    made: list[tuple[str, list[str], str, dict[str, Any]]] = [
         ("Transpose", ["rows"], "turned", {"perm": [0, 2, 1]}),
         ("MatMul", ["rows", "turned"], "scores", {}),
         ("MatMul", ["scores", "rows"], "mixed", {}),
