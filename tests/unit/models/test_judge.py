@@ -14,12 +14,13 @@ from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm, Pooling, StaticEmbedding
 from tests.support.checkpoints import WIDTH, change, save, with_tokenizer, write_encoder, write_head
 from tests.support.families import FAMILIES, write_family
+from tests.support.small_models import write_small_model
 from tests.support.tiny import MODULES, write_json
 from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
-from edgepack.models.reference import reference_vectors
+from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
 
@@ -46,9 +47,14 @@ def ours(folder: Path, context: HostContext, texts: Sequence[str] = TEXTS) -> Ve
     return reference_vectors(ingest(str(folder), context=context), texts, context=context)
 
 
-def agree(folder: Path, context: HostContext) -> None:
-    exact = judged(folder)
-    np.testing.assert_allclose(ours(folder, context), exact, atol=1e-5 * max(1, np.abs(exact).max()), rtol=0)
+def agree(folder: Path, context: HostContext, texts: Sequence[str] = TEXTS) -> None:
+    """Each text alone, and all of them in one batch, padded."""
+    exact = judged(folder, texts)
+    source = ingest(str(folder), context=context)
+    model = exported_model(source, context=context)
+    for size in (1, len(texts)):
+        found = embed_with_onnxruntime(model, source, texts, batch_size=size)
+        np.testing.assert_allclose(found, exact, atol=1e-5 * max(1, np.abs(exact).max()), rtol=0)
 
 
 def dense(inputs: int, outputs: int, **how: Any) -> Any:
@@ -122,7 +128,7 @@ def test_a_vector_that_is_cut(tmp_path: Path, context: HostContext, normalize: b
     assert source.dimension == min(cut, WIDTH) == judged(folder).shape[1]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "nomic_bert"])
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_every_architecture(tmp_path: Path, context: HostContext, kind: str) -> None:
     write_family(tmp_path / "model", kind)
     folder = with_tokenizer(tmp_path / "model")
@@ -132,6 +138,18 @@ def test_every_architecture(tmp_path: Path, context: HostContext, kind: str) -> 
     )
     (folder / "2_Normalize").mkdir()
     agree(folder, context)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "byte-level"])
+def test_other_tokenizers(tmp_path: Path, context: HostContext, kind: str) -> None:
+    """``PreTrainedTokenizerFast`` takes tokenizer.json as it is; some other classes of transformers make parts of it anew."""
+    (tmp_path / "model").mkdir()
+    folder = write_small_model(tmp_path / "model", kind)
+    (folder / "2_Normalize").mkdir()
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
+    named = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 60, **special}
+    write_json(folder / "tokenizer_config.json", named)
+    agree(folder, context, (*TEXTS, "naïve café — 漢字 🍕", "  two  spaces ", "word " * 100))
 
 
 @pytest.mark.parametrize("file", ["sentence_bert_config.json", "sentence_roberta_config.json"])
