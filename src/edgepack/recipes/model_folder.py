@@ -15,7 +15,8 @@ import onnx
 from edgepack.models.graph.clean import declare_domain
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.made_small import KEY, MadeSmall
-from edgepack.models.read.sentence_transformers import MODES, SETTINGS, TOKENIZER_FILE
+from edgepack.models.read.modules import MODES
+from edgepack.models.read.sentence_transformers import SETTINGS, TOKENIZER_FILE
 from edgepack.models.read.tokenizer import highest_token, minimal_json
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 

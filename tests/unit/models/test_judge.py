@@ -260,6 +260,8 @@ def test_a_static_model_is_refused(tmp_path: Path, context: HostContext) -> None
             {"modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}}},
             "modality_config",
         ),
+        ("sentence_bert_config.json", {"modality_config": ["text"]}, "modality_config"),
+        ("sentence_bert_config.json", {"modality_config": {"text": "logits"}}, "modality_config"),
         ("tokenizer_config.json", {"truncation_side": "left"}, "truncation_side"),
     ],
 )

@@ -9,8 +9,8 @@ from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
+from edgepack.models.read.modules import read_modules
 from edgepack.models.read.purpose import Evidence, require_embedder
-from edgepack.models.read.sentence_transformers import read_modules
 from edgepack.records.target import PoolingMode, Reading
 
 

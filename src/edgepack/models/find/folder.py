@@ -19,10 +19,11 @@ from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional, size_of
 from edgepack.models.read.made_small import read_made_small
+from edgepack.models.read.modules import read_modules
 from edgepack.models.read.pooling import PoolingReading, read_pooling
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
-from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_modules, read_prompts
+from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
 from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.read.sentence_transformers import pooling_mode
+from edgepack.models.read.modules import pooling_mode
 from edgepack.records.target import PoolingMode
 
 _SPDX = {

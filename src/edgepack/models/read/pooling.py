@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from edgepack.models.read.card import Card
-from edgepack.models.read.sentence_transformers import Modules
+from edgepack.models.read.modules import Modules
 from edgepack.records.model import Pooling, PoolingOrigin
 from edgepack.records.target import PoolingMode, Reading
 

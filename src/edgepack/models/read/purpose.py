@@ -9,7 +9,8 @@ from typing import Any
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.read.card import Card
 from edgepack.models.read.documents import read_optional
-from edgepack.models.read.sentence_transformers import SETTINGS, module_kinds, transformer_file
+from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
 
 RERANKER, CLASSIFIER, TOKENS = "a reranker", "a classifier", "a token classifier"
 MASKED, SPARSE, LATE = (
