@@ -11,11 +11,12 @@ from edgepack.context import BuildContext
 from edgepack.doctor import words
 from edgepack.doctor.fit import Numbers, apart, compare, directions
 from edgepack.doctor.gather import CHANGED, Batch, Gathered
-from edgepack.doctor.halves import Halves, TooLong
+from edgepack.doctor.halves import Halves, Unanswered
 from edgepack.doctor.hypothesis import Hypothesis, Padding, vectors_of
 from edgepack.doctor.misreadings import Reader
-from edgepack.doctor.search import SHORT, Search, Unlike
+from edgepack.doctor.search import SHORT, Search
 from edgepack.doctor.verdict import Cosines, Diagnosis, Finding, gravest_first
+from edgepack.errors import UsageError
 from edgepack.models.reference import exported_model
 from edgepack.records.model import ModelSource
 
@@ -83,8 +84,11 @@ def diagnose(
             halves=tools.halves,
             deadline=started + seconds,
         )
-    except Unlike:
-        finding = words.other_dimension(dimension, tools.source.dimension)
+    except Unanswered as why:
+        if dimension <= tools.source.dimension:
+            raise UsageError(f"{why}", hint="--max-length is more than the model has positions") from why
+        said = f"the vectors have {dimension} numbers, the model's have {tools.source.dimension}"
+        finding = words.finding("another-model", said)
         return made(seconds=time.monotonic() - started, cosines=None, explained=None, findings=(finding,))
     order = _order(search, search.expected)
     best = search.best() if order is None else search.expected
@@ -100,7 +104,7 @@ def diagnose(
             f"nearest: {words.differences(best, search.expected)}, mean cosine {search.cosine(best):.4f}"
         )
     if gathered.unsteady > CHANGED:
-        findings = [words.unsteady()]
+        findings = [words.finding("random", "the same text gives another vector each time")]
     elif gathered.batch is not None and gathered.batch.matters:
         findings += _batch(gathered.batch, search, best, notes)
     expects = search.usable(search.expected)
@@ -133,8 +137,8 @@ def _rest(search: Search, best: Hypothesis, expected: Expected, notes: list[str]
     found: list[Finding] = []
     if clear:
         texts = [search.observed.texts[at] for at in off]
-        long = search.counts[off].min() > SHORT
-        found.append(words.odd_long_texts(texts) if long else words.odd_texts(texts, len(shares)))
+        long = bool(search.counts[off].min() > SHORT)
+        found.append(words.odd(texts, len(shares), long=long))
         shares = np.delete(shares, off)
     share = float(shares.mean())
     cosine = 1 - share * search.unit / 2
@@ -219,15 +223,16 @@ def _batch(batch: Batch, search: Search, best: Hypothesis, notes: list[str]) -> 
             padded = replace(best, padding=Padding(to, attended))
             try:
                 other = directions(vectors_of(padded, texts, search.reader, search.halves), search.dimension)
-            except TooLong:
+            except Unanswered:
                 continue
             comparison = compare(together[rows], simpler, other)
             if comparison.convinces and comparison.gain > 0.5:
-                return [words.padded(attended, None, least)]
+                return [replace(words.padded(attended, "the longest text of a batch"), without=least)]
     share = float((apart(alone, search.predicted(best, range(count))) / search.unit).mean())
     if share > SAME and batch.moved.mean() < 4 * share:
         notes.append(
             f"a text's vector depends on the texts beside it (cosine down to {least:.4f}), as dynamic quantization makes it"
         )
         return []
-    return [words.dependent(least)]
+    said = f"a text's vector depends on the texts beside it (cosine down to {least:.4f})"
+    return [words.finding("batch", said)]

@@ -47,8 +47,8 @@ class Hidden:
     """The text's vector, not yet normalised, float32 [dimension]."""
 
 
-class TooLong(Exception):  # noqa: N818 - a question that the model has no answer to
-    """More tokens than the model has positions."""
+class Unanswered(Exception):  # noqa: N818 - the model's answer to a question, not a failure
+    """More tokens than the model has positions, a graph that pools inside, or fewer numbers than are asked for."""
 
 
 class Halves:
@@ -81,7 +81,7 @@ class Halves:
         return self._head is not None
 
     def run(self, rows: Iterable[Row]) -> Iterator[Hidden]:
-        """What the model makes of each row; raises ``TooLong``."""
+        """What the model makes of each row; raises ``Unanswered``."""
         wanted = [Row(row.ids or (self._padding,), row.to, row.attended) for row in rows]
         new = sorted({row for row in wanted if row not in self._known}, key=_kind)
         for (_, size, _), alike in groupby(new, key=_kind):
@@ -107,7 +107,7 @@ class Halves:
         try:
             made = self._session.run(self._outputs, {name: feed[name] for name in self._inputs})
         except Exception as error:  # the binding raises a class of its own for each status
-            raise TooLong(f"{size} tokens") from error
+            raise Unanswered(f"the model cannot read {size} tokens") from error
         for at, row in enumerate(rows):
             tokens = made[1][at] if len(made) > 1 else None
             self._known[row] = Hidden(tokens=tokens, vector=made[0][at])
@@ -128,7 +128,11 @@ class _Names:
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> "_Names":
-        nodes = {node.name.removeprefix(PREFIX): node for node in model.graph.node}
+        # A graph of somebody else's may have been written by edgepack once: what was added last counts.
+        prefix = PREFIX if any(node.name.startswith(PREFIX) for node in model.graph.node) else ""
+        nodes = {
+            node.name.removeprefix(prefix): node for node in model.graph.node if node.name.startswith(prefix)
+        }
         places = (("pool_without_padding", 1), ("pool_sum_row", 1), ("pooled_cls", 0))
         tokens = [nodes[name].input[at] for name, at in places if name in nodes]
         pooled = [

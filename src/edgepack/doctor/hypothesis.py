@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from edgepack.doctor.halves import Halves, Row, Vectors
+from edgepack.doctor.halves import Halves, Row, Unanswered, Vectors
 from edgepack.doctor.misreadings import OWN, Read, Reader
 
 MODEL = "as the model does"
@@ -66,7 +66,7 @@ POOLER = "pooler_output"
 
 
 def vectors_of(hypothesis: Hypothesis, texts: Sequence[str], reader: Reader, halves: Halves) -> Vectors:
-    """The vectors, not normalised, float32 [texts, dimension]; raises ``TooLong``."""
+    """The vectors, not normalised, float32 [texts, dimension]; raises ``Unanswered``."""
     read = [cut(reader.read(hypothesis.prefix + text, hypothesis.reading), hypothesis) for text in texts]
     padding = hypothesis.padding
     rows = [
@@ -78,6 +78,8 @@ def vectors_of(hypothesis: Hypothesis, texts: Sequence[str], reader: Reader, hal
     hidden = list(halves.run(rows))
     if hypothesis.pooling == MODEL and hypothesis.head and padding is None:
         return np.stack([each.vector for each in hidden])
+    if not halves.has_tokens:
+        raise Unanswered("the graph pools inside")
     pooled = [
         _pooled(hypothesis, each.tokens, text, max(len(row.ids), 1), halves)
         for each, row, text in zip(hidden, rows, read, strict=True)

@@ -4,6 +4,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgepack.models.read.tokenizer import minimal_json
@@ -17,13 +18,14 @@ Document = dict[str, Any]
 OWN = "as the model's tokenizer does"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Misreading:
-    """One way: something done to the text, something done to tokenizer.json, or both."""
+    """One way: something done to tokenizer.json, or to the text before."""
 
     advice: str
-    text: Callable[[str], str] = lambda text: text
+    """What takes it back."""
     edit: Callable[[Document], None] = lambda document: None
+    text: Callable[[str], str] = lambda text: text
 
 
 def _steps(part: Any) -> Iterator[Document]:
@@ -55,14 +57,6 @@ def _without(*kinds: str) -> Callable[[Document], None]:
     return edit
 
 
-def _all(*edits: Callable[[Document], None]) -> Callable[[Document], None]:
-    def edit(document: Document) -> None:
-        for each in edits:
-            each(document)
-
-    return edit
-
-
 def _unprefixed(document: Document) -> None:
     """No space is put before the first word."""
     for step in _steps(document.get("pre_tokenizer")):
@@ -86,64 +80,45 @@ def without_accents(text: str) -> str:
     return "".join(each for each in apart if unicodedata.category(each) != "Mn")
 
 
-_CASED = _all(_set("normalizer", "BertNormalizer", lowercase=False), _without("Lowercase"))
-_ACCENTED = _all(_set("normalizer", "BertNormalizer", strip_accents=False), _without("StripAccents", "NFD"))
+def _cased(document: Document) -> None:
+    _set("normalizer", "BertNormalizer", lowercase=False)(document)
+    _without("Lowercase")(document)
+
+
+def _accented(document: Document) -> None:
+    _set("normalizer", "BertNormalizer", strip_accents=False)(document)
+    _without("StripAccents", "NFD")(document)
+
+
+def _unchanged(document: Document) -> None:
+    document["normalizer"] = None
+
 
 MISREADINGS: Mapping[str, Misreading] = {
-    OWN: Misreading(advice=""),
-    "not lower-cased": Misreading(
-        edit=_CASED, advice="make the server's tokenizer lower-case (do_lower_case = true)"
-    ),
-    "lower-cased": Misreading(
-        text=str.lower, advice="stop lower-casing texts: the model is cased (do_lower_case = false)"
-    ),
-    "accents kept": Misreading(
-        edit=_ACCENTED, advice="make the server's tokenizer strip accents (strip_accents)"
-    ),
-    "accents stripped": Misreading(
-        text=without_accents, advice="stop stripping accents (strip_accents = false)"
-    ),
+    OWN: Misreading(""),
+    "not lower-cased": Misreading("make the server's tokenizer lower-case (do_lower_case = true)", _cased),
+    "lower-cased": Misreading("stop lower-casing texts: the model is cased", text=str.lower),
+    "accents kept": Misreading("make the server's tokenizer strip accents (strip_accents)", _accented),
+    "accents stripped": Misreading("stop stripping accents (strip_accents = false)", text=without_accents),
     "lower-cased, accents stripped": Misreading(
-        text=lambda text: without_accents(text.lower()),
-        advice="stop lower-casing and stripping accents: the model is cased",
+        "stop lower-casing and stripping accents: the model is cased", text=lambda text: without_accents(text.lower())
     ),
-    "not lower-cased, accents stripped": Misreading(
-        text=without_accents, edit=_CASED, advice="make the server's tokenizer lower-case"
-    ),
-    "not normalised": Misreading(
-        edit=lambda document: document.update(normalizer=None),
-        advice="use the normalizer of the model's tokenizer.json",
-    ),
+    "not lower-cased, accents stripped": Misreading("make the server's tokenizer lower-case", _cased, without_accents),
+    "not normalised": Misreading("use the normalizer of the model's tokenizer.json", _unchanged),
     "Chinese characters not apart": Misreading(
-        edit=_set("normalizer", "BertNormalizer", handle_chinese_chars=False),
-        advice="make the server's tokenizer set Chinese characters apart (tokenize_chinese_chars = true)",
+        "make the server's tokenizer set Chinese characters apart (tokenize_chinese_chars = true)",
+        _set("normalizer", "BertNormalizer", handle_chinese_chars=False),
     ),
-    "punctuation not apart": Misreading(
-        edit=_at_white_space, advice="split at punctuation too, as the model's tokenizer.json does"
-    ),
-    "no space before the text": Misreading(
-        edit=_unprefixed, advice="put a space before the text, as the model's tokenizer.json does"
-    ),
-    "a space before the text": Misreading(
-        text=lambda text: " " + text, advice="put no space before the text (add_prefix_space = false)"
-    ),
-    "line feeds as spaces": Misreading(
-        text=lambda text: text.replace("\n", " "), advice="pass line feeds on to the tokenizer"
-    ),
-    "white space squeezed": Misreading(
-        text=lambda text: " ".join(text.split()), advice="pass white space on to the tokenizer as it is"
-    ),
-    "Unicode as NFKC": Misreading(
-        text=lambda text: unicodedata.normalize("NFKC", text), advice="do not normalize Unicode before tokenizing"
-    ),
-    "UTF-8 taken for Latin-1": Misreading(
-        text=lambda text: text.encode().decode("latin-1"), advice="decode texts as UTF-8"
-    ),
-    "ASCII alone": Misreading(
-        text=lambda text: text.encode("ascii", "ignore").decode(), advice="do not drop characters beyond ASCII"
-    ),
+    "punctuation not apart": Misreading("split at punctuation too, as the model's tokenizer.json does", _at_white_space),
+    "no space before the text": Misreading("put a space before the text, as tokenizer.json does", _unprefixed),
+    "a space before the text": Misreading("put no space before the text", text=lambda text: " " + text),
+    "line feeds as spaces": Misreading("pass line feeds on as they are", text=lambda text: text.replace("\n", " ")),
+    "white space squeezed": Misreading("pass white space on as it is", text=lambda text: " ".join(text.split())),
+    "Unicode as NFKC": Misreading("leave Unicode to the tokenizer", text=partial(unicodedata.normalize, "NFKC")),
+    "UTF-8 taken for Latin-1": Misreading("decode texts as UTF-8", text=lambda text: text.encode().decode("latin-1")),
+    "ASCII alone": Misreading("keep characters beyond ASCII", text=lambda text: text.encode("ascii", "ignore").decode()),
 }  # fmt: skip
-"""By name; each is one mistake, and its advice takes it back."""
+"""By name; each is one mistake."""
 
 
 @dataclass(frozen=True, kw_only=True)

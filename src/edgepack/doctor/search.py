@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepack.doctor.fit import Comparison, Numbers, apart, compare, directions, spread
-from edgepack.doctor.halves import Halves, TooLong, Vectors
+from edgepack.doctor.halves import Halves, Unanswered, Vectors
 from edgepack.doctor.hypothesis import (
     INNER_MEAN,
     MODEL,
@@ -89,9 +89,9 @@ class Search:
         for hypothesis in self._poolings(self.expected):
             try:
                 return spread(self.predicted(hypothesis))
-            except Unlike:
-                continue
-        raise Unlike
+            except Unanswered as why:
+                unanswered = why
+        raise unanswered
 
     def _centred(self) -> bool:
         """Whether cut vectors are nearer to the model's after a layer normalisation (nomic-embed-text-v1.5)."""
@@ -113,18 +113,18 @@ class Search:
         return time.monotonic() > self.deadline
 
     def predicted(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> Numbers:
-        """The directions that a hypothesis predicts for these texts, or all; raises ``TooLong`` or ``Unlike``."""
+        """The directions that a hypothesis predicts for these texts, or all; raises ``Unanswered``."""
         texts = self.observed.texts if rows is None else [self.observed.texts[row] for row in rows]
         made = vectors_of(hypothesis, texts, self.reader, self.halves)
         if made.shape[1] < self.dimension:
-            raise Unlike
+            raise Unanswered(f"the model makes vectors of {made.shape[1]} numbers")
         return directions(made, self.dimension, centred=self.centred)
 
     def share(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> float:
         """What the hypothesis leaves unexplained: 0 nothing, 2 everything; infinite where it cannot be."""
         try:
             predicted = self.predicted(hypothesis, rows)
-        except (TooLong, Unlike):
+        except Unanswered:
             return float("inf")
         found = self.found if rows is None else self.found[list(rows)]
         return float(apart(found, predicted).mean()) / self.unit
@@ -141,7 +141,7 @@ class Search:
         """One hypothesis against another on these texts."""
         try:
             return compare(self.found[list(rows)], self.predicted(simpler, rows), self.predicted(other, rows))
-        except (TooLong, Unlike):
+        except Unanswered:
             return compare(self.found[:0], self.found[:0], self.found[:0])
 
     def best(self) -> Hypothesis:
@@ -316,7 +316,3 @@ class Search:
             replace(hypothesis, length=1 << 30),
         )
         return (*read.first, *read.ids, *read.last)
-
-
-class Unlike(Exception):  # noqa: N818 - a hypothesis that need not be tried
-    """Vectors of fewer numbers than the server's."""

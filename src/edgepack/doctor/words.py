@@ -1,6 +1,6 @@
 """Findings in words: what the subject does, what the model does, what to change."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -21,60 +21,72 @@ SPECIALS = {
     "twice": "special tokens twice",
 }
 
+KINDS: Mapping[str, tuple[str, str, str]] = {
+    "pooling": ("pooling", "pooling is {own}", "Set the server's pooling to {own} (--pooling {own})."),
+    "head": ("head", "a Dense layer after pooling", "Serve all modules of modules.json: export the model with its Dense layer."),
+    "specials": ("tokenizer", SPECIALS["all"], "Let the tokenizer add its special tokens, once (add_special_tokens = true)."),
+    "reading": ("tokenizer", f"texts are read {OWN}", "{advice}."),
+    "vocabulary": ("tokenizer", f"texts are read {OWN}", "Serve the tokenizer.json (or vocabulary) that lies beside the model."),
+    "prefix": ("prefix", "{expected}", "{advice}"),
+    "length": ("truncation", "texts are cut to {length} tokens", "Set the server's longest sequence to {length} tokens, or say that it is meant: --max-length {kept}."),
+    "long": ("truncation", "texts are cut after as many tokens as the model takes", "Look for what the server does with long texts: chunks, windows, another end."),
+    "padding": ("padding", "padding makes no difference", "Give the attention mask to the model, and multiply by it before the mean."),
+    "batch": ("batch", "a text's vector is its own", "Send texts one by one, or switch off dynamic quantization or batching in the server."),
+    "random": ("random", "always the same vector", "Put the model into evaluation mode (model.eval()): dropout is on."),
+    "order": ("order", "vectors in the order of their texts", "Put the vectors back into the texts' order after sorting them by length."),
+    "quantized": ("quantized", "at least {limit:g}", "That is what quantization costs; float16 would be nearer."),
+    "coarse": ("coarse", "at least {limit:g}", "Take a finer quantization (8 bits, per channel), or float16."),
+    "turned": ("unclear", "the model's vectors", "The vectors work among themselves; never mix them with the model's own."),
+    "unclear": ("unclear", "the model's vectors", "Look which model, revision and tokenizer the server has loaded."),
+    "another-model": ("another-model", "the model's vectors", "Look which model the server has loaded."),
+    "dimension": ("dimension", "{expected} numbers", "{advice}"),
+    "length-one": ("normalisation", "vectors are of length 1", "Normalize in the server (--normalize), or divide each vector by its length in the client."),
+    "length-own": ("normalisation", "vectors are as long as they come from pooling", "Switch normalisation off, or compare by cosine alone."),
+}  # fmt: skip
+"""What can be found → the verdict, what is expected, what to change."""
+
+
+def finding(kind: str, found: str, **values: object) -> Finding:
+    """A finding of one of ``KINDS``; ``values`` are what its sentences leave open."""
+    verdict, expected, advice = KINDS[kind]
+    return Finding(
+        verdict=verdict, found=found, expected=expected.format(**values), advice=advice.format(**values)
+    )
+
 
 def changes(search: Search, best: Hypothesis) -> Iterator[Finding]:
     """A finding for each respect in which a hypothesis differs from what is expected."""
-    expected = search.expected
-    for name in (each.name for each in fields(Hypothesis)):
-        if getattr(best, name) == getattr(expected, name) or name == "side":
-            continue
-        without = replace(best, **{name: getattr(expected, name)})
-        if name == "length":
-            without = replace(without, side=expected.side)
+    for name in differing(best, search.expected):
+        without = replace(best, **{name: getattr(search.expected, name)})
         cosine = search.cosine(without) if search.usable(without) else None
-        yield replace(_change(name, best, expected, search), without=cosine)
-    if best.side != expected.side and best.length == expected.length:
-        yield replace(_change("length", best, expected, search), without=search.cosine(expected))
+        if name != "side":
+            yield replace(_change(name, best, search), without=cosine)
+        elif best.length == search.expected.length:
+            yield replace(_change("length", best, search), without=cosine)
 
 
-def _change(name: str, best: Hypothesis, expected: Hypothesis, search: Search) -> Finding:
+def differing(hypothesis: Hypothesis, expected: Hypothesis) -> list[str]:
+    """In what two hypotheses differ, by their fields' names."""
+    names = [each.name for each in fields(Hypothesis)]
+    return [name for name in names if getattr(hypothesis, name) != getattr(expected, name)]
+
+
+def _change(name: str, best: Hypothesis, search: Search) -> Finding:
     if name == "prefix":
-        return _prefix(best.prefix, expected.prefix)
+        return _prefix(best.prefix, search.expected.prefix)
     if name == "length":
-        return _truncated(best, expected, search.longest(best))
-    if name == "padding":
-        assert best.padding is not None
-        return padded(best.padding.attended, best.padding.to, None)
+        return _truncated(best, search.expected, search.longest(best))
+    if isinstance(best.padding, Padding) and name == "padding":
+        return padded(best.padding.attended, f"{best.padding.to} tokens")
     if name == "head":
-        return Finding(
-            verdict="head",
-            found="the layer after pooling (Dense) is left out",
-            expected="pooling, then a Dense layer",
-            advice="serve all modules of modules.json: export the model with its Dense layer.",
-        )
+        return finding("head", "the layer after pooling (Dense) is left out")
     if name == "pooling":
         own = search.halves.mode
-        named = own if best.pooling == MODEL else best.pooling
-        return Finding(
-            verdict="pooling",
-            found=f"pooling is {named}",
-            expected=f"pooling is {own}",
-            advice=f"Set the server's pooling to {own} (--pooling {own}).",
-        )
+        return finding("pooling", f"pooling is {own if best.pooling == MODEL else best.pooling}", own=own)
     if name == "specials":
-        return Finding(
-            verdict="tokenizer",
-            found=SPECIALS[best.specials],
-            expected=SPECIALS[expected.specials],
-            advice="Let the tokenizer add its special tokens, once (add_special_tokens = true).",
-        )
+        return finding("specials", SPECIALS[best.specials])
     advice = MISREADINGS[best.reading].advice
-    return Finding(
-        verdict="tokenizer",
-        found=f"texts are read {best.reading}",
-        expected=f"texts are read {OWN}",
-        advice=f"{advice[0].upper()}{advice[1:]}.",
-    )
+    return finding("reading", f"texts are read {best.reading}", advice=advice[:1].upper() + advice[1:])
 
 
 def _prefix(found: str, expected: str) -> Finding:
@@ -88,12 +100,8 @@ def _prefix(found: str, expected: str) -> Finding:
         advice = f"Put {expected!r} there in its place."
     else:
         advice = f"Switch the server's prefix off, or say that it is meant: --prefix {found!r}."
-    return Finding(
-        verdict="prefix",
-        found=said,
-        expected=f"{expected!r} before every text" if expected else "texts as they are",
-        advice=advice,
-    )
+    meant = f"{expected!r} before every text" if expected else "texts as they are"
+    return finding("prefix", said, expected=meant, advice=advice)
 
 
 def _truncated(best: Hypothesis, expected: Hypothesis, longest: int) -> Finding:
@@ -101,171 +109,79 @@ def _truncated(best: Hypothesis, expected: Hypothesis, longest: int) -> Finding:
     found = f"texts are cut{end} to {best.length} tokens"
     if best.length >= longest:
         found = f"texts are not cut: {longest} tokens were read, and none longer was asked or taken"
-    return Finding(
-        verdict="truncation",
-        found=found,
-        expected=f"texts are cut to {expected.length} tokens",
-        advice=f"Set the server's longest sequence to {expected.length} tokens, or say that it is meant: "
-        f"--max-length {best.length}.",
-    )
+    return finding("length", found, length=expected.length, kept=best.length)
 
 
-def padded(attended: bool, to: int | None, least: float | None) -> Finding:
-    """Padding to so many tokens, or to the longest text of a batch."""
-    where = f"to {to} tokens" if to else "to the longest text of a batch"
+def padded(attended: bool, to: str) -> Finding:
+    """Padding that is not told apart from text."""
     how = "attended to: there is no attention mask" if attended else "counted by the pooling"
-    return Finding(
-        verdict="padding",
-        found=f"padding {where} is {how}",
-        expected="padding makes no difference",
-        advice="Give the attention mask to the model, and multiply by it before the mean.",
-        without=least,
-    )
-
-
-def dependent(least: float) -> Finding:
-    """A vector that depends on its neighbours, nobody knows why."""
-    return Finding(
-        verdict="batch",
-        found=f"a text's vector depends on the texts beside it (cosine down to {least:.4f})",
-        expected="a text's vector is its own",
-        advice="Send texts one by one, or switch off dynamic quantization or batching in the server.",
-        without=least,
-    )
-
-
-def unsteady() -> Finding:
-    """Another vector each time."""
-    return Finding(
-        verdict="random",
-        found="the same text gives another vector each time",
-        expected="always the same vector",
-        advice="Put the model into evaluation mode (model.eval()): dropout is on.",
-    )
+    return finding("padding", f"padding to {to} is {how}")
 
 
 def misplaced(places: Sequence[tuple[int, int]], count: int) -> Finding:
     """Right vectors at wrong places."""
     at, to = places[0]
-    return Finding(
-        verdict="order",
-        found=f"{len(places)} of {count} vectors are other texts': that of text {at + 1} is text {to + 1}'s",
-        expected="vectors in the order of their texts",
-        advice="Put the vectors back into the texts' order after sorting them by length.",
+    return finding(
+        "order",
+        f"{len(places)} of {count} vectors are other texts': that of text {at + 1} is text {to + 1}'s",
     )
 
 
-def odd_texts(texts: Sequence[str], count: int) -> Finding:
+def odd(texts: Sequence[str], count: int, *, long: bool) -> Finding:
     """Some texts alone get other vectors."""
+    if long:
+        return finding(
+            "long", f"{len(texts)} long texts get other vectors, in a way that doctor does not know"
+        )
     some = ", ".join(repr(text[:40]) for text in texts[:3])
-    return Finding(
-        verdict="tokenizer",
-        found=f"{len(texts)} of {count} texts are read otherwise, in a way that doctor does not know: {some}",
-        expected=f"texts are read {OWN}",
-        advice="Serve the tokenizer.json (or vocabulary) that lies beside the model.",
-    )
-
-
-def odd_long_texts(texts: Sequence[str]) -> Finding:
-    """Long texts alone get other vectors."""
-    return Finding(
-        verdict="truncation",
-        found=f"{len(texts)} long texts get other vectors, in a way that doctor does not know (chunks?)",
-        expected="texts are cut after as many tokens as the model takes",
-        advice="Look for what the server does with long texts: chunks, windows, another end.",
-    )
+    said = f"{len(texts)} of {count} texts are read otherwise, in a way that doctor does not know: {some}"
+    return finding("vocabulary", said)
 
 
 def rounded(cosine: float, limit: float) -> Finding:
     """Small deviations without structure."""
-    within = cosine >= limit
-    return Finding(
-        verdict="quantized" if within else "coarse",
-        found=f"small deviations without structure, as of quantized weights: mean cosine {cosine:.4f}",
-        expected=f"at least {limit:g}",
-        advice="That is what quantization costs; float16 would be nearer."
-        if within
-        else "Take a finer quantization (8 bits, per channel), or float16.",
-    )
+    said = f"small deviations without structure, as of quantized weights: mean cosine {cosine:.4f}"
+    return finding("quantized" if cosine >= limit else "coarse", said, limit=limit)
 
 
 def unexplained(unrelated: bool, cosine: float, kept: float) -> Finding:
-    """Nothing fits."""
+    """Nothing fits; ``kept`` is how the similarities between texts correlate with the model's."""
     if kept > 0.999:
-        found = "the numbers are another model's or are turned: similarities are the model's, vectors are not"
-        advice = "The vectors work among themselves; never mix them with the model's own."
-    elif unrelated:
-        found = f"the vectors have nothing to do with the model's (mean cosine {cosine:.4f})"
-        advice = "Look which model the server has loaded."
-    else:
-        found = f"not this model, or a mistake that doctor does not know (mean cosine {cosine:.4f})"
-        advice = "Look which model, revision and tokenizer the server has loaded."
-    unclear = kept > 0.999 or not unrelated
-    return Finding(
-        verdict="unclear" if unclear else "another-model",
-        found=found,
-        expected="the model's vectors",
-        advice=advice,
-    )
-
-
-def other_dimension(found: int, expected: int) -> Finding:
-    """Vectors of more numbers than the model makes."""
-    return Finding(
-        verdict="another-model",
-        found=f"the vectors have {found} numbers, the model's have {expected}",
-        expected=f"{expected} numbers",
-        advice="Look which model the server has loaded.",
+        return finding("turned", "the similarities are the model's, the vectors are not: they are turned")
+    if unrelated:
+        said = f"the vectors have nothing to do with the model's (mean cosine {cosine:.4f})"
+        return finding("another-model", said)
+    return finding(
+        "unclear", f"not this model, or a mistake that doctor does not know (mean cosine {cosine:.4f})"
     )
 
 
 def cut_short(found: int, expected: int, again: bool, source: ModelSource) -> Finding:
     """The first numbers of each vector."""
-    trained = source.matryoshka
-    if found in trained and again:
-        advice = f"Ask for all {expected}, or say that it is meant: --dimensions {found}."
-    elif not again:
+    known = f", only for {', '.join(map(str, source.matryoshka))}" if source.matryoshka else ""
+    advice = f"Ask for all {expected} numbers: the model was not trained to be cut to {found}{known}."
+    if not again:
         advice = "Normalize the vectors again after the cut."
-    else:
-        known = f", only for {', '.join(map(str, trained))}" if trained else ""
-        advice = f"Ask for all {expected} numbers: the model was not trained to be cut to {found}{known}."
-    return Finding(
-        verdict="dimension",
-        found=f"vectors are cut to {found} numbers" + ("" if again else ", and not normalised again"),
-        expected=f"{expected} numbers",
-        advice=advice,
-    )
+    elif found in source.matryoshka:
+        advice = f"Ask for all {expected}, or say that it is meant: --dimensions {found}."
+    said = f"vectors are cut to {found} numbers" + ("" if again else ", and not normalised again")
+    return finding("dimension", said, expected=expected, advice=advice)
 
 
 def wrong_length(lengths: Numbers, ratios: Numbers, vectors: Vectors, normalize: bool) -> Finding:
-    """Right directions of other lengths."""
+    """Right directions of other lengths; ``ratios`` are those to the lengths before normalisation."""
     low, high = float(lengths.min()), float(lengths.max())
     ratio = float(ratios.mean())
-    found = f"vectors are of lengths from {low:.3g} to {high:.3g}"
+    said = f"vectors are of lengths from {low:.3g} to {high:.3g}"
     if high - low < 0.02 * high:
-        found = f"vectors are all of length {low:.3g}"
+        said = f"vectors are all of length {low:.3g}"
     elif np.ptp(ratios) < 0.02 * ratio:
-        found += " (not normalised)" if abs(ratio - 1) < 0.02 else f" (not normalised, times {ratio:.3g})"
+        said += " (not normalised)" if abs(ratio - 1) < 0.02 else f" (not normalised, times {ratio:.3g})"
     if (vectors == np.round(vectors)).all():
-        found += ", of whole numbers: quantized to integers"
-    return Finding(
-        verdict="normalisation",
-        found=found,
-        expected="vectors are of length 1" if normalize else "vectors are as they come from pooling",
-        advice="Normalize in the server (--normalize), or divide each vector by its length in the client."
-        if normalize
-        else "Switch normalisation off, or compare by cosine alone.",
-    )
+        said += ", of whole numbers: quantized to integers"
+    return finding("length-one" if normalize else "length-own", said)
 
 
 def differences(hypothesis: Hypothesis, expected: Hypothesis) -> str:
     """What is different about a hypothesis, in a few words."""
-    said = {
-        name: getattr(hypothesis, name)
-        for name in (each.name for each in fields(Hypothesis))
-        if getattr(hypothesis, name) != getattr(expected, name)
-    }
-    return ", ".join(
-        f"{name} {f'to {value.to}' if isinstance(value, Padding) else value!r}"
-        for name, value in said.items()
-    )
+    return ", ".join(f"{name} {getattr(hypothesis, name)!r}" for name in differing(hypothesis, expected))

@@ -1,5 +1,6 @@
 """Mistakes are planted in a server, on four architectures, and named."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from edgepack.console import Story
 from edgepack.doctor.examine import Expected, Instruments, diagnose, instruments
 from edgepack.doctor.gather import gather
 from edgepack.doctor.verdict import Diagnosis
+from edgepack.errors import UsageError
 from edgepack.files.store import Store
+from edgepack.models.find.folder import read_folder
 from edgepack.plugins.context import host_context
 from edgepack.verify.gate import verification_texts
 
@@ -187,3 +190,36 @@ def test_what_is_found_is_said(patient: Patient) -> None:
     assert made.explained.least > 0.9999
     assert made.cosines is not None
     assert made.cosines.mean < 0.999
+
+
+def test_a_graph_that_pools_inside(tmp_path: Path) -> None:
+    """Poolings cannot be told apart then; all else can."""
+    patient = made_patient(tmp_path, "bert")
+    graph = next((tmp_path / "store").glob("onnx/*/model.onnx"))
+    shutil.copy(graph, patient.folder / "model.onnx")
+    source = read_folder(
+        patient.folder,
+        name="own",
+        origin="own",
+        onnx=patient.folder / "model.onnx",
+        note=lambda message: None,
+    )
+    with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path / "two")) as context:
+        tools = instruments(source, context=context)
+    patient = Patient(folder=patient.folder, torch_model=patient.torch_model, tools=tools)
+    assert not tools.halves.has_tokens
+    assert not tools.halves.has_head
+    for does, verdict in (
+        (Planted(), "same"),
+        (Planted(length=40), "truncation"),
+        (Planted(specials=False), "tokenizer"),
+        (Planted(padding="counted"), "batch"),
+        (Planted(pooling="cls"), "unclear"),
+    ):
+        made, _ = patient.examine(does)
+        assert made.verdict == verdict, made
+
+
+def test_a_length_that_the_model_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the model cannot read \d+ tokens"):
+        made_patient(tmp_path, "bert").examine(Planted(), length=600)
