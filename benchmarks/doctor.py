@@ -4,7 +4,8 @@
     peers/bin/python benchmarks/doctor.py [PEER]... [--llama-server FILE] [--serve BUNDLE] [--mistakes]
 
 Every peer makes vectors as its own documentation tells a user to, with its own defaults; what is not installed is left out. Servers
-are asked over HTTP on the loopback, libraries in this process. A line for each: the verdict, cosines to the full-precision model, seconds.
+are asked over HTTP on the loopback, libraries in this process. A line for each: the verdict, cosines to the full-precision
+model, seconds by the clock, and of this process's processor time.
 """
 
 import argparse
@@ -280,7 +281,7 @@ class Doctor:
     expected: Expected
 
     def examine(self, name: str, subject: Subject, **meant: Any) -> Diagnosis:
-        started = time.monotonic()
+        started, used = time.monotonic(), time.process_time()
         expected = replace(self.expected, **meant)
         source = self.tools.source
         gathered = gather(subject, verification_texts(), source.prompts, expected.length, self.tools.reader)
@@ -289,7 +290,9 @@ class Doctor:
         shown = f"{cosines.mean:.5f} | {cosines.least:.4f}" if cosines else "|"
         said = "; ".join([*(each.found for each in made.findings), *(f"({note})" for note in made.notes)])
         seconds = time.monotonic() - started
-        sys.stdout.write(f"| {name} | `{made.verdict}` | {shown} | {said} | {seconds:.1f} |\n")
+        sys.stdout.write(
+            f"| {name} | `{made.verdict}` | {shown} | {said} | {seconds:.1f} | {time.process_time() - used:.1f} |\n"
+        )
         sys.stdout.flush()
         return made
 
@@ -372,7 +375,9 @@ def main() -> None:
     parser.add_argument("--serve", type=Path, metavar="BUNDLE", help="a bundle whose program has `serve`")
     parser.add_argument("--mistakes", action="store_true", help="plant mistakes in the real model, too")
     options = parser.parse_args()
-    sys.stdout.write("| | verdict | mean cosine | least | said | s |\n|---|---|---|---|---|---|\n")
+    sys.stdout.write(
+        "| | verdict | mean cosine | least | said | s | CPU s |\n|---|---|---|---|---|---|---|\n"
+    )
     with host_context(story=Story(quiet=True)) as context, tempfile.TemporaryDirectory() as folder:
         run(context, Path(folder), options)
 

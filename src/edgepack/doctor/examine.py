@@ -9,7 +9,7 @@ import numpy as np
 
 from edgepack.context import BuildContext
 from edgepack.doctor import words
-from edgepack.doctor.fit import Numbers, apart, compare, directions
+from edgepack.doctor.fit import Numbers, apart, compare, directions, spread
 from edgepack.doctor.gather import CHANGED, Batch, Gathered
 from edgepack.doctor.halves import Halves, Unanswered
 from edgepack.doctor.hypothesis import Hypothesis, Padding, vectors_of
@@ -30,6 +30,7 @@ UNRELATED = 1.6
 """Share of the spread from which on vectors have nothing to do with the model's (2: nothing at all)."""
 NEAR = 0.05
 """Share of the spread within which a vector is a text's, whichever text's that is."""
+CONSTANT = 1e-9
 OF_LENGTH_ONE = 0.01
 
 
@@ -75,6 +76,9 @@ def diagnose(
         dimension=dimension,
         texts_sent=gathered.sent,
     )
+    if spread(directions(gathered.observed.vectors, dimension)) < CONSTANT:
+        finding = words.finding("unclear", "every text gets one and the same vector")
+        return made(seconds=0.0, cosines=None, explained=None, findings=(finding,))
     try:
         search = Search(
             gathered.observed,

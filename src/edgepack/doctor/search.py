@@ -229,21 +229,15 @@ class Search:
                 break
             gains = {}
             for other in {*self._readings(best, short), *self._poolings(best)} - {best}:
-                rows = self._where_it_matters(best, other, short)
+                changed = self._changed(best, other, short)
+                rows = changed[:: max(1, len(changed) // SAMPLE)]
                 comparison = self.compared(best, other, rows)
                 if comparison.convinces:
-                    gains[other] = comparison.saved / len(rows) * self._matters(best, other, short)
+                    gains[other] = comparison.saved / len(rows) * len(changed)
             if not gains:
                 break
             best = max(gains, key=lambda each: gains[each])
         return best
-
-    def _matters(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> int:
-        return len(self._changed(best, other, rows))
-
-    def _where_it_matters(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> list[int]:
-        changed = self._changed(best, other, rows)
-        return changed[:: max(1, len(changed) // SAMPLE)]
 
     def _changed(self, best: Hypothesis, other: Hypothesis, rows: Sequence[int]) -> list[int]:
         """The texts that two hypotheses read, or may pool, differently."""
@@ -282,8 +276,14 @@ class Search:
         while high - low > SCANNED:
             left, right = low + (high - low) // 3, high - (high - low) // 3
             low, high = (low, right) if try_out(left) < try_out(right) else (left, high)
-        for length in range(low, high + 1):
-            try_out(length)
+        least, near = min((try_out(length), length) for length in range(low, high + 1))
+        # What is cut a little elsewhere is not always a little farther off.
+        while least > EXACT and not self.out_of_time:
+            around = range(max(2, near - SCANNED), near + SCANNED + 1)
+            better = min((try_out(length), length) for length in around)
+            if better[0] >= least:
+                break
+            least, near = better
         for length in {best.length, 128, 256, 512}:
             try_out(length, "beginning")
         other = min(tried, key=lambda each: tried[each])

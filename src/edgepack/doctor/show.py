@@ -31,5 +31,5 @@ def render(made: Diagnosis) -> "Table":
 
 def _figures(cosines: Cosines | None) -> str:
     if cosines is None:
-        return "the dimensions differ"
+        return "not comparable"
     return f"mean {cosines.mean:.5f}, first percentile {cosines.p1:.5f}, least {cosines.least:.5f}, {cosines.texts} texts"
