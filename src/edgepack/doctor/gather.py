@@ -81,7 +81,7 @@ class _Asking:
             try:
                 self.known[text] = self.embed([text])[0]
             except Refused as refused:
-                self.notes.append(f"texts of {len(text.split())} words are refused: {refused.message}")
+                self.notes.append(f"of {len(text.split())} words: {refused.message}")
                 break
 
 

@@ -70,7 +70,7 @@ def test_a_mistake_as_json(server: Server, model: tuple[Path, Any]) -> None:
     assert (said["schema"], said["verdict"], said["exit_code"]) == (1, "pooling", 46)
     assert said["findings"][0]["found"] == "pooling is cls"
     assert said["explained"]["least"] > 0.9999 > said["cosines"]["least"]
-    assert any("are refused" in note for note in said["notes"])
+    assert any("refuses the texts (413): input too long" in note for note in said["notes"])
     assert said["seconds"] < 30
 
 
