@@ -141,7 +141,10 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> 
             hint="the address usually ends in /v1; a model that is not served under this name needs --served-name",
         )
     if status in NOT_THIS_INPUT:
-        raise Refused(f"{redacted(url)} refuses the texts ({status}): {_message(said)}")
+        raise Refused(
+            f"{redacted(url)} refuses the texts ({status}): {_message(said)}",
+            hint="a model that it serves under another name needs --served-name; its log may say more",
+        )
     if not 200 <= status < 300:
         raise SubjectError(
             f"{redacted(url)} fails ({status}): {_message(said)}", hint="look into the server's log"

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.planted import Emulated, Planted, write_planted_model
 from tests.support.serving import Asked, Reply, Server, serving, status
+from tests.support.tiny import write_json
 
 from edgepack.cli.doctor import doctor
 from edgepack.doctor.verdict import GRAVEST, VERDICTS
@@ -95,6 +96,18 @@ def test_vectors_in_a_file(tmp_path: Path, model: tuple[Path, Any], does: Plante
     done = run(model[0], "--vectors", tmp_path / "vectors.npy", "--texts", tmp_path / "texts.txt", "--json")
     assert json.loads(done.stdout)["verdict"] == verdict, done.stdout
     assert done.exit_code == VERDICTS[verdict][0]
+
+
+def test_a_default_prompt_is_expected(tmp_path: Path, server: Server) -> None:
+    """As sentence-transformers puts it there unasked; `--prefix ""` says that none is meant."""
+    torch_model = write_planted_model(tmp_path / "model", "bert")[1]
+    settings = tmp_path / "model" / "config_sentence_transformers.json"
+    write_json(settings, {"prompts": {"query": "query: "}, "default_prompt_name": "query"})
+    serve(server, Emulated(folder=tmp_path / "model", model=torch_model, does=Planted()))
+    address = ("--url", f"{server.base}/v1", "--json")
+    said = json.loads(run(tmp_path / "model", *address).stdout)
+    assert (said["verdict"], said["findings"][0]["advice"]) == ("prefix", "Put 'query: ' before every text.")
+    assert json.loads(run(tmp_path / "model", *address, "--prefix", "").stdout)["verdict"] == "same"
 
 
 def test_a_handful_of_vectors_tells_nothing(tmp_path: Path, model: tuple[Path, Any]) -> None:

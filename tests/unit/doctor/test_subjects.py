@@ -3,6 +3,7 @@
 import base64
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import pytest
 from tests.support.serving import Asked, Reply, Server, page, serving, status
 
 from edgepack.cli.doctor import doctor
+from edgepack.doctor import endpoint
 from edgepack.doctor.endpoint import connected
 from edgepack.doctor.program import parse_command
 from edgepack.doctor.subject import Refused, read_texts, read_vectors
 from edgepack.errors import SubjectError, UsageError
 from edgepack.fetch import http
+from edgepack.fetch.http import Policy
 
 
 @pytest.fixture
@@ -55,8 +58,8 @@ RIGHT = [[1.0, 1.0, 2.0], [2.0, 1.0, 2.0], [3.0, 1.0, 2.0]]
 
 
 def ask(server: Server, *, path: str = "/v1", name: str | None = "it", **headers: str) -> list[list[float]]:
-    with connected(server.base + path, model=name, headers=headers, dimensions=None) as endpoint:
-        return endpoint.embed(TEXTS).tolist()  # type: ignore[no-any-return]
+    with connected(server.base + path, model=name, headers=headers, dimensions=None) as made:
+        return made.embed(TEXTS).tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -140,14 +143,29 @@ def test_a_bad_answer_is_two_lines(server: Server, what: str) -> None:
 
 def test_what_is_refused_is_told_apart(server: Server) -> None:
     server.on("/v1/embeddings", lambda asked: Reply(status=413, body=b'{"error": {"message": "too long"}}'))
-    with pytest.raises(Refused, match=r"refuses the texts \(413\): too long"):
+    with pytest.raises(Refused, match=r"refuses the texts \(413\): too long") as failed:
         ask(server)
+    assert "--served-name" in str(failed.value.hint)
+
+
+def test_a_server_that_is_asleep(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "POLICY", Policy(read_timeout=0.2))
+    awake = threading.Event()
+
+    def sleep(asked: Asked) -> Reply:
+        awake.wait(10)
+        return Reply()
+
+    server.on("/v1/embeddings", sleep)
+    with pytest.raises(SubjectError, match="does not answer: timed out"):
+        ask(server)
+    awake.set()
 
 
 def test_nobody_at_home() -> None:
     nobody = connected("http://127.0.0.1:9/v1", model="a", headers={}, dimensions=None)
-    with nobody as endpoint, pytest.raises(SubjectError, match="does not answer") as failed:
-        endpoint.embed(TEXTS)
+    with nobody as made, pytest.raises(SubjectError, match="does not answer") as failed:
+        made.embed(TEXTS)
     assert "is the server up" in str(failed.value.hint)
 
 
