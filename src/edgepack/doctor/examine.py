@@ -96,8 +96,8 @@ def diagnose(
         return made(seconds=time.monotonic() - started, cosines=None, explained=None, findings=(finding,))
     order = _order(search, search.expected)
     best = search.best() if order is None else search.expected
-    if search.out_of_time:
-        notes.append(f"not all hypotheses were tried: {seconds:.0f} s were over")
+    if search.hurried:
+        notes.append(f"not all hypotheses were tried in {seconds:.0f} s")
     order = order or _order(search, best)
     findings = [order] if order is not None else [*_rest(search, best, expected, notes)]
     if not any(each.verdict in ("unclear", "another-model") for each in findings):

@@ -79,6 +79,8 @@ class Search:
         self.reader = reader
         self.halves = halves
         self.deadline = deadline
+        self.hurried = False
+        """Whether there was no time for some hypotheses."""
         self.centred = False
         self.found = directions(observed.vectors, self.dimension)
         self.counts = np.array([len(reader.read(text).ids) for text in observed.texts])
@@ -110,7 +112,9 @@ class Search:
 
     @property
     def out_of_time(self) -> bool:
-        return time.monotonic() > self.deadline
+        over = time.monotonic() > self.deadline
+        self.hurried |= over
+        return over
 
     def predicted(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> Numbers:
         """The directions that a hypothesis predicts for these texts, or all; raises ``Unanswered``."""
@@ -154,6 +158,8 @@ class Search:
     def _on_core(self) -> Hypothesis:
         """The best on short texts, in rings of more and more, and more costly, changes."""
         rows = self._core(CORE)
+        # What is left of the time is for what only some texts show.
+        halfway = (time.monotonic() + self.deadline) / 2
         shares = {self.expected: self.share(self.expected, rows)}
         rings = (
             (rows, self._poolings(self.expected)),
@@ -163,7 +169,8 @@ class Search:
         )
         for few, ring in rings:
             for hypothesis in ring:
-                if self.out_of_time:
+                if time.monotonic() > halfway:
+                    self.hurried = True
                     break
                 shares.setdefault(hypothesis, self.share(hypothesis, few))
                 if shares[hypothesis] <= SURE:
