@@ -14,6 +14,8 @@ from edgepack.doctor.search import Observed
 from edgepack.doctor.subject import Refused, Subject
 
 SECONDS_ALONE = 4.0
+SECONDS = 12.0
+"""After which nothing more is asked: a verdict on a slow server shall not take a minute."""
 CHANGED = 1e-3
 """Squared distance, in the spread of the subject's own vectors, from which on two vectors of a text differ."""
 
@@ -56,6 +58,15 @@ class _Asking:
     known: dict[str, Vectors] = field(default_factory=dict)
     sent: int = 0
     notes: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def is_late(self, left: int) -> bool:
+        """Whether time is up; a note says so, once, where texts are left."""
+        if time.monotonic() - self.started < SECONDS:
+            return False
+        if left and not any("it is slow" in note for note in self.notes):
+            self.notes.append(f"it is slow: after {SECONDS:g} s no more texts were asked for")
+        return True
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.sent += len(texts)
@@ -72,12 +83,17 @@ class _Asking:
 
     def in_blocks(self, texts: Sequence[str]) -> None:
         size = self.subject.at_once
-        for block in (texts[at : at + size] for at in range(0, len(texts), size)):
+        for at in range(0, len(texts), size):
+            if at and self.is_late(len(texts) - at):
+                break
+            block = texts[at : at + size]
             self.known.update(zip(block, self.embed(block), strict=True))
 
     def ever_longer(self, texts: Sequence[str]) -> None:
         """Each alone, up to the first that is refused."""
         for text in texts:
+            if self.is_late(1):
+                break
             try:
                 self.known[text] = self.embed([text])[0]
             except Refused as refused:

@@ -19,6 +19,7 @@ from tests.support.planted import (
 )
 
 from edgepack.console import Story
+from edgepack.doctor import gather as gathering
 from edgepack.doctor.examine import Expected, Instruments, diagnose, instruments
 from edgepack.doctor.gather import gather
 from edgepack.doctor.verdict import Diagnosis
@@ -44,7 +45,13 @@ class Patient:
         )
         subject = Emulated(folder=self.folder, model=self.torch_model, does=does)
         gathered = gather(subject, verification_texts(), source.prompts, meant.length, self.tools.reader)
-        return diagnose(gathered, meant, self.tools, subject="a server"), subject
+        return diagnose(gathered, meant, self.tools, subject="a server", seconds=600), subject
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine that the tests run on."""
+    monkeypatch.setattr(gathering, "SECONDS", 600.0)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -223,3 +230,14 @@ def test_a_graph_that_pools_inside(tmp_path: Path) -> None:
 def test_a_length_that_the_model_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the model cannot read \d+ tokens"):
         made_patient(tmp_path, "bert").examine(Planted(), length=600)
+
+
+def test_a_slow_server_is_asked_less(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    healthy, all_asked = patient.examine(Planted())
+    monkeypatch.setattr(gathering, "SECONDS", 0.0)
+    hurried, asked = patient.examine(Planted())
+    assert len(asked.requests) < len(all_asked.requests)
+    assert "it is slow: after 0 s no more texts were asked for" in hurried.notes
+    assert (hurried.verdict, healthy.verdict) == ("same", "same")
+    wrong, _ = patient.examine(Planted(pooling="cls"))
+    assert wrong.verdict == "pooling"
