@@ -8,6 +8,7 @@ from edgepack.errors import UsageError
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.ort_1_21.release import ORT_1_21
 from edgepack.foundry.sources.pinned import fetch_parts
+from edgepack.foundry.sources.tree import protoc
 
 RELEASES = (ORT_1_21,)
 """The newest last."""
@@ -21,11 +22,13 @@ def check_isa(names: Iterable[str], arch: str) -> tuple[str, ...]:
 
 
 def fetch_sources(*, context: BuildContext) -> Mapping[str, Path]:
-    """Get every source archive into the store, so that builds can run offline; part → archive in the store.
+    """Get every source archive, and the protobuf compiler where this host has none, into the store, so that builds can run
+    offline; part → archive in the store.
 
     ``EDGEPACK_SOURCES`` is a folder with archives, or one archive, to be looked through first.
     Raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
     """
+    protoc(RELEASE.catalogue.protoc, context=context)
     return fetch_parts(RELEASE.catalogue, context=context)
 
 
