@@ -18,6 +18,8 @@ LIMITS = (
     *("min_top10", "min_batch_cosine", "min_processor_cosine", "max_retrieval_loss"),
 )
 """The limits of the gate, as a target and a manifest name them."""
+MIN_COSINE = 0.985
+"""What a target asks of its vectors that does not say ``min_cosine``: nothing passes because nobody set a limit."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -98,7 +100,9 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         summary=file.summary,
         builder=file.builder,
         platform=file.platform,
-        model=file.model,
+        model=file.model
+        if "min_cosine" in table.get("model", {})
+        else replace(file.model, min_cosine=MIN_COSINE),
         download_budget=file.budget.download,
         packages=file.package.formats,
         version=file.package.version,

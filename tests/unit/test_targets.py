@@ -74,9 +74,9 @@ def test_every_built_in_target_is_valid() -> None:
 @pytest.mark.parametrize(
     ("overrides", "recipe", "cosine", "options"),
     [
-        (("model.recipe=fp32",), "fp32", 0.0, {}),
+        (("model.recipe=fp32",), "fp32", targets.MIN_COSINE, {}),
         (('model.recipe="fp32"', "model.min_cosine = 0.5"), "fp32", 0.5, {}),
-        (("runtime=full", "threads=2"), "int8", 0.0, {"runtime": "full", "threads": 2}),
+        (("runtime=full", "threads=2"), "int8", targets.MIN_COSINE, {"runtime": "full", "threads": 2}),
     ],
 )
 def test_overrides_change_the_target(
@@ -155,3 +155,8 @@ def test_a_number_is_a_string_where_one_is_expected(tmp_path: Path) -> None:
         assert read(tmp_path, MINIMAL, said).platform.glibc == "2.30"
     found = read(tmp_path, MINIMAL, "model.min_cosine=0.90", "options.share=0.50")
     assert (found.model.min_cosine, found.options["share"]) == (0.9, 0.5)
+
+
+def test_a_target_that_sets_no_limit_is_held_to_one(tmp_path: Path) -> None:
+    assert read(tmp_path, MINIMAL).model.min_cosine == targets.MIN_COSINE > 0.98
+    assert read(tmp_path, MINIMAL, "model.min_cosine=0").model.min_cosine == 0.0
