@@ -73,7 +73,7 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
     except OSError as error:
         raise TargetError(
             f"target {name} cannot be read: {error}",
-            hint="a target is a TOML file in UTF-8; see README, targets",
+            hint="a target is a TOML file in UTF-8; docs/targets.md has every key",
         ) from error
     except Malformed as error:
         raise TargetError(f"target {name}: {error}", hint=f"see {origin}") from error
@@ -93,7 +93,7 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         file = read_table(_File, table, how=_HOW)
     except Malformed as error:
         raise TargetError(
-            f"target {name}: {error}", hint=error.hint or "README, targets, shows a whole target file"
+            f"target {name}: {error}", hint=error.hint or "docs/targets.md shows a whole target file"
         ) from error
     return Target(
         name=name,

@@ -119,6 +119,12 @@ def test_help_and_completion_load_no_plugin(arguments: list[str], environment: d
     assert len(done.stdout.splitlines()) > 5
 
 
-@pytest.mark.parametrize("file", ["targets/linux-x86-min.toml", "tests/stranger/edgepack_kiosk/__init__.py"])
-def test_the_readme_shows_files_as_they_are(file: str) -> None:
-    assert (ROOT / file).read_text() in (ROOT / "README.md").read_text()
+@pytest.mark.parametrize(
+    ("page", "file"),
+    [
+        ("README.md", "targets/linux-x86-min.toml"),
+        ("docs/plugins.md", "tests/stranger/edgepack_kiosk/__init__.py"),
+    ],
+)
+def test_pages_show_files_as_they_are(page: str, file: str) -> None:
+    assert (ROOT / file).read_text() in (ROOT / page).read_text()
