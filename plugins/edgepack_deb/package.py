@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, UsageError
-from edgepack.api.kit import TarEntry, bundle_entries, write_tarball
+from edgepack.api.axes import TarEntry, bundle_entries, write_tarball
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "riscv64": "riscv64"}
 """What Debian calls them."""
@@ -40,7 +40,7 @@ if [ "$1" = {when} ]; then update-alternatives {action}; fi
 
 @dataclass(frozen=True, kw_only=True)
 class DebianPackage:
-    """The packager (``edgepack.api.kit.Packager``)."""
+    """The packager (``edgepack.api.axes.Packager``)."""
 
     def file_name(self, bundle: Bundle, version: str) -> str:
         """As Debian names packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``. Raises ``UsageError``."""

@@ -50,6 +50,7 @@ def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str) -> Row:
     except EdgepackError as wrong:
         error = wrong.message
     state = f"disabled by {plugin.disabled}" if plugin.disabled else "ready"
+    state = f"deprecated: {plugin.ending}" if plugin.ending else state
     commands = [name for name, point in plugin_commands().items() if package(point) == plugin.package]
     return {
         "plugin": plugin.name,

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from edgepack.cli import cli
 from edgepack.errors import PluginError
-from edgepack.plugins import builder
+from edgepack.plugins import builder, spec
 from edgepack.plugins.host import load_plugins
 
 Install = Callable[..., None]
@@ -127,6 +127,32 @@ def test_what_is_wrong_at_registration_is_the_plugins_and_stops_nobody_else(
     wanted = run("bundle", "--target", "kiosk-one")
     assert "no target kiosk-one" in str(wanted.exception)
     assert "a broken plugin may have brought it: kiosk (" in str(getattr(wanted.exception, "hint", ""))
+
+
+@pytest.mark.parametrize(
+    ("api", "state"),
+    [
+        (1, "broken: builder kiosk is written for plugin interface 1; this edgepack speaks 2 and 3"),
+        (2, "deprecated: written for interface 2 of axis builder, edgepack 0.3 ends it"),
+        (3, "ready"),
+        (4, "broken: builder kiosk is written for plugin interface 4; this edgepack speaks 2 and 3"),
+    ],
+)
+def test_the_interface_before_an_axis_own_is_accepted_until_a_release(
+    install: Install, monkeypatch: pytest.MonkeyPatch, api: int, state: str
+) -> None:
+    newer = {"builder": spec.Interfaces(oldest=2, newest=3, ends="0.3")}
+    monkeypatch.setattr("edgepack.plugins.host.INTERFACES", {**spec.INTERFACES, **newer})
+    install(('summary="kiosks"', f'summary="kiosks", api={api}'))
+    listed = run("plugins", "--json")
+    assert {row["plugin"]: row["state"] for row in json.loads(listed.stdout)}["kiosk"] == state
+    assert listed.exit_code == (PluginError.exit_code if "broken" in state else 0)
+    assert ("kiosk" in load_plugins().builders) == ("broken" not in state)
+    assert rows("plugins")["deb"]["state"] == "ready", "another axis is where it was"
+
+
+def test_a_plugin_that_does_not_say_was_written_for_interface_2() -> None:
+    assert spec.Spec(axis="builder", name="x", summary="", make=dict).api == 2
 
 
 def test_a_target_named_as_one_of_ours_is_refused(install: Install, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def api_names(module: ModuleType) -> str:
     for name, value in values.items():
         kinds[_kind(value)].append(f"| `{name}` | {_said(value)} |\n")
     tables = (
-        f"\n### {kind}\n\n| name | |\n|---|---|\n" + "".join(rows) for kind, rows in kinds.items() if rows
+        f"\n#### {kind}\n\n| name | |\n|---|---|\n" + "".join(rows) for kind, rows in kinds.items() if rows
     )
     return "".join(tables)
 

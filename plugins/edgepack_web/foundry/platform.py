@@ -12,7 +12,8 @@ from edgepack.api import (
     RuntimeArtifact,
     UsageError,
 )
-from edgepack.api.kit import Fit, Form, LevelProof, Release, RuntimeOptions, Toolchain
+from edgepack.api.axes import RuntimeOptions
+from edgepack.api.kit import Fit, Form, LevelProof, Release, Toolchain
 from edgepack_web.foundry.composition import MODULE, is_module
 from edgepack_web.foundry.emscripten import emscripten
 from edgepack_web.foundry.prove import module_artifact, prove_module, prove_web

@@ -14,10 +14,8 @@ from edgepack.options import OptionTable as OptionTable
 from edgepack.options import read_options as read_options
 from edgepack.options import require_platform as require_platform
 from edgepack.plugins.hookspecs import hookimpl as hookimpl
-from edgepack.plugins.spec import API_VERSION as API_VERSION
 from edgepack.plugins.spec import Spec as Spec
 from edgepack.plugins.spec import TargetBuilder as TargetBuilder
-from edgepack.plugins.spec import Transform as Transform
 from edgepack.plugins.spec import lazy as lazy
 from edgepack.recipes.prepare import prepare_model as prepare_model
 from edgepack.records.bundle import Bundle as Bundle

@@ -5,7 +5,7 @@
   for those of this machine, ``RuntimeFolder`` for all of them with their licences.
 - A runner that is not ours: ``usage_of``, ``tokenizer_cases``, ``golden_document``.
 - The foundry, for a platform that it does not compile for by itself: a ``Toolchain`` with its ``Patch``es, ``open_archive``,
-  ``link_reduced``, and a ``RuntimePlatform`` for `edgepack runtime`.
+  ``link_reduced``; ``edgepack.api.axes`` has the ``RuntimePlatform`` for `edgepack runtime`.
 - Commands: ``host_context`` gives what a builder gets, ``common_options`` are those that every command has.
 - Tables for the terminal: ``table``, ``add_row``. Data kept as TOML: ``load_toml``, ``read_table``.
 

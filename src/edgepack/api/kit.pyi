@@ -1,4 +1,3 @@
-from edgepack.bundle.archive import bundle_entries as bundle_entries
 from edgepack.bundle.golden import golden_document as golden_document
 from edgepack.bundle.usage import usage_of as usage_of
 from edgepack.cli.options import common_options as common_options
@@ -25,8 +24,6 @@ from edgepack.files.elf_reader import ElfError as ElfError
 from edgepack.files.elf_reader import ElfSection as ElfSection
 from edgepack.files.elf_reader import ElfSegment as ElfSegment
 from edgepack.files.elf_reader import read_elf as read_elf
-from edgepack.files.pack import TarEntry as TarEntry
-from edgepack.files.pack import write_tarball as write_tarball
 from edgepack.files.shared_libraries import Closure as Closure
 from edgepack.files.shared_libraries import closure_of as closure_of
 from edgepack.files.store import key_of as key_of
@@ -76,15 +73,12 @@ from edgepack.licenses import license_text as license_text
 from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
-from edgepack.plugins.spec import Packager as Packager
 from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
 from edgepack.runner.runtime_folder import system_libraries as system_libraries
 from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
-from edgepack.runtimes.platform import RuntimeOptions as RuntimeOptions
-from edgepack.runtimes.platform import RuntimePlatform as RuntimePlatform
 from edgepack.tables import Number as Number
 from edgepack.tables import add_row as add_row
 from edgepack.tables import table as table

@@ -21,7 +21,7 @@ from edgepack.plugins.blame import Blamed, blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import why_not
 from edgepack.plugins.entry_points import OURS, entry_points, package
-from edgepack.plugins.spec import API_VERSION, AXES, Spec
+from edgepack.plugins.spec import INTERFACES, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import Target
@@ -46,6 +46,8 @@ class PluginInfo:
     """Why it is broken; empty when it is not."""
     disabled: str = ""
     """Who ruled it out, so that it was not loaded; empty when nobody did."""
+    ending: str = ""
+    """What of it is written for an interface that a coming release does not speak, and which; empty when nothing is."""
     specs: tuple[Spec, ...] = ()
     targets: tuple[str, ...] = ()
 
@@ -168,7 +170,7 @@ def load_plugins() -> PluginHost:
     """Discover the plugins of the ``edgepack`` entry-point group, in the order of their names."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs.EdgepackSpecs)
-    registered: dict[str, dict[str, Registered]] = {axis: {} for axis in AXES}
+    registered: dict[str, dict[str, Registered]] = {axis: {} for axis in INTERFACES}
     target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
     plugins = []
     for entry_point in entry_points(GROUP):
@@ -206,7 +208,8 @@ def _load(
             manager.check_pending()  # a misspelt hook would otherwise pass in silence
             specs = [_checked(spec) for spec in _results(manager, info.name, "edgepack_specs", Spec)]
             files = _as_target_files(_results(manager, info.name, "edgepack_targets", Traversable), info.name)
-        info = replace(info, specs=tuple(specs), targets=tuple(file.name for file in files))
+        names = tuple(file.name for file in files)
+        info = replace(info, specs=tuple(specs), targets=names, ending=_ending(specs))
         own_targets = {file.name: file for file in files}
         own: dict[str, dict[str, Registered]] = {}
         for spec in specs:
@@ -221,7 +224,7 @@ def _load(
     ) as error:  # a plugin can fail in any way, and must not take the others with it
         if manager.has_plugin(info.name):
             manager.unregister(name=info.name)
-        return replace(info, error=in_words(error), specs=(), targets=())
+        return replace(info, error=in_words(error), specs=(), targets=(), ending="")
     for axis, named in own.items():
         registered[axis].update(named)
     target_files.update(own_targets)
@@ -260,20 +263,31 @@ def _as_target_files(found: Iterable[Traversable], origin: str) -> list[TargetFi
 
 
 def _checked(spec: Spec) -> Spec:
-    if spec.api != API_VERSION:
+    if spec.axis not in INTERFACES:
+        raise PluginError(f"{spec.name} is a {spec.axis!r}; plugins bring: {', '.join(INTERFACES)}")
+    known = INTERFACES[spec.axis]
+    if not known.oldest <= spec.api <= known.newest:
+        both = str(known.newest) if known.oldest == known.newest else f"{known.oldest} and {known.newest}"
         raise PluginError(
-            f"{spec.axis} {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {API_VERSION}"
+            f"{spec.axis} {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {both}"
         )
-    if spec.axis not in AXES:
-        raise PluginError(f"{spec.name} is a {spec.axis!r}; plugins bring: {', '.join(AXES)}")
     return spec
+
+
+def _ending(specs: Iterable[Spec]) -> str:
+    """Which axes a plugin brings by an interface that ends, and when; or nothing."""
+    old = {spec.axis: spec.api for spec in specs if spec.api < INTERFACES[spec.axis].newest}
+    return "; ".join(
+        f"written for interface {api} of axis {axis}, edgepack {INTERFACES[axis].ends} ends it"
+        for axis, api in old.items()
+    )
 
 
 def _refuse_interface_1(module: object) -> None:
     """Plugins of interface 1 are told so; their hook would otherwise be an unknown one."""
     if hasattr(module, "edgepack_builders"):
         raise PluginError(
-            f"it is written for plugin interface 1 (edgepack_builders); this edgepack speaks {API_VERSION} "
+            f"it is written for plugin interface 1 (edgepack_builders); this edgepack speaks {INTERFACES['builder'].newest} "
             "(edgepack_specs: a builder makes a runner that names its command, and the host runs it)",
             hint="docs/plugins.md says what changed",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +20,25 @@ if TYPE_CHECKING:
 
     from edgepack.records.recipe import Note
 
-API_VERSION = 2
-AXES = ("builder", "platform", "pass", "recipe", "package")
-"""What plugins can bring."""
+
+@dataclass(frozen=True, kw_only=True)
+class Interfaces:
+    """The plugin interfaces of an axis that this edgepack speaks: the newest, and for one release the one before it."""
+
+    oldest: int = 2
+    newest: int = 2
+    ends: str = ""
+    """The release of edgepack that no longer speaks the oldest, where that is not the newest."""
+
+
+INTERFACES: Mapping[str, Interfaces] = {
+    "builder": Interfaces(),
+    "platform": Interfaces(),
+    "pass": Interfaces(),
+    "recipe": Interfaces(),
+    "package": Interfaces(),
+}
+"""By axis: what plugins can bring."""
 
 
 class TargetBuilder(Protocol):
@@ -85,7 +101,7 @@ class Spec:
     """One thing that a plugin brings: what its ``edgepack_specs`` hook returns. Registering is light, ``make`` may be heavy."""
 
     axis: str
-    """What kind of thing it is, one of ``AXES``."""
+    """What kind of thing it is, one of ``INTERFACES``."""
     name: str
     """Of a builder: what a target's ``builder`` says; of a platform: what its ``platform.os`` says; of a recipe: what its
     ``model.recipe`` says; of a pass: what a recipe's ``pass`` says; of a package: what ``package.formats`` and ``--as`` say."""
@@ -105,8 +121,8 @@ class Spec:
     """What a person does with the finished bundle, a line with ``{bundle}`` for its folder; empty: runs its program."""
     revision: str = "1"
     """Of a pass: changes whenever it would make another model than before. It is part of the keys of prepared models."""
-    api: int = API_VERSION
-    """The plugin interface that the plugin was written for."""
+    api: int = 2
+    """The plugin interface that the plugin was written for. Whoever does not say wrote for 2, whatever edgepack speaks."""
 
 
 def lazy(reference: str) -> Callable[..., Any]:

@@ -1,0 +1,12 @@
+"""What plugins may import for axes other than builders, beside ``edgepack.api``.
+
+- Passes: ``Transform`` is what one has to be; ``Note`` and ``Material`` are what it is given.
+- Packages: ``Packager`` is what one has to be; ``bundle_entries`` and ``write_tarball`` for archives with the same bytes.
+- Platforms: ``RuntimePlatform`` is what one has to be, ``RuntimeOptions`` what it is given; its parts are in ``edgepack.api.kit``.
+"""
+
+from edgepack.api.names import homes, lookup
+
+HOMES = homes(__file__)
+__all__ = sorted(HOMES)
+__getattr__ = lookup(__name__, HOMES)

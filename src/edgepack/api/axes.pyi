@@ -1,0 +1,9 @@
+from edgepack.bundle.archive import bundle_entries as bundle_entries
+from edgepack.files.pack import TarEntry as TarEntry
+from edgepack.files.pack import write_tarball as write_tarball
+from edgepack.plugins.spec import Packager as Packager
+from edgepack.plugins.spec import Transform as Transform
+from edgepack.records.recipe import Material as Material
+from edgepack.records.recipe import Note as Note
+from edgepack.runtimes.platform import RuntimeOptions as RuntimeOptions
+from edgepack.runtimes.platform import RuntimePlatform as RuntimePlatform
