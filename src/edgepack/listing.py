@@ -35,6 +35,35 @@ def _target_row(host: PluginHost, found: TargetFile) -> Row:
     return {**row, "state": f"missing {', '.join(missing)}"} if missing else row
 
 
+def model_rows() -> list[Row]:
+    """One row a model of the catalogue; those without digests are held to their shape alone."""
+    from edgepack.models.find.catalogue import load_catalogue
+
+    catalogue = load_catalogue()
+    return [
+        {
+            "model": entry.name,
+            "MB": f"{entry.size / 1e6:.1f}" if entry.files else "",
+            "license": entry.license or "",
+            "pinned": "by SHA-256" if entry.files else "by shape",
+        }
+        for entry in catalogue.entries
+    ]
+
+
+def recipe_rows(host: PluginHost) -> list[Row]:
+    """One row a recipe, edgepack's own first."""
+    return [
+        {
+            "recipe": name,
+            "summary": found.summary,
+            "passes": ", ".join(str(step["pass"]) for step in found.make()),
+            "origin": found.plugin,
+        }
+        for name, found in host.extensions("recipe").items()
+    ]
+
+
 def plugin_rows(host: PluginHost, *, commands: Collection[str]) -> list[Row]:
     """One row a plugin; ``commands`` are edgepack's own, whose names a plugin cannot have."""
     refused = refused_commands(commands)

@@ -1,10 +1,11 @@
 """What a builder takes: its own ``[options]``, with a suggestion for what it does not know, and its platforms."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 from edgepack.errors import TargetError
-from edgepack.records.target import Target
+from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.typed import Malformed, check_value
 from edgepack.words import did_you_mean
 
@@ -22,11 +23,19 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
         if name not in known:
             raise TargetError(
                 f"target {target.name}: unknown option {name}{did_you_mean(name, known)}",
-                hint=f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
+                hint=_elsewhere(name)
+                or f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
             )
         given[name] = _checked(target, name, value, known[name])
     defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
     return {**defaults, **given}
+
+
+def _elsewhere(name: str) -> str:
+    """A hint for a key of the target that was taken for an option."""
+    tables = {"model": ModelOptions, "platform": Platform}
+    places = [table for table, kind in tables.items() if name in {each.name for each in fields(kind)}]
+    return "".join(f"{name} is a key of [{table}]: --set {table}.{name}=…" for table in places[:1])
 
 
 def require_platform(

@@ -160,8 +160,6 @@ def _share(value: object) -> float:
 
 
 def _download(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     try:
         return parse_size(str(value))
     except ValueError as error:

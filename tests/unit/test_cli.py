@@ -1,10 +1,13 @@
 """What the command line says, and how it fails."""
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
 from tests.support.command import edgepack
+
+from edgepack.cli.options import SMALLEST
 
 pytestmark = pytest.mark.tools("python")
 
@@ -30,7 +33,18 @@ def test_version() -> None:
     ("arguments", "code", "error"),
     [
         (["bundel"], 2, "error: No such command 'bundel'. Did you mean 'bundle'?"),
-        (["bundle"], 2, "error: Missing option '-t' / '--target'."),
+        (["bundle", "-t", "linux-x86-min", "a", "b"], 2, "error: Got two models: a and b"),
+        (["inspect", "a", "-m", "b"], 2, "error: Got two models: a and b"),
+        (
+            ["bundle", "-t", "linux-x86-min", "--set", "budget.download=5"],
+            3,
+            "error: target linux-x86-min: budget.download is",
+        ),
+        (
+            ["bundle", "-t", "linux-x86-min", "--set", "recipe=int8"],
+            3,
+            "error: target linux-x86-min: unknown option recipe",
+        ),
         (["targets", "--jsn"], 2, "error: No such option '--jsn'. Did you mean '--json'?"),
         (["bundle", "-t", "linux-x86-mini"], 3, "error: there is no target linux-x86-mini (did you mean"),
         (["bundle", "-t", "./none.toml"], 3, "error: target none cannot be read"),
@@ -64,6 +78,31 @@ def test_a_mistake_is_two_lines_and_an_exit_code(
     assert first.startswith(error)
     assert second.startswith("hint: ")
     assert done.stdout == ""
+
+
+def test_a_key_of_the_target_that_is_taken_for_an_option_is_told_its_table() -> None:
+    done = edgepack("bundle", "-t", "linux-x86-min", "--set", "recipe=int8")
+    assert "--set model.recipe=" in done.stderr.splitlines()[1]
+
+
+@pytest.mark.parametrize("command", ["bundle", "fetch", "search"])
+def test_without_a_target_it_is_the_smallest_for_this_machine(command: str, tmp_path: Path) -> None:
+    done = edgepack(
+        command, "no-such-model", "--set", "model.recipe=5", env={"EDGEPACK_CACHE": str(tmp_path)}
+    )
+    assert (
+        done.stderr.splitlines()[0]
+        == f"target: {SMALLEST[platform.machine()]}, for this machine; -t names another"
+    )
+    assert done.returncode == 3, done.stderr
+
+
+def test_models_and_recipes_are_listed() -> None:
+    models = {row["model"]: row for row in json.loads(edgepack("models", "--json").stdout)}
+    assert models["sentence-transformers/all-MiniLM-L6-v2"]["pinned"] == "by SHA-256"
+    recipes = {row["recipe"]: row for row in json.loads(edgepack("recipes", "--json").stdout)}
+    assert recipes["int8"]["passes"].split(", ")[-1] == "int8-dynamic"
+    assert recipes["int8"]["origin"] == "edgepack"
 
 
 def test_every_error_has_an_exit_code_of_its_own() -> None:

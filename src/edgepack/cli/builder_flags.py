@@ -15,39 +15,42 @@ ANY_FLAG = {"ignore_unknown_options": True, "allow_extra_args": True}
 """``context_settings`` of a command that passes what it does not know to ``builder_flags``."""
 
 
-def builder_flags(context: click.Context, known: OptionTable) -> tuple[str, ...]:
-    """What a command did not know, as ``--set`` would say it; a list's flag may come more than once.
+def builder_flags(context: click.Context, known: OptionTable) -> tuple[tuple[str, ...], list[str]]:
+    """What a command did not know: flags, as ``--set`` would say them, and the words that are none.
 
-    Raises what click raises for flags that nobody knows, arguments, and values that are missing.
+    A list's flag may come more than once. Raises what click raises for flags that nobody knows, and values that are missing.
     """
+    words: list[str] = []
     said: list[str] = []
     lists: dict[str, list[str]] = {}
-    for flag, name, value in _pairs(context, known):
+    for flag, name, value in _pairs(context, known, words):
         if isinstance(known[name], list) and not value.startswith("["):
             lists.setdefault(name, []).append(value)
         elif name in lists:
             raise click.UsageError(f"{flag} is given as a list and by itself", ctx=context)
         else:
             said.append(f"{name}={value}")
-    return (*said, *(f"{name}={json.dumps(values)}" for name, values in lists.items()))
+    return (*said, *(f"{name}={json.dumps(values)}" for name, values in lists.items())), words
 
 
-def _pairs(context: click.Context, known: OptionTable) -> Iterator[tuple[str, str, str]]:
-    """Flag, option and value."""
-    words = list(context.args)
-    while words:
-        flag, equals, value = words.pop(0).partition("=")
+def _pairs(context: click.Context, known: OptionTable, words: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Flag, option and value; what is no flag goes to ``words``."""
+    left = list(context.args)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            words.append(word)
+            continue
+        flag, equals, value = word.partition("=")
         name = flag.removeprefix("--").replace("-", "_")
-        if not flag.startswith("-"):
-            raise click.UsageError(f"Got unexpected extra argument ({flag})", ctx=context)
         if not flag.startswith("--") or name not in known:
             raise click.NoSuchOption(flag, possibilities=_like(flag, context, known), ctx=context)
         if not equals and known[name] is False:
             value = "true"
         elif not equals:
-            if not words:
+            if not left:
                 raise click.BadOptionUsage(flag, f"Option {flag!r} requires an argument.", ctx=context)
-            value = words.pop(0)
+            value = left.pop(0)
         yield flag, name, value
 
 

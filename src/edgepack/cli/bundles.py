@@ -13,8 +13,10 @@ from edgepack.cli.options import (
     common_options,
     complete_target,
     file_option,
+    model_argument,
     model_option,
     offline_option,
+    one_model,
     output_option,
     prices_option,
     reading_options,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
 
 
-@click.command(context_settings=ANY_FLAG)
+@click.command(context_settings=ANY_FLAG, options_metavar="[OPTIONS] [MODEL]")
 @click.pass_context
 @target_option
 @model_option
@@ -86,7 +88,8 @@ def bundle(
         overrides = (*overrides, f"model.gate={gate}")
     if formats:
         overrides = (*overrides, f"package.formats={json.dumps(formats)}")
-    target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)
+    target, words = target_with_flags(host, target_name, overrides, click_context)
+    target, model = with_reading(target, reading), one_model(*words, model)
     with host_context(offline=offline, host=host) as context:
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
@@ -103,14 +106,11 @@ def bundle(
 
 def target_with_flags(
     host: PluginHost, name: str, overrides: tuple[str, ...], click_context: click.Context
-) -> Target:
-    """The target, changed by ``--set`` and by the flags that are its builder's."""
+) -> tuple[Target, list[str]]:
+    """The target, changed by ``--set`` and by the flags that are its builder's; and the words that are no flags."""
     target = host.target(name, overrides)
-    known = host.builder_of(target).options()
-    if not click_context.args:
-        return target
-    flags = builder_flags(click_context, known)
-    return host.target(name, (*overrides, *flags))
+    flags, words = builder_flags(click_context, host.builder_of(target).options())
+    return (host.target(name, (*overrides, *flags)) if flags else target), words
 
 
 def _next_step(bundle: Bundle, said: str) -> str:
@@ -224,7 +224,7 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
 
 
 @click.command()
-@click.argument("model", required=False)
+@model_argument
 @reading_options
 @offline_option
 @common_options
@@ -245,7 +245,7 @@ def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -
         print_rich(render_inspection(inspection))
 
 
-@click.command(context_settings=ANY_FLAG)
+@click.command(context_settings=ANY_FLAG, options_metavar="[OPTIONS] [MODEL]")
 @click.pass_context
 @target_option
 @model_option
@@ -267,7 +267,8 @@ def fetch(
     from edgepack.targets import with_reading
 
     host = load_plugins()
-    target = with_reading(target_with_flags(host, target_name, overrides, click_context), reading)
+    target, words = target_with_flags(host, target_name, overrides, click_context)
+    target, model = with_reading(target, reading), one_model(*words, model)
     builder = host.builder_of(target)
     with host_context() as context:
         story = context.story

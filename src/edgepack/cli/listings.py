@@ -20,6 +20,26 @@ def list_targets(as_json: bool) -> None:
     print_rows(rows, as_json=as_json, columns=("target", "state", "summary", "origin"))
 
 
+@click.command("models")
+@common_options
+def list_models(as_json: bool) -> None:
+    """List the models of the catalogue, which need no address; MODEL may be any other, too."""
+    from edgepack import listing
+
+    print_rows(listing.model_rows(), as_json=as_json, columns=("model", "MB", "license", "pinned"))
+
+
+@click.command("recipes")
+@common_options
+def list_recipes(as_json: bool) -> None:
+    """List the recipes, and the passes that each runs; plugins bring more."""
+    from edgepack import listing
+    from edgepack.plugins.host import load_plugins
+
+    rows = listing.recipe_rows(load_plugins())
+    print_rows(rows, as_json=as_json, columns=("recipe", "summary", "passes", "origin"))
+
+
 @click.command("plugins")
 @common_options
 def list_plugins(as_json: bool) -> None:

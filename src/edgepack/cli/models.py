@@ -10,6 +10,7 @@ import click
 from edgepack.cli.options import (
     common_options,
     file_option,
+    model_argument,
     offline_option,
     output_option,
     reading_options,
@@ -29,7 +30,7 @@ STYLES = ("fixed", "runtime")
 
 
 @click.command()
-@click.argument("model", required=False)
+@model_argument
 @reading_options
 @click.option(
     "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How it is made small."
@@ -118,7 +119,7 @@ def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]
 
 
 @click.command()
-@click.argument("model", required=False)
+@model_argument
 @reading_options
 @click.option(
     "--style",

@@ -123,17 +123,55 @@ def _prompts(
     return [(purpose, text) for purpose, _, text in pairs]
 
 
+def _target_of_this_machine(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    import platform
+
+    if value is not None:
+        return value
+    if platform.system() != "Linux" or platform.machine() not in SMALLEST:
+        raise click.UsageError(
+            f"there is no target for {platform.system()} on {platform.machine()}: name one with -t"
+        )
+    name = SMALLEST[platform.machine()]
+    click.echo(f"target: {name}, for this machine; -t names another", err=True)
+    return name
+
+
+SMALLEST = {"x86_64": "linux-x86-min", "aarch64": "linux-arm64-min"}
+"""What is built where no target is named, by machine."""
 target_option = click.option(
     "-t",
     "--target",
     "target_name",
-    required=True,
     metavar="NAME",
+    callback=_target_of_this_machine,
     shell_complete=complete_target,
-    help="What to build for: a name of `edgepack targets`, or a .toml file.",
+    help="What to build for: a name of `edgepack targets`, or a .toml file.  [default: the smallest for this machine]",
 )
 PLACES = "A folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the catalogue."
 model_option = click.option("-m", "--model", metavar="MODEL", help=f"{PLACES} [default: all-MiniLM-L6-v2]")
+"""For commands that find MODEL among what ``builder_flags`` leaves."""
+
+
+def model_argument(command: Command) -> Command:
+    """The model, by itself or with ``-m``: the argument ``model``."""
+
+    @wraps(command)
+    def with_model(*args: Any, word: str | None, model: str | None, **others: Any) -> Any:
+        return command(*args, model=one_model(word, model), **others)
+
+    made: Any = click.argument("word", metavar="[MODEL]", required=False)(with_model)
+    return model_option(made)  # type: ignore[no-any-return]
+
+
+def one_model(*said: str | None) -> str | None:
+    """The model that was named, if any; or ``click.UsageError`` for two."""
+    named = [each for each in said if each is not None]
+    if len(named) > 1:
+        raise click.UsageError(f"Got two models: {named[0]} and {named[1]}")
+    return named[0] if named else None
+
+
 source_option = click.option(
     "-m",
     "--model",

@@ -7,7 +7,7 @@ import click
 from edgepack.cli.options import (
     common_options,
     file_option,
-    model_option,
+    model_argument,
     offline_option,
     reading_options,
     set_option,
@@ -19,7 +19,7 @@ from edgepack.records.target import Reading
 
 @click.command()
 @target_option
-@model_option
+@model_argument
 @reading_options
 @click.option(
     "-r", "--recipe", "recipes", multiple=True, metavar="NAME", help="Try this recipe only; may be repeated."
