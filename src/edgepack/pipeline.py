@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,19 +12,22 @@ from edgepack.bundle.assemble import assemble
 from edgepack.bundle.manifest import bundle_name, open_bundle
 from edgepack.bundle.packages import make_packages, packagers_of
 from edgepack.bundle.place import placed_folder, require_free
-from edgepack.errors import BudgetError, BundleError, PluginError, VerificationError
+from edgepack.errors import BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import operators_of_ort_model, require_match
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
+from edgepack.recipes.registry import passes_of
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import PreparedModel
 from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
+from edgepack.report.budget import foretell_budget, require_budget
 from edgepack.report.measure import measure, weigh
 from edgepack.report.text import as_json, proof_line
+from edgepack.tools import install_hint
 from edgepack.verify.copies import require_used_files
 from edgepack.verify.gate import verify
 from edgepack.verify.made_here import remember
@@ -55,12 +59,15 @@ def build(
     packagers_of(target.packages, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)
+    passes_of(target.model.recipe, context)
+    _tell_what_is_missing(registered.missing(target), context)
     with story.step("model"):
         source = ingest(model, reading=target.model.reading, context=context)
     destination = output / bundle_name(source, target)
     require_free(destination, force=force)
     with story.step("prepare"):
         prepared = builder.prepare_model(source)
+        foretell_budget(target, prepared.file)
     with story.step("runtime"):
         runtime = builder.provide_runtime(prepared)
         _require_match(prepared, runtime, context)
@@ -98,6 +105,15 @@ def build(
     for plugin in host.bundle_written(outcome.bundle, outcome.report):
         _require_unchanged(outcome.bundle, plugin)
     return outcome
+
+
+def _tell_what_is_missing(tools: Sequence[str], context: HostContext) -> None:
+    """Before anything is fetched. It may all be in the cache, so it is not refused."""
+    if tools:
+        hints = dict.fromkeys(map(install_hint, tools))
+        context.warn(
+            f"not installed: {', '.join(tools)}; what is not in the cache cannot be made ({'; '.join(hints)})"
+        )
 
 
 def _prove(
@@ -146,20 +162,6 @@ def report_file_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".report.json")
 
 
-def _require_budget(target: Target, report: Report) -> None:
-    if target.download_budget is None:
-        return
-    archive = "a first visit downloads" if report.visits else "the archive has"
-    sizes = [(archive, report.download_bytes or 0)]
-    sizes += [(f"{each.file} has", each.size) for each in report.packages]
-    what, size = max(sizes, key=lambda each: each[1])
-    if size > target.download_budget:
-        raise BudgetError(
-            f"{what} {size / 1e6:.1f} MB, target {target.name} allows {target.download_budget / 1e6:.1f} MB",
-            hint='a smaller recipe, or --set budget.download="50 MB"',
-        )
-
-
 def _pack_and_report(
     bundle: Bundle,
     verification: Verification,
@@ -181,7 +183,7 @@ def _pack_and_report(
             packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
         report = measure(packed, verification, sizes=sizes, prices=prices)
         report = replace(report, proofs=proofs, packages=tuple(packages))
-        _require_budget(target, report)
+        require_budget(target, report)
     report_file = report_file_of(destination)
     with written_beside(report_file) as temporary:
         temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,9 @@ from edgepack.errors import (
     BundleError,
     EdgepackError,
     MismatchError,
+    ModelError,
     PluginError,
+    TargetError,
     UsageError,
     VerificationError,
 )
@@ -160,6 +162,27 @@ def build(model: Path, output: Path, context: HostContext, *overrides: str) -> p
     host = load_plugins()
     target = host.target("kiosk-one", overrides)
     return pipeline.build(target, model=str(model), output=output, host=host, context=context)
+
+
+def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_sought(
+    kiosk: Path,
+    kept: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install(
+        kiosk,
+        monkeypatch,
+        ("options=lambda: OPTIONS", "options=lambda: OPTIONS, missing=lambda target: ['zig']"),
+    )
+    with host_context(story=Story(), offline=True, store=kept) as context:
+        with pytest.raises(ModelError, match="no-such"):
+            build(Path("no-such-model"), tmp_path / "dist", context)
+        told = capsys.readouterr().err
+        assert "not installed: zig" in told and "pip install" in told
+        with pytest.raises(TargetError, match="there is no recipe 'int9'"):
+            build(Path("no-such-model"), tmp_path / "dist", context, "model.recipe=int9")
 
 
 def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
