@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from edgepack.context import Progress
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from edgepack.context import Progress as Amount
 
 NAME_WIDTH = 9
 SECONDS_BETWEEN_LINES = 15.0
@@ -26,12 +27,18 @@ class Step:
 
 
 class Story:
-    """Tells what happens: one line a finished step, a bar while long work runs (plain lines when not on a terminal)."""
+    """Tells what happens: a line for each finished step.
+
+    On a terminal the running step is shown with its time, and a bar while it knows how far it is; elsewhere it is named when
+    it begins, and long work says a line now and then.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
         self._steps: list[Step] = []
         self._console: Console | None = None
+        self._live: Progress | None = None
+        self._planned, self._begun = 0, 0
 
     @property
     def console(self) -> Console:
@@ -42,10 +49,15 @@ class Story:
             self._console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=self._quiet)
         return self._console
 
+    def plan(self, steps: int) -> None:
+        """So many steps come: the running one is shown as ``3/8``."""
+        self._planned, self._begun = steps, 0
+
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
         """Everything noted inside is shown on this step's line, with the time that it took."""
         step = Step(name=name)
+        self._begun += 1
         self._steps.append(step)
         started = time.monotonic()
         try:
@@ -67,62 +79,101 @@ class Story:
         self.console.print(f"warning: {message}", style="yellow", markup=False)
 
     @contextmanager
-    def progress(self, label: str, total: int | None, unit: str) -> Iterator[Progress]:
+    def progress(self, label: str, total: int | None, unit: str) -> Iterator[Amount]:
         """Show how far long work is."""
-        if self.console.is_terminal:
-            with _bar(self.console, label, total, unit) as bar:
-                yield bar
-        else:
+        if not self.console.is_terminal:
             yield _Lines(console=self.console, label=label, total=total, unit=unit)
+            return
+        with self._shown() as live:
+            task = live.add_task(label, total=total, unit=unit)
+            try:
+                yield _Bar(live=live, task=task)
+            finally:
+                live.remove_task(task)
 
     @contextmanager
     def _waiting(self, name: str) -> Iterator[None]:
-        if not self.console.is_terminal and not self._quiet:
-            self.console.print(f"{name:<{NAME_WIDTH}} …", style="dim", markup=False)
-        yield
+        if not self.console.is_terminal:
+            if not self._quiet:
+                self.console.print(f"{name:<{NAME_WIDTH}} …", style="dim", markup=False)
+            yield
+            return
+        with self._shown() as live:
+            place = f"{self._begun}/{self._planned} " if self._planned else ""
+            task = live.add_task(f"{place}{name}", total=None, unit="")
+            try:
+                yield
+            finally:
+                live.remove_task(task)
+
+    @contextmanager
+    def _shown(self) -> Iterator[Progress]:
+        """One display for all that runs at a time: a step, and the work in it."""
+        if self._live is not None:
+            yield self._live
+            return
+        with _display(self.console) as live:
+            self._live = live
+            try:
+                yield live
+            finally:
+                self._live = None
 
     def _line(self, step: Step, seconds: float) -> None:
+        from rich.table import Table
         from rich.text import Text
 
-        line = Text.assemble((f"{step.name:<{NAME_WIDTH}} ", "bold"), " … ".join(step.notes) or "done")
-        line.append(f"  {seconds:.1f} s", style="dim")
-        self.console.print(line)
+        said, took = " … ".join(step.notes) or "done", f"{seconds:.1f} s"
+        if not self.console.is_terminal:
+            self.console.print(f"{step.name:<{NAME_WIDTH}} {said}  {took}", markup=False)
+            return
+        # A long line goes on below its own beginning, broken between words.
+        line = Table.grid(padding=(0, 1), pad_edge=False)
+        line.add_column(width=NAME_WIDTH, no_wrap=True)
+        line.add_column(overflow="fold")
+        line.add_row(Text(step.name, style="bold"), Text.assemble(said, "  ", (took, "dim")))
+        self.console.print(line, soft_wrap=False)
 
 
-@contextmanager
-def _bar(console: Console, label: str, total: int | None, unit: str) -> Iterator[Progress]:
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _display(console: Console) -> Progress:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    amount: ProgressColumn = DownloadColumn() if unit == "B" else MofNCompleteColumn()
+    class _Amount(TextColumn):
+        """``3/12 files, about 9 min left``."""
+
+        def render(self, task: Task) -> Text:
+            if task.total is None and not task.completed:
+                return Text()
+            total = None if task.total is None else int(task.total)
+            done = int(task.completed)
+            return Text(_amount(done, total, task.fields["unit"]) + _left(task.elapsed or 0.0, done, total))
+
+    class _OptionalBar(BarColumn):
+        """Nothing where it is not known how far the work is."""
+
+        def render(self, task: Task) -> Any:
+            return Text() if task.total is None else super().render(task)
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        amount,
-        TextColumn("" if unit == "B" else unit),
         TimeElapsedColumn(),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        TextColumn("left"),
+        _OptionalBar(bar_width=24),
+        _Amount(""),
     )
-    # Files take between a second and a minute to compile: an estimate from the last few would jump about.
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=300.0) as bars:
-        task = bars.add_task(label, total=total)
+    return Progress(*columns, console=console, transient=True)
 
-        class _Bar:
-            def advance(self, amount: int = 1) -> None:
-                bars.advance(task, amount)
 
-        yield _Bar()
+@dataclass(frozen=True, kw_only=True)
+class _Bar:
+    """Progress on a terminal."""
+
+    live: Progress
+    task: TaskID
+
+    def advance(self, amount: int = 1) -> None:
+        self.live.advance(self.task, amount)
 
 
 @dataclass(kw_only=True)
@@ -143,17 +194,18 @@ class _Lines:
         if now - self.last >= SECONDS_BETWEEN_LINES:
             self.last = now
             self.console.print(
-                f"  {self.label} {_amount(self.done, self.total, self.unit)}{self._left(now)}",
+                f"  {self.label} {_amount(self.done, self.total, self.unit)}{_left(now - self.started, self.done, self.total)}",
                 style="dim",
                 markup=False,
             )
 
-    def _left(self, now: float) -> str:
-        """How long the rest takes when it goes on as it did."""
-        if not self.total or not 0 < self.done < self.total:
-            return ""
-        seconds = (now - self.started) * (self.total - self.done) / self.done
-        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
+
+def _left(elapsed: float, done: int, total: int | None) -> str:
+    """How long the rest takes when it goes on as it did."""
+    if not total or not 0 < done < total:
+        return ""
+    seconds = elapsed * (total - done) / done
+    return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
 
 
 def _amount(done: int, total: int | None, unit: str) -> str:

@@ -34,6 +34,9 @@ from edgepack.verify.made_here import remember
 from edgepack.verify.proofs import prove_bundle
 from edgepack.verify.run import BundleRunner
 
+STEPS = 8
+"""Of a build."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -56,6 +59,7 @@ def build(
 ) -> Outcome:
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all."""
     story = context.story
+    story.plan(STEPS)
     packagers_of(target.packages, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)

@@ -74,3 +74,56 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         bar.advance()
         story.note("word")
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+def seen(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Lines without colours and without what was written over."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", capsys.readouterr().err)
+    return [line.rstrip("\r ").rpartition("\r\r")[2] for line in text.split("\n")]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_running_step_is_shown_with_its_place_and_the_work_in_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story = Story()
+    story.plan(2)
+    with story.step("model"):
+        pass
+    with story.step("runtime"), story.progress("compile", 4, "files") as bar:
+        bar.advance(3)
+        assert story._live is not None
+        story._live.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
+    assert "1/2 model" in shown and "2/2 runtime" in shown
+    assert "3/4 files" in shown
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_long_line_goes_on_below_its_beginning_and_breaks_between_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story = Story()
+    with story.step("verify"):
+        story.note("the same tokens for all of 4200 [texts] of every script")
+    last = [re.sub(r"^.*\r", "", line) for line in seen(capsys) if "tokens" in line or "script" in line]
+    assert last[0].rstrip().endswith(("for", "for all", "for all of"))
+    assert last[-1].startswith(" " * 10) and "script" in last[-1]
+    assert all(len(line) <= 40 for line in last)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_display_is_gone_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story()
+    with pytest.raises(RuntimeError), story.step("runtime"), story.progress("compile", 4, "files"):
+        raise RuntimeError
+    assert story._live is None
+    with story.step("next"):
+        pass
