@@ -99,6 +99,7 @@ class WebBuilder:
     def _reduced(self, model: PreparedModel, *, threads: bool = False) -> RuntimeArtifact:
         from edgepack_web.foundry.reduce import reduce_web_runtime
 
+        assert model.needs is not None, "api.prepare_model knows them"
         return reduce_web_runtime(model.needs, threads=threads, context=self.context)
 
     def _on_gpu(self, source: ModelSource) -> OnGpu | None:

@@ -16,11 +16,13 @@ from edgepack.errors import BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import operators_of_ort_model, require_match
+from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.builder import RegisteredBuilder
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.registry import passes_of
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
@@ -31,6 +33,7 @@ from edgepack.tools import install_hint
 from edgepack.verify.copies import require_used_files
 from edgepack.verify.gate import verify
 from edgepack.verify.made_here import remember
+from edgepack.verify.oracle import require_oracle
 from edgepack.verify.proofs import prove_bundle
 from edgepack.verify.run import BundleRunner
 
@@ -72,9 +75,10 @@ def build(
     with story.step("prepare"):
         prepared = builder.prepare_model(source)
         foretell_budget(target, prepared.file)
+        if prepared.oracle is not None:
+            _require_oracle(prepared, source, target, registered, context)
     with story.step("runtime"):
-        runtime = builder.provide_runtime(prepared)
-        _require_match(prepared, runtime, context)
+        runtime = _matched(prepared, builder.provide_runtime(prepared), context)
     with story.step("runner"):
         runner = builder.make_runner(prepared, runtime)
     with placed_folder(destination, force=force) as folder:
@@ -85,6 +89,7 @@ def build(
                 runtime=runtime,
                 runner=runner,
                 made_by=registered.made_by(target),
+                source=source,
                 folder=folder,
                 context=context,
             )
@@ -130,13 +135,37 @@ def _prove(
     return proofs
 
 
-def _require_match(model: PreparedModel, runtime: RuntimeArtifact | None, context: HostContext) -> None:
-    """The operators of the file as it ships, read from it again where the format says them, against the runtime's."""
+def _require_oracle(
+    model: PreparedModel,
+    source: ModelSource,
+    target: Target,
+    registered: RegisteredBuilder,
+    context: HostContext,
+) -> None:
+    """Whatever is wrong with it is the fault of who named it."""
+    with (
+        registered.to_blame_for_its_model("no oracle"),
+        blamed_on(registered.plugin, "prepare_model's oracle"),
+    ):
+        require_oracle(model, source, options=target.model, context=context)
+
+
+def _matched(
+    model: PreparedModel, runtime: RuntimeArtifact | None, context: HostContext
+) -> RuntimeArtifact | None:
+    """The runtime; what it provides, when that was held against what the model needs, else no claim of it.
+
+    Operators are read again from the file that ships where its format says them.
+    """
     if runtime is None or runtime.provides is None:
         context.note("operators not matched: the runtime is not reduced to the model's")
-        return
+        return runtime
     needs = operators_of_ort_model(model.file) if model.format == "ort" else model.needs
+    if needs is None:
+        context.note("operators not matched: what the model needs is not known")
+        return replace(runtime, provides=None)
     require_match(needs, runtime.provides)
+    return runtime
 
 
 def _require_untouched(bundle: Bundle) -> None:

@@ -5,10 +5,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 from tests.support.berts import write_bert
 
 from edgepack import pipeline
+from edgepack.bundle.golden import TEXTS
 from edgepack.bundle.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.errors import (
@@ -22,9 +24,13 @@ from edgepack.errors import (
     VerificationError,
 )
 from edgepack.files.store import Store, sha256_of
+from edgepack.foundry.link.library import reduce_runtime
+from edgepack.models.find.source import ingest
+from edgepack.models.reference import exported_model, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.records.target import ModelOptions
+from edgepack.recipes.prepare import prepare_model
+from edgepack.records.target import ModelOptions, Platform
 from edgepack.verification import verify_again
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
@@ -156,6 +162,13 @@ def install(
     )
     (package / "kiosk-one.toml").write_text(TARGET)
     monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+
+
+def rewrite(folder: Path, old: str, new: str) -> None:
+    """Changes the program that the installed plugin brings."""
+    code = folder / "edgepack_kiosk" / "__init__.py"
+    assert old in code.read_text()
+    code.write_text(code.read_text().replace(old, new))
 
 
 def build(model: Path, output: Path, context: HostContext, *overrides: str) -> pipeline.Outcome:
@@ -354,6 +367,109 @@ def test_a_runtime_that_lacks_kernels_is_refused_and_an_unknown_one_is_said_to_b
     made = build(model, tmp_path / "dist", own)
     assert open_bundle(made.bundle.directory).manifest["runtime"]["operators"] is None
     assert "operators not matched" in " ".join(made.report.notes)
+
+
+PREPARE = "return api.prepare_model(source, options=self.target.model, context=self.context)"
+OWN_FORMAT = (
+    (PREPARE, "return own_format(self, source)"),
+    ('Spec(axis="builder"', 'Spec(formats=("squeezed",), axis="builder"'),
+    ("return None", 'return api.RuntimeArtifact(library=model.file.with_name("libkiosk.so.9"), name="Kiosk Engine", version="9.1", kind="stock", toolchain="", provides=None)'),
+    ("\nPROGRAM = ", """
+import gzip, pathlib
+
+def own_format(kiosk, source):
+    made = api.prepare_model(source, options=replace(kiosk.target.model, format="onnx"), context=kiosk.context)
+    file = kiosk.context.work_dir / "tiny.squeezed"
+    file.write_bytes(gzip.compress(made.file.read_bytes(), mtime=0))
+    file.with_name("libkiosk.so.9").write_text("an engine")
+    return replace(made, file=file, format="squeezed", needs=None, oracle=ORACLE)
+
+ORACLE = None
+PROGRAM = """),
+)  # fmt: skip
+UNSQUEEZED = ('root / "model" / "model.onnx"', '__import__("gzip").decompress((root / "model" / "model.squeezed").read_bytes())')  # fmt: skip
+
+
+@pytest.mark.parametrize("oracle", [True, False])
+def test_a_model_that_onnx_runtime_does_not_read_ships_as_what_it_is(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: bool
+) -> None:
+    install(kiosk, monkeypatch, *OWN_FORMAT, *[("oracle=ORACLE", "oracle=made.file")] * oracle)
+    rewrite(kiosk, *UNSQUEEZED)
+    made = build(model, tmp_path / "dist", own, "model.format=squeezed")
+    assert made.report.verification.status == "passed"
+    manifest = made.bundle.manifest
+    assert (manifest["model"]["format"], manifest["model"]["file"]) == ("squeezed", "model/model.squeezed")
+    assert (manifest["runtime"]["name"], manifest["runtime"]["operators"]) == ("Kiosk Engine", None)
+    assert not [file["path"] for file in manifest["files"] if file["path"].endswith(".onnx")]
+    assert "runtime: Kiosk Engine 9.1 (stock)" in made.report.notes
+    notices = (made.bundle.directory / "LICENSES/Kiosk-Engine.txt").read_text()
+    assert notices == "Kiosk Engine 9.1 (stock). Its licence text did not come with the library.\n"
+    golden = json.loads((made.bundle.directory / "golden.json").read_text())
+    source = ingest(str(model), context=own)
+    assert golden["vectors"] == pytest.approx(reference_vectors(source, TEXTS, context=own), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "words"),
+    [
+        ("OTHER", r"prepare_model made no oracle: it has mean cosine 0\.\d+ to the full-precision model, below 0.99"),
+        ("file", "prepare_model made no oracle: tiny.squeezed is not a model"),
+        ("pathlib.Path('gone.onnx')", "prepare_model names gone.onnx, which is not a file"),
+        ("pathlib.Path('IDENTITY')", "failed in prepare_model's oracle: "),
+    ],
+)  # fmt: skip
+def test_an_oracle_that_is_not_the_model_is_the_plugins_fault(
+    kiosk: Path,
+    model: Path,
+    own: HostContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    oracle: str,
+    words: str,
+) -> None:
+    other = write_bert(tmp_path / "other", seed=7)[0]
+    identity = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["x"], ["y"])],
+        "identity",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])],
+    )
+    onnx.save(onnx.helper.make_model(identity, ir_version=9), tmp_path / "identity.onnx")
+    place = {"OTHER": f"pathlib.Path({str(exported_model(other, context=own))!r})"}
+    said = place.get(oracle, oracle.replace("IDENTITY", str(tmp_path / "identity.onnx")))
+    install(kiosk, monkeypatch, *OWN_FORMAT, ("oracle=ORACLE", f"oracle={said}"))
+    with pytest.raises(PluginError, match=f"plugin kiosk:? {words}"):
+        build(model, tmp_path / "dist", own, "model.format=squeezed")
+
+
+def test_a_format_of_nobody_is_refused_before_anything_is_fetched(
+    kiosk: Path, monkeypatch: pytest.MonkeyPatch, model: Path, own: HostContext
+) -> None:
+    install(kiosk, monkeypatch, *OWN_FORMAT)
+    host = load_plugins()
+    with pytest.raises(TargetError, match=r"format is 'squeeze' \(did you mean squeezed\?\)") as caught:
+        host.builder_of(host.target("kiosk-one", ["model.format=squeeze"]))
+    assert caught.value.hint == "formats of builder kiosk: onnx, ort, ort-runtime-opt, squeezed"
+    with pytest.raises(TargetError, match=r"format is 'squeezed'"):
+        host.builder_of(host.target("linux-x86", ["model.format=squeezed"]))
+    with pytest.raises(TargetError, match="no model is made in format 'squeezed'"):
+        prepare_model(ingest(str(model), context=own), options=ModelOptions(format="squeezed"), context=own)
+
+
+def test_needs_that_are_not_known_are_not_claimed_to_be_met(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(
+        kiosk,
+        monkeypatch,
+        ("return None", f"return {EMPTY_RUNTIME}"),
+        (PREPARE, f"return replace({PREPARE[7:]}, needs=None)"),
+    )
+    made = build(model, tmp_path / "dist", own)
+    assert made.bundle.manifest["runtime"]["operators"] is None
+    with pytest.raises(ModelError, match="a model whose operators are not known"):
+        reduce_runtime(None, platform=Platform(os="linux", arch="x86_64"), context=own)
 
 
 def test_a_plugin_of_interface_1_is_told_so(kiosk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, overri
         (MINIMAL.replace('builder = "linux"', ""), "builder is missing"),
         (MINIMAL.replace('"2.28"', "2.28"), "glibc is 2.28, expected a string"),
         (MINIMAL.replace('"2.28"', '"new"'), "platform.glibc is 'new'"),
-        (MINIMAL + "[model]\nformat = 'orf'", "did you mean ort?"),
+        (MINIMAL + "[model]\nformat = 5", "expected a string"),
         (MINIMAL + "[model]\npooling = 'clss'", "did you mean cls?"),
         (MINIMAL + "[model]\nnormalize = 1", "model.normalize is 1, expected true or false"),
         (MINIMAL + "[model.prompts]\nclustering = 'c: '", "model.prompts names clustering"),

@@ -26,9 +26,8 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.read.tokenizer import minimal_json
-from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
@@ -40,10 +39,11 @@ def assemble(
     runtime: RuntimeArtifact | None,
     runner: RunnerArtifact,
     made_by: Mapping[str, Any] | None = None,
+    source: ModelSource | None = None,
     folder: Path,
     context: BuildContext,
 ) -> Bundle:
-    """Lay a bundle out in an empty folder.
+    """Lay a bundle out in an empty folder. ``source`` is the model as it was found, where ``model`` may say otherwise.
 
     Same inputs, same bytes: modes are 0755 and 0644, nothing in it tells the time or the host.
     Raises ``OutputError`` when the folder cannot be written, ``DiskFullError``, ``FloorError`` when a file does not run
@@ -52,6 +52,8 @@ def assemble(
     with disk_errors(folder):
         _lay_runner(runner, folder)
         _lay_model(model, runner, folder)
+        vectors = golden.golden_vectors(model, source or model.source, context=context)
+        (folder / GOLDEN).write_bytes(golden.golden_json(vectors))
         for library in _libraries(runtime, runner):
             _copy(library, folder / "lib" / library.name)
         write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
@@ -82,7 +84,7 @@ def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple
 
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
-    """The model, its tokenizer, and golden vectors: those of the shipped file, by the stock onnxruntime package."""
+    """The model and its tokenizer."""
     if runner.placement is None:
         _copy(model.file, folder / model_path(model, runner))
         if model.cpu_file:
@@ -93,8 +95,6 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
             (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
         else:
             _copy(runner.tokenizer, folder / tokenizer_path(runner))
-    vectors = embed_with_onnxruntime(model.cpu_file or model.file, model.source, golden.TEXTS)
-    (folder / GOLDEN).write_bytes(golden.golden_json(vectors.tolist()))
 
 
 def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgepack.records.model import ModelSource
+from edgepack.context import BuildContext
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.target import FORMATS
 
 TOLERANCE = 0.99
 """Cosine that a device's vector must have with the golden one: processors round int8 products differently."""
@@ -37,6 +39,23 @@ def golden_json(vectors: Sequence[Sequence[float]]) -> bytes:
     rows = [[round(float(value), DECIMALS) for value in vector] for vector in vectors]
     document: dict[str, Any] = {"texts": TEXTS, "vectors": rows, "tolerance": TOLERANCE}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildContext) -> list[list[float]]:
+    """What the finished bundle is to answer to ``TEXTS``, by the stock onnxruntime package, float [len(TEXTS), dimension].
+
+    Made from the prepared model's oracle where it names one, else from the file that ships. A file that ONNX Runtime does not
+    read has those of the full-precision model, ``source``: no plugin writes down what it is compared with.
+    """
+    from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
+
+    file = model.oracle or model.cpu_file or (model.file if model.format in FORMATS else None)
+    if file is None:
+        vectors = reference_vectors(source, TEXTS, context=context)
+    else:
+        vectors = embed_with_onnxruntime(file, model.source, TEXTS)
+    rows: list[list[float]] = vectors.tolist()
+    return rows
 
 
 def golden_document(model: Path, source: ModelSource) -> bytes:

@@ -17,7 +17,7 @@ from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
 from edgepack.targets import LIMITS
 
@@ -121,6 +121,7 @@ def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[s
     """``operators`` is ``null`` where they are not known, or not cut down to the model's: nothing was matched."""
     return {
         "library": runtime_path(runtime, runner),
+        **({"name": runtime.name} if runtime.name != ONNX_RUNTIME else {}),
         "version": runtime.version,
         "kind": runtime.kind,
         "toolchain": runtime.toolchain,

@@ -11,7 +11,7 @@ import edgepack
 from edgepack.licenses import license_text
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource
-from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 
 INDEX = "NOTICES.txt"
 SBOM = "sbom.cdx.json"
@@ -45,7 +45,7 @@ def write_notices(
 ) -> tuple[Component, ...]:
     """Fill a folder with a licence text a component, ``NOTICES.txt`` and ``sbom.cdx.json``; say which components."""
     # The licence texts of what is linked into the program come with the runner.
-    linked_in = {"onnxruntime": runtime.version} if runtime else {}
+    linked_in = {_component(runtime): runtime.version} if runtime else {}
     components = distinct(
         [
             _edgepack(),
@@ -160,14 +160,22 @@ def _model_text(source: ModelSource, known: str) -> bytes:
 
 
 def _runtime(runtime: RuntimeArtifact) -> list[Component]:
-    components = _with_texts(runtime.licenses, {"onnxruntime": runtime.version})
-    if any(component.name.lower() == "onnxruntime" for component in components):
+    name = _component(runtime)
+    components = _with_texts(runtime.licenses, {name: runtime.version})
+    if any(component.name.lower() == name.lower() for component in components):
         return components
-    said = f"ONNX Runtime {runtime.version} ({runtime.kind}), MIT. Its licence text did not come with the library.\n"
+    license = "MIT" if runtime.name == ONNX_RUNTIME else None
+    under = f", {license}" if license else ""
+    said = f"{runtime.name} {runtime.version} ({runtime.kind}){under}. Its licence text did not come with the library.\n"
     unsaid = Component(
-        name="onnxruntime", version=runtime.version, kind="library", license="MIT", text=said.encode()
+        name=name, version=runtime.version, kind="library", license=license, text=said.encode()
     )
     return [unsaid, *components]
+
+
+def _component(runtime: RuntimeArtifact) -> str:
+    """What its licence text is filed under."""
+    return "onnxruntime" if runtime.name == ONNX_RUNTIME else runtime.name
 
 
 def _with_texts(texts: Iterable[Path], versions: Mapping[str, str]) -> list[Component]:

@@ -16,7 +16,7 @@ from edgepack.cli.options import (
     reading_options,
 )
 from edgepack.cli.output import print_json, print_rows
-from edgepack.records.target import Reading
+from edgepack.records.target import FORMATS, Reading
 
 if TYPE_CHECKING:
     from edgepack.records.model import PreparedModel
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgepack.records.report import Verification
 
 SCHEMA = 1
-FORMATS = ("onnx", "ort", "ort-runtime-opt")
 LEVELS = ("none", "basic", "extended", "all")
 STYLES = ("fixed", "runtime")
 
@@ -93,6 +92,8 @@ def _as_dict(made: PreparedModel, file: Path, found: Verification) -> dict[str, 
     """What was made and how near it is, as plain data (schema 1)."""
     from dataclasses import asdict
 
+    from edgepack.operators.config import required
+
     return {
         "schema": SCHEMA,
         "file": str(file),
@@ -100,18 +101,20 @@ def _as_dict(made: PreparedModel, file: Path, found: Verification) -> dict[str, 
         "recipe": made.recipe,
         "precision": made.precision,
         "batch_dependent": made.batch_dependent,
-        "operators": len(made.needs),
+        "operators": len(required(made.needs)),
         "quality": asdict(found),
         "warnings": list(made.source.warnings),
     }
 
 
 def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]:
+    from edgepack.operators.config import required
+
     return {
         "file": str(file),
         "MB": f"{file.stat().st_size / 1e6:.2f}",
         "precision": made.precision,
-        "operators": str(len(made.needs)),
+        "operators": str(len(required(made.needs))),
         "mean cosine": f"{found.mean_cosine:.5f}",
         "min cosine": f"{found.min_cosine:.5f}",
         "nearest kept": f"{found.neighbour_agreement:.1%}",

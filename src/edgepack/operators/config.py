@@ -79,6 +79,16 @@ def union(sets: Iterable[Operators]) -> Operators:
     )
 
 
+def required(needs: Operators | None) -> Operators:
+    """What a model needs, where that is known; ``ModelError`` where it is not."""
+    if needs is None:
+        raise ModelError(
+            "no runtime can be reduced to a model whose operators are not known",
+            hint="PreparedModel.needs names them; a runtime that has everything has provides=None",
+        )
+    return needs
+
+
 def missing_operators(needs: Operators, provides: Operators) -> tuple[Operator, ...]:
     """What is needed and not provided, sorted; an operator that lacks some of its types counts as missing."""
     provided: dict[Key, str] = {_key(kernel): kernel.types for kernel in _merged(provides.kernels)}

@@ -73,14 +73,12 @@ class RegisteredBuilder:
             self.spec.fetch(target, context)
 
     @contextmanager
-    def to_blame_for_its_model(self) -> Iterator[None]:
+    def to_blame_for_its_model(self, made: str = "no model") -> Iterator[None]:
         """Whatever is wrong with a prepared model once it is used is the fault of who prepared it."""
         try:
             yield
         except ModelError as error:
-            raise PluginError(
-                f"plugin {self.plugin}: prepare_model made no model: {error.message}"
-            ) from error
+            raise PluginError(f"plugin {self.plugin}: prepare_model made {made}: {error.message}") from error
 
     def made_by(self, target: Target) -> Mapping[str, Any]:
         """For the manifest: whose code made a bundle, with which options. Folders of the building machine are left out."""
@@ -129,7 +127,7 @@ class Builder:
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         made = self._call("prepare_model", PreparedModel, self.builder.prepare_model, source)
-        self._require_files("prepare_model", made.file, made.cpu_file, *made.companions)
+        self._require_files("prepare_model", made.file, made.cpu_file, made.oracle, *made.companions)
         return made
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:

@@ -24,7 +24,7 @@ from edgepack.plugins.entry_points import OURS, entry_points, package
 from edgepack.plugins.spec import INTERFACES, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
-from edgepack.records.target import Target
+from edgepack.records.target import FORMATS, Target
 from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -133,8 +133,18 @@ class PluginHost:
         return targets.read_target(found.file, origin=found.origin, overrides=overrides)
 
     def builder_of(self, target: Target) -> RegisteredBuilder:
-        """The builder that a target names; raises ``PluginError`` when its plugin is broken or not there."""
+        """The builder that a target names; raises ``PluginError`` when its plugin is broken or not there.
+
+        Raises ``TargetError`` for a target that wants its model in a format which that builder does not know.
+        """
         if found := self.builders.get(target.builder):
+            formats = (*FORMATS, *found.spec.formats)
+            if target.model.format not in formats:
+                raise TargetError(
+                    f"target {target.name}: [model] format is {target.model.format!r}"
+                    + did_you_mean(target.model.format, formats),
+                    hint=f"formats of builder {target.builder}: {', '.join(formats)}",
+                )
             return found
         for plugin in self.broken:
             if plugin.name == target.builder or target.origin.startswith(plugin.name):

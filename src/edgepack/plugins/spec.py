@@ -45,7 +45,7 @@ class TargetBuilder(Protocol):
     """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them."""
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        """Make the model small; its ``needs`` are those of the file as it will be shipped."""
+        """Make the model small; its ``needs`` are those of the file as it will be shipped, ``None`` where it is no ONNX graph."""
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
         """A runtime whose ``provides`` covers ``model.needs``, which the host checks; ``None``: the runner is all there is."""
@@ -113,6 +113,9 @@ class Spec:
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""
+    formats: tuple[str, ...] = ()
+    """Of a builder: what ``model.format`` of its targets may say beside ``onnx``, ``ort`` and ``ort-runtime-opt``: words for formats
+    of its own, which it makes of a model that ``prepare_model`` made in one of these."""
     missing: Callable[[Target], Iterable[str]] = nothing_missing
     """Names of tools that a build would miss on this host; called by ``edgepack targets``, so it must be quick."""
     fetch: Callable[[Target, BuildContext], None] = nothing_to_fetch

@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 
 from edgepack.context import BuildContext
+from edgepack.errors import TargetError
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
@@ -22,7 +23,8 @@ from edgepack.recipes.registry import apply, key_of_passes, passes_of
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import Material
-from edgepack.records.target import ModelFormat, ModelOptions, Pass, Platform
+from edgepack.records.target import FORMATS, ModelOptions, Pass, Platform
+from edgepack.words import did_you_mean
 
 PREPARE_SCHEMA = "6"
 """Changes whenever the same source and recipe would give another file than before."""
@@ -42,9 +44,14 @@ def prepare_model(
 
     ``needs`` are those of the finished file. Made once for the same source, recipe and versions; the same inputs give
     the same bytes. ``platform`` lets passes know the device's instruction sets. Raises ``TargetError`` for an unknown
-    recipe, pass or parameter, ``UsageError`` for calibration texts that cannot be read, ``ModelError`` and
+    recipe, pass, parameter or format, ``UsageError`` for calibration texts that cannot be read, ``ModelError`` and
     ``UnsupportedModelError`` for a model that cannot be taken.
     """
+    if options.format not in FORMATS:
+        raise TargetError(
+            f"no model is made in format {options.format!r}{did_you_mean(options.format, FORMATS)}",
+            hint=f"formats: {', '.join(FORMATS)}; a builder makes one of its own of what is prepared in one of these",
+        )
     passes = passes_of(options.recipe, context)
     isa = platform.isa if platform else ()
     texts = read_texts(options.calibration) if options.calibration else ()
@@ -73,7 +80,7 @@ def prepare_model(
 def _make(
     source: ModelSource,
     passes: tuple[Pass, ...],
-    model_format: ModelFormat,
+    model_format: str,
     material: Material,
     folder: Path,
     *,
@@ -101,7 +108,7 @@ def _make(
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _write(model: onnx.ModelProto, model_format: ModelFormat, folder: Path) -> None:
+def _write(model: onnx.ModelProto, model_format: str, folder: Path) -> None:
     if model_format == "ort":
         convert_to_ort(model, folder / "model.ort")
         return
@@ -119,7 +126,7 @@ def _needs(folder: Path) -> Operators:
 
 
 def _describe(
-    folder: Path, source: ModelSource, model_format: ModelFormat, facts: Mapping[str, Any]
+    folder: Path, source: ModelSource, model_format: str, facts: Mapping[str, Any]
 ) -> PreparedModel:
     tokenizer = folder / TOKENIZER
     return PreparedModel(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgepack.records.operators import Operators
-from edgepack.records.target import UNSAID, ModelFormat, PoolingMode, Reading
+from edgepack.records.target import UNSAID, PoolingMode, Reading
 
 FULL_PRECISION = "fp32"
 FLOAT_PRECISIONS = (FULL_PRECISION, "fp16", "bf16")
@@ -112,12 +112,14 @@ class PreparedModel:
     """The model as it will be shipped, and what it needs of a runtime."""
 
     file: Path
-    format: ModelFormat
+    format: str
+    """One of ``onnx``, ``ort`` and ``ort-runtime-opt``, or a word of the builder's own for what ONNX Runtime does not read."""
     precision: str
     """e.g. ``int8``, ``fp32``."""
     recipe: str
     """What was done to it, in words, e.g. ``fuse, pool, int8-dynamic(per_channel=true)``."""
-    needs: Operators
+    needs: Operators | None
+    """``None``: not known, for a model that is no ONNX graph; nothing is matched then, and the manifest says so."""
     source: ModelSource
     inputs: tuple[str, ...]
     """Graph inputs, int64 [batch, sequence] each."""
@@ -129,3 +131,7 @@ class PreparedModel:
     """Another form of the model for the processor, where an execution provider's form is one that it cannot run."""
     companions: tuple[Path, ...] = ()
     """Further files that must lie beside the model."""
+    oracle: Path | None = None
+    """An ONNX file with the same inputs and output that golden vectors are made from, and that never ships: for a ``file`` that
+    ONNX Runtime does not read. The host compares it with the full-precision model. ``None``: golden vectors are those of
+    ``cpu_file`` or ``file``, or, in a format of the builder's own, of the full-precision model itself."""

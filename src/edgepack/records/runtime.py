@@ -7,6 +7,8 @@ from typing import Literal
 
 from edgepack.records.operators import Operators
 
+ONNX_RUNTIME = "ONNX Runtime"
+
 RuntimeKind = Literal["minimal", "minimal-extended", "full"]
 
 
@@ -68,10 +70,12 @@ class RuntimeArtifact:
 
     library: Path | None
     """``None``: it is linked into the runner's program."""
+    name: str = ONNX_RUNTIME
+    """What manifest, notices and report call it."""
     version: str
-    """ONNX Runtime's version, e.g. ``1.21.0``."""
+    """e.g. ``1.21.0``."""
     kind: str
-    """``minimal``, ``minimal-extended``, ``full`` or ``stock``."""
+    """Of ONNX Runtime: ``minimal``, ``minimal-extended``, ``full`` or ``stock``; of another runtime a word of its own."""
     provides: Operators | None
     """``None``: it is not known, or everything is in it; nothing is matched then, and the manifest says so."""
     toolchain: str

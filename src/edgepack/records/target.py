@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-ModelFormat = Literal["onnx", "ort", "ort-runtime-opt"]
+FORMATS = ("onnx", "ort", "ort-runtime-opt")
+"""Of models that ONNX Runtime reads; a builder may have words of its own beside these (``Spec.formats``)."""
 
 PoolingMode = Literal["mean", "cls", "max", "mean-sqrt-len", "weighted-mean", "last"]
 
@@ -66,7 +67,8 @@ class ModelOptions:
     """How a target wants its model."""
 
     recipe: str | tuple[Pass, ...] = "int8"
-    format: ModelFormat = "ort"
+    format: str = "ort"
+    """One of ``FORMATS``, or of its builder's own."""
     calibration: Path | None = None
     """The user's texts for passes that look at activations, one a line; without them edgepack's own."""
     min_cosine: float = 0.0

@@ -136,7 +136,9 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
     unmatched = "operators not matched: the runtime is not reduced to the model's"
     runtime = bundle.manifest.get("runtime")
+    other = runtime if runtime and "name" in runtime else None
     return (
+        *([f"runtime: {other['name']} {other['version']} ({other['kind']})"] if other else []),
         *([unmatched] if runtime and runtime.get("operators") is None else []),
         *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),

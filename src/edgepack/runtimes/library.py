@@ -16,6 +16,7 @@ from edgepack.operators.config import (
     missing_operators,
     operators_of_ort_model,
     parse_config,
+    required,
     union,
 )
 from edgepack.plugins.context import HostContext
@@ -23,7 +24,7 @@ from edgepack.plugins.host import PluginHost
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
-from edgepack.records.target import ModelFormat, ModelOptions, Pass
+from edgepack.records.target import ModelOptions, Pass
 from edgepack.runtimes.platform import RuntimeOptions, RuntimePlatform
 from edgepack.verify.compatibility import Fit
 
@@ -31,9 +32,9 @@ OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
 
 
-def format_for(kind: RuntimeKind) -> ModelFormat:
+def format_for(kind: RuntimeKind) -> str:
     """The richest format that a kind of runtime is there for."""
-    formats: dict[RuntimeKind, ModelFormat] = {"minimal-extended": "ort-runtime-opt", "full": "onnx"}
+    formats: dict[RuntimeKind, str] = {"minimal-extended": "ort-runtime-opt", "full": "onnx"}
     return formats.get(kind, "ort")
 
 
@@ -108,7 +109,7 @@ def make_library(
             wanted = ModelOptions(recipe=options.recipe, format=format_for(options.runtime.kind))
             prepared.append(prepare_model(source, options=wanted, context=context))
     with story.step("runtime"):
-        needs = union(model.needs for model in prepared)
+        needs = union(required(model.needs) for model in prepared)
         runtime = platform.reduce(needs, options.runtime, context=context)
         proofs = [platform.prove(model, runtime, levels=levels, context=context) for model in prepared]
     with placed_folder(output, force=False) as folder:

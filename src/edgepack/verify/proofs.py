@@ -75,7 +75,8 @@ def prove_bundle(
         device = str(bundle.manifest["target"]["platform"]["arch"])
         level = HERE if device == platform.machine() else device
         return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
-    if not runtime:
+    if not runtime or "name" in runtime:
+        # Levels are those of ONNX Runtime's kernels.
         by = HERE if arch == platform.machine() else f"an emulated {arch}"
         return (prove_way(attempt, Way(level=HERE, by=by)),)
     asked: Any = {"arch": arch, "isa": isa, "levels": levels, "context": context}

@@ -14,7 +14,7 @@ from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import check_floor
 from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
-from edgepack.operators.config import format_config, types_by_operator, union
+from edgepack.operators.config import format_config, required, types_by_operator, union
 from edgepack.records.operators import Operator, Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
@@ -69,7 +69,7 @@ class NativeBuild:
 
 
 def reduce_runtime(
-    needs: Operators,
+    needs: Operators | None,
     *,
     platform: Platform,
     kind: RuntimeKind = "minimal",
@@ -81,10 +81,10 @@ def reduce_runtime(
     ``glibc`` is the oldest C library that the library itself must run on; by default 2.28, or the platform's where that
     is older.
 
-    Raises ``UnsupportedModelError`` for an operator without a kernel, ``FloorError`` for a library that asks more
+    Raises ``ModelError`` for needs that are not known, ``UnsupportedModelError`` for an operator without a kernel, ``FloorError`` for a library that asks more
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """
-    needs = union([needs])
+    needs = union([required(needs)])
     build = open_build(needs, platform=platform, kind=kind, glibc=glibc, context=context)
     archive = build.archive
     folder = context.store.cached(

@@ -9,6 +9,7 @@ from edgepack.files.elf import floor_of
 from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
 from edgepack.models.read.tokenizer import minimal_json
+from edgepack.operators.config import required
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
@@ -54,7 +55,9 @@ def link_native_runner(
     folder = context.work_dir / "native-runner"
     licenses: dict[str, Path] = {}
     for place, one in wanted:
-        made = build_program(one, model.needs, platform=platform, kind=kind, glibc=glibc, context=context)
+        made = build_program(
+            one, required(model.needs), platform=platform, kind=kind, glibc=glibc, context=context
+        )
         licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / one.output, folder / place)
@@ -83,9 +86,10 @@ def linked_runtime(
     context: BuildContext,
 ) -> RuntimeArtifact:
     """The runtime that ``link_native_runner`` links into the program: there is no library of its own."""
-    build = open_build(model.needs, platform=platform, kind=kind, glibc=glibc, context=context)
-    context.note(f"{len(model.needs)} operators, linked into the program")
-    return build.artifact(None, model.needs)
+    needs = required(model.needs)
+    build = open_build(needs, platform=platform, kind=kind, glibc=glibc, context=context)
+    context.note(f"{len(needs)} operators, linked into the program")
+    return build.artifact(None, needs)
 
 
 def lay_interfaces(folder: Path) -> None:
@@ -103,5 +107,5 @@ def lay_interfaces(folder: Path) -> None:
 def link_tokens_library(model: PreparedModel, *, platform: Platform, context: BuildContext) -> Path:
     """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``."""
     sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
-    made = build_program(sources, model.needs, platform=platform, context=context)
+    made = build_program(sources, required(model.needs), platform=platform, context=context)
     return made / TOKENS_LIBRARY
