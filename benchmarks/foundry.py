@@ -31,6 +31,7 @@ from edgepack.console import Story
 from edgepack.files.store import Store, default_root
 from edgepack.foundry.link.library import reduce_runtime
 from edgepack.models.find.source import ingest
+from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
@@ -87,7 +88,9 @@ def main() -> None:
         runtimes = {
             kind: _runtime(_needs(source, kind, context), kind, context)[0] for kind in arguments.kinds
         }
-        console.print(_times(int8.needs, fp32.needs, cold=arguments.cold, context=context))
+        console.print(
+            _times(required(int8.needs), required(fp32.needs), cold=arguments.cold, context=context)
+        )
         console.print(_sizes(runtimes))
         console.print(_speeds(runtimes["minimal"].file, int8, arguments.rounds))
 
@@ -95,7 +98,7 @@ def main() -> None:
 def _needs(source: ModelSource, kind: RuntimeKind, context: HostContext) -> Operators:
     """What MiniLM int8 needs in the format that a kind of runtime is for."""
     options = ModelOptions(recipe="int8", format=format_for(kind))
-    return prepare_model(source, options=options, context=context).needs
+    return required(prepare_model(source, options=options, context=context).needs)
 
 
 def _runtime(needs: Operators, kind: RuntimeKind, context: HostContext) -> tuple[RuntimeArtifact, float]:

@@ -11,6 +11,7 @@ from tests.support.node_tests import run_node_tests
 
 from edgepack.api import prepare_model
 from edgepack.foundry.explain.sizes import explain, find_composition
+from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
@@ -29,7 +30,7 @@ def model(minilm: ModelSource, online: HostContext) -> PreparedModel:
 
 @pytest.fixture(scope="module")
 def reduced(model: PreparedModel, online: HostContext) -> RuntimeArtifact:
-    return reduce_web_runtime(model.needs, context=online)
+    return reduce_web_runtime(required(model.needs), context=online)
 
 
 def test_a_reduced_runtime_is_small_and_right(
@@ -53,7 +54,7 @@ def test_the_stock_runtime_is_right(model: PreparedModel, online: HostContext) -
 def test_with_threads_it_is_as_right(model: PreparedModel, online: HostContext) -> None:
     import brotli
 
-    threaded = reduce_web_runtime(model.needs, threads=True, context=online)
+    threaded = reduce_web_runtime(required(model.needs), threads=True, context=online)
     assert len(brotli.compress(threaded.file.read_bytes(), quality=11)) < 270_000
     proof = prove_web(model, threaded, context=online)
     assert proof.min_cosine > 0.99

@@ -12,6 +12,7 @@ from tests.support.families import FAMILIES, tokens_of, write_family
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.reference import exported_model
+from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
@@ -50,7 +51,7 @@ def test_attention_is_fused_and_nothing_changes(tmp_path: Path, kind: str, param
 def test_every_architecture_is_prepared(tmp_path: Path, kind: str, recipe: str, context: HostContext) -> None:
     source, _ = write_family(tmp_path / "model", kind, std=0.15)
     prepared = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
-    names = {operator.name for operator in prepared.needs.kernels}
+    names = {operator.name for operator in required(prepared.needs).kernels}
     assert names & {"Attention", "MultiHeadAttention"}
     tokens = tokens_of(kind, lengths=(9, 30, 2, 12))
     vectors = onnx_vectors(prepared.file, tokens)

@@ -20,7 +20,7 @@ from tests.support.graphs import expand_layer_norms, token_graph, write
 from edgepack.errors import EdgepackError, ModelError, TargetError, UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
-from edgepack.operators.config import operators_of_ort_model
+from edgepack.operators.config import operators_of_ort_model, required
 from edgepack.plugins.context import HostContext
 from edgepack.recipes import prepare
 from edgepack.recipes.prepare import prepare_model
@@ -85,7 +85,7 @@ def test_full_precision(source: ModelSource, context: HostContext) -> None:
 def test_needs_are_those_of_the_finished_file_with_types(source: ModelSource, context: HostContext) -> None:
     model = prepare_model(source, options=ModelOptions(), context=context)
     assert model.needs == operators_of_ort_model(model.file)
-    needs = {(kernel.domain, kernel.name): kernel.types for kernel in model.needs.kernels}
+    needs = {(kernel.domain, kernel.name): kernel.types for kernel in required(model.needs).kernels}
     # What fusion, quantization and pooling added.
     assert ("com.microsoft", "MultiHeadAttention") in needs
     assert ("com.microsoft", "MatMulIntegerToFloat") in needs
@@ -103,10 +103,10 @@ def test_onnx_format_needs_what_the_runtime_may_make_of_it(
     model = prepare_model(source, options=ModelOptions(recipe=recipe, format="onnx"), context=context)
     assert model.file.suffix == ".onnx"
     used = {(node.domain or "ai.onnx", node.op_type) for node in onnx.load(model.file).graph.node}
-    needed = {(kernel.domain, kernel.name) for kernel in model.needs.kernels}
+    needed = {(kernel.domain, kernel.name) for kernel in required(model.needs).kernels}
     assert used <= needed
     fixed = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
-    assert {(kernel.domain, kernel.name) for kernel in fixed.needs.kernels} <= needed
+    assert {(kernel.domain, kernel.name) for kernel in required(fixed.needs).kernels} <= needed
     assert cosines(model, source, context).min() > 0.99
 
 
@@ -117,8 +117,8 @@ def test_saved_runtime_optimizations(source: ModelSource, context: HostContext) 
     fixed = prepare_model(source, options=ModelOptions(recipe="fp32"), context=context)
     assert model.format == "ort-runtime-opt"
     assert model.file.read_bytes()[4:8] == b"ORTM"
-    names = {(kernel.domain, kernel.name) for kernel in model.needs.kernels}
-    assert {(kernel.domain, kernel.name) for kernel in fixed.needs.kernels} <= names
+    names = {(kernel.domain, kernel.name) for kernel in required(model.needs).kernels}
+    assert {(kernel.domain, kernel.name) for kernel in required(fixed.needs).kernels} <= names
     assert cosines(model, source, context).min() > 0.9999
 
 
@@ -127,7 +127,7 @@ def test_a_list_of_passes(source: ModelSource, context: HostContext) -> None:
     model = prepare_model(source, options=ModelOptions(recipe=steps), context=context)
     assert model.recipe == 'pool, int8-dynamic(activations="tensor", tables=false)'
     assert model.batch_dependent
-    assert "com.microsoft" in {kernel.domain for kernel in model.needs.kernels}
+    assert "com.microsoft" in {kernel.domain for kernel in required(model.needs).kernels}
 
 
 @pytest.mark.parametrize("opset", [13, 17, 18, 20])
@@ -266,7 +266,7 @@ def test_a_model_that_was_quantized_in_training_is_taken_as_it_is(
     model = prepare_model(ready, options=ModelOptions(recipe="int8"), context=listening)
     assert model.recipe == "pool"
     assert "quantized already, taken as it is" in listening.notes[0]
-    assert "MatMulIntegerToFloat" in {kernel.name for kernel in model.needs.kernels}
+    assert "MatMulIntegerToFloat" in {kernel.name for kernel in required(model.needs).kernels}
     vectors = embed_with_onnxruntime(model.file, ready, TEXTS)
     expected = reference_vectors(source, TEXTS, context=listening.inner)
     assert (vectors * expected).sum(axis=1).min() > 0.98
@@ -287,6 +287,6 @@ def test_layers_are_a_list_of_patterns(source: ModelSource, context: HostContext
         Pass(name="int8-weights"),
     )
     model = prepare_model(source, options=ModelOptions(recipe=steps), context=context)
-    needs = {kernel.name for kernel in model.needs.kernels}
+    needs = {kernel.name for kernel in required(model.needs).kernels}
     assert {"MatMulNBits", "MatMulIntegerToFloat"} <= needs
     assert model.recipe == 'pool, int4(layers=["encoder.layer.0.*"], tables="float"), int8-weights'
