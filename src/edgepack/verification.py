@@ -51,7 +51,7 @@ def verify_again(
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
-    No plugin is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
+    No builder is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
     in a sandbox where there is one; else it is *not verified*. ``reading`` goes before what was set
     when the bundle was made; what was set elsewhere does not count.
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, MissingToolError
+from edgepack.api.axes import DownloadError, HashMismatchError
 from edgepack.api.kit import (
     Archive,
-    DownloadError,
-    HashMismatchError,
     Package,
     fetch_archives,
     fetch_packages,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.api import BuildContext, ToolError
-from edgepack.api.kit import DownloadError, HashMismatchError, require_online, unpack_matching
+from edgepack.api.axes import DownloadError, HashMismatchError
+from edgepack.api.kit import require_online, unpack_matching
 from edgepack_web.npm.node import npm_command
 
 

@@ -1,8 +1,14 @@
 from edgepack.bundle.archive import bundle_entries as bundle_entries
+from edgepack.errors import DownloadError as DownloadError
+from edgepack.errors import HashMismatchError as HashMismatchError
+from edgepack.fetch.download import download as download
+from edgepack.fetch.http import ask as ask
 from edgepack.files.pack import TarEntry as TarEntry
 from edgepack.files.pack import write_tarball as write_tarball
 from edgepack.plugins.spec import Packager as Packager
+from edgepack.plugins.spec import Source as Source
 from edgepack.plugins.spec import Transform as Transform
+from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material
 from edgepack.records.recipe import Note as Note
 from edgepack.runtimes.platform import RuntimeOptions as RuntimeOptions

@@ -3,8 +3,6 @@ from edgepack.bundle.usage import usage_of as usage_of
 from edgepack.cli.options import common_options as common_options
 from edgepack.cli.options import offline_option as offline_option
 from edgepack.cli.output import print_json as print_json
-from edgepack.errors import DownloadError as DownloadError
-from edgepack.errors import HashMismatchError as HashMismatchError
 from edgepack.fetch.debian import Package as Package
 from edgepack.fetch.debian import fetch_packages as fetch_packages
 from edgepack.fetch.download import require_online as require_online

@@ -21,7 +21,7 @@ from edgepack.plugins.blame import Blamed, blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import why_not
 from edgepack.plugins.entry_points import OURS, entry_points, package
-from edgepack.plugins.spec import INTERFACES, Spec
+from edgepack.plugins.spec import INTERFACES, SCHEME, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import FORMATS, Target
@@ -280,6 +280,10 @@ def _checked(spec: Spec) -> Spec:
         both = str(known.newest) if known.oldest == known.newest else f"{known.oldest} and {known.newest}"
         raise PluginError(
             f"{spec.axis} {spec.name} is written for plugin interface {spec.api}; this edgepack speaks {both}"
+        )
+    if spec.axis == "source" and not SCHEME.fullmatch(spec.name):
+        raise PluginError(
+            f"{spec.name!r} is no scheme that a source can have, e.g. 's3' for s3://BUCKET/NAME"
         )
     return spec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from edgepack.context import BuildContext
 from edgepack.options import OptionTable
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel, RemoteModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
@@ -37,8 +38,12 @@ INTERFACES: Mapping[str, Interfaces] = {
     "pass": Interfaces(),
     "recipe": Interfaces(),
     "package": Interfaces(),
+    "source": Interfaces(),
 }
 """By axis: what plugins can bring."""
+
+SCHEME = re.compile(r"(?!catalogue$)[a-z][a-z0-9+.-]+")
+"""What a source may be called; ``catalogue:`` is trusted, for its models are pinned by edgepack."""
 
 
 class TargetBuilder(Protocol):
@@ -82,6 +87,17 @@ class Packager(Protocol):
         """Write the file; the same bundle and version give the same bytes."""
 
 
+class Source(Protocol):
+    """A place that models come from: what ``--model SCHEME:…`` asks, for one scheme."""
+
+    def find(self, address: str, *, context: BuildContext) -> RemoteModel:
+        """What lies at an address now, and at which revision. Nothing is fetched yet but what it takes to know that.
+
+        Called only when something may be fetched: offline, the host takes what was found last. Raises ``ModelError`` for an
+        address that makes no sense, ``DownloadError`` for one that cannot be reached.
+        """
+
+
 def no_options() -> OptionTable:
     """For builders that do not say which options they take."""
     return {}
@@ -104,12 +120,14 @@ class Spec:
     """What kind of thing it is, one of ``INTERFACES``."""
     name: str
     """Of a builder: what a target's ``builder`` says; of a platform: what its ``platform.os`` says; of a recipe: what its
-    ``model.recipe`` says; of a pass: what a recipe's ``pass`` says; of a package: what ``package.formats`` and ``--as`` say."""
+    ``model.recipe`` says; of a pass: what a recipe's ``pass`` says; of a package: what ``package.formats`` and ``--as`` say;
+    of a source: the scheme of its addresses, e.g. ``s3``."""
     summary: str
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
-    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``() -> Packager``. Heavy imports happen in here."""
+    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``() -> Packager``; of a source:
+    ``() -> Source``. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

@@ -1,6 +1,6 @@
 """A model as found, and as it will be shipped."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -105,6 +105,26 @@ class ModelSource:
     precision: str = FULL_PRECISION
     """Of a graph what its weights are: ``int8`` and the like for one that was quantized before edgepack saw it. Its vectors
     are then not those of the full-precision model, and whatever is measured against them says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteModel:
+    """A model where it lies, before anything of it is fetched: what a ``Source`` finds at an address."""
+
+    name: str
+    """What people call it, e.g. ``ORG/NAME``."""
+    origin: str
+    """The address that names this very model again, at its revision or with its digest; the manifest keeps it, so it holds no
+    password."""
+    pins: Mapping[str, str]
+    """What is another for another content: revision, digests, ETags. Under these the model is kept in the store."""
+    files: tuple[str, ...]
+    """POSIX paths below the model's folder. Of several, those are fetched that edgepack needs; one archive (.zip, .whl, .tar.gz,
+    .tar.zst, …) is fetched and unpacked."""
+    fetch: Callable[[str, Path], None]
+    """``fetch(name, path)`` writes one of ``files`` to a path whose folder is there."""
+    graph: str = ""
+    """The .onnx file among them that is to be taken; empty: what the folder's layout says."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urldefrag, urlsplit, urlunsplit
 
@@ -13,13 +13,9 @@ from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, file_name, require_online
 from edgepack.files.archives import SUFFIXES
 from edgepack.files.store import written_beside
-from edgepack.models.find.collect import collect, collect_from_tree
-from edgepack.models.find.folder import read_folder
-from edgepack.models.find.hub import DEFAULT_ENDPOINT, endpoint, ingest_hub
-from edgepack.models.find.unpack import unpack_model
+from edgepack.models.find.hub import DEFAULT_ENDPOINT, Hub, endpoint
 from edgepack.models.read import hub_layout
-from edgepack.records.model import ModelSource
-from edgepack.records.target import Reading
+from edgepack.records.model import RemoteModel
 
 MODULE_FILES = (
     "1_Pooling/config.json",
@@ -42,30 +38,31 @@ FOLDER_NAMES = (
 """What is looked for at the address of a folder, since a server need not list it."""
 
 
-def is_address(model: str) -> bool:
-    """Whether this is an address rather than a path or a name."""
-    return re.match(r"[a-z][a-z0-9+.-]*://", model, re.IGNORECASE) is not None
+@dataclass(frozen=True, kw_only=True)
+class Addresses:
+    """The source of ``https://`` addresses (``edgepack.api.axes.Source``)."""
 
+    def find(self, address: str, *, context: BuildContext) -> RemoteModel:
+        """The model at an address, the same for as long as the server says so.
 
-def ingest_address(address: str, *, reading: Reading, context: BuildContext) -> ModelSource:
-    """The model at an address, fetched once and kept in the store for as long as the server says it is the same.
-
-    ``#sha256=HEX`` behind the address of an archive pins its content. Raises ``UsageError`` for plain http,
-    ``ModelError``, ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
-    """
-    url, fragment = urldefrag(address)
-    http.require_safe(url)
-    if (form := of_the_hub(url)) is not None:
-        return ingest_hub(form, reading=reading, context=context)
-    path = urlsplit(url).path.lower()
-    if path.endswith(SUFFIXES):
-        return _ingest_archive(url, _pin(fragment), reading, context)
-    if fragment:
-        raise UsageError(f"#{fragment} can only stand behind the address of an archive", hint="leave it out")
-    if path.endswith(".onnx"):
-        return _ingest_onnx(url, reading, context)
-    base = _join(url, "")
-    return _ingest_files(base, _seen(base, FOLDER_NAMES, context), file_name(base), reading, context)
+        ``#sha256=HEX`` behind the address of an archive pins its content. Raises ``UsageError`` for plain http,
+        ``ModelError`` or ``DownloadError``.
+        """
+        url, fragment = urldefrag(address)
+        http.require_safe(url)
+        if (form := of_the_hub(url)) is not None:
+            return Hub().find(form, context=context)
+        path = urlsplit(url).path.lower()
+        if path.endswith(SUFFIXES):
+            return _archive(url, _pin(fragment), context)
+        if fragment:
+            raise UsageError(
+                f"#{fragment} can only stand behind the address of an archive", hint="leave it out"
+            )
+        if path.endswith(".onnx"):
+            return _graph(url, context)
+        base = _join(url, "")
+        return _folder(base, _seen(base, FOLDER_NAMES, context), file_name(base), context)
 
 
 def of_the_hub(url: str) -> str | None:
@@ -88,25 +85,23 @@ def _pin(fragment: str) -> str | None:
     return given.group(1).lower()
 
 
-def _ingest_archive(url: str, sha256: str | None, reading: Reading, context: BuildContext) -> ModelSource:
+def _archive(url: str, sha256: str | None, context: BuildContext) -> RemoteModel:
     name = file_name(url)
     seen = {"sha256": sha256} if sha256 else _seen(url, ("",), context)
 
-    def make(folder: Path) -> None:
-        require_online(context, http.redacted(url))
-        with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder) as temporary:
-            if sha256:
-                archive = fetch_file(url, sha256=sha256, context=context)
-            else:
-                archive = download(url, Path(temporary, name), progress=context.progress)
-            unpack_model(archive, Path(temporary, "content"))
-            archive.unlink()
-            collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading)
+    def fetch(_: str, destination: Path) -> None:
+        if sha256:
+            fetch_file(url, sha256=sha256, context=context).replace(destination)
+        else:
+            download(url, destination, progress=context.progress)
 
-    directory = context.store.cached("models", {"address": url, **seen}, make)
-    origin = http.redacted(url) + (f"#sha256={sha256}" if sha256 else "")
-    context.note(origin)
-    return read_folder(directory, name=_stem(name), origin=origin, reading=reading, note=context.note)
+    return RemoteModel(
+        name=_stem(name),
+        origin=http.redacted(url) + (f"#sha256={sha256}" if sha256 else ""),
+        pins={"address": url, **seen},
+        files=(name,),
+        fetch=fetch,
+    )
 
 
 def _stem(name: str) -> str:
@@ -114,7 +109,7 @@ def _stem(name: str) -> str:
     return name[: len(name) - len(suffix)] or name
 
 
-def _ingest_onnx(url: str, reading: Reading, context: BuildContext) -> ModelSource:
+def _graph(url: str, context: BuildContext) -> RemoteModel:
     """A graph and what is beside it; the tokenizer may also lie one folder higher, as on the hub."""
     name = file_name(url)
     parent = _join(url, "..")
@@ -126,41 +121,29 @@ def _ingest_onnx(url: str, reading: Reading, context: BuildContext) -> ModelSour
     if name not in seen:
         raise DownloadError(f"there is no file at {http.redacted(url)}", hint="check the address")
     stem = name.rpartition("/")[2].removesuffix(".onnx")
-    return _ingest_files(
-        parent, seen, file_name(parent) if stem == "model" else stem, reading, context, onnx=name
-    )
+    return _folder(parent, seen, file_name(parent) if stem == "model" else stem, context, graph=name)
 
 
-def _ingest_files(
-    base: str,
-    seen: Mapping[str, str],
-    name: str,
-    reading: Reading,
-    context: BuildContext,
-    *,
-    onnx: str | None = None,
-) -> ModelSource:
+def _folder(
+    base: str, seen: Mapping[str, str], name: str, context: BuildContext, *, graph: str = ""
+) -> RemoteModel:
     """A model whose files lie below an address, each by its own."""
+    if not seen:
+        raise ModelError(
+            f"there is no model at {http.redacted(base)}",
+            hint=f"it must be an archive ({', '.join(SUFFIXES)}), an .onnx file or a folder with a config.json",
+        )
 
-    def make(folder: Path) -> None:
-        require_online(context, http.redacted(base))
+    def fetch(file: str, destination: Path) -> None:
+        download(_join(base, file), destination, progress=context.progress)
 
-        def get(file: str) -> None:
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            download(_join(base, file), folder / file, progress=context.progress)
-
-        if not seen:
-            raise ModelError(
-                f"there is no model at {http.redacted(base)}",
-                hint=f"it must be an archive ({', '.join(SUFFIXES)}), an .onnx file or a folder with a config.json",
-            )
-        collect(seen, get, folder, model=http.redacted(base), reading=reading, onnx=onnx)
-
-    directory = context.store.cached("models", {"address": base, "onnx": onnx or "", **seen}, make)
-    graph = directory / onnx if onnx else None
-    context.note(http.redacted(base))
-    return read_folder(
-        directory, name=name, origin=http.redacted(base), onnx=graph, reading=reading, note=context.note
+    return RemoteModel(
+        name=name,
+        origin=http.redacted(base),
+        pins={"address": base, "onnx": graph, **seen},
+        files=tuple(seen),
+        fetch=fetch,
+        graph=graph,
     )
 
 

@@ -22,6 +22,7 @@ from edgepack.files.store import sha256_of
 from edgepack.models.find import hub, wheel
 from edgepack.models.find.collect import find_model
 from edgepack.models.find.folder import read_folder
+from edgepack.models.find.remote import ingest_remote
 from edgepack.records.model import FileDigest, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 from edgepack.typed import parse_toml, read_table
@@ -126,7 +127,8 @@ def ingest_entry(entry: Entry, *, reading: Reading = UNSAID, context: BuildConte
 
 def _unpinned(entry: Entry, reading: Reading, context: BuildContext) -> ModelSource:
     """From the hub, whose listing carries the weights' digest, and held against the shape that is known."""
-    source = hub.ingest_hub(entry.places[0], reading=reading, known=entry.pooling, context=context)
+    remote = hub.Hub().find(entry.places[0], context=context)
+    source = ingest_remote(remote, reading=reading, known=entry.pooling, context=context)
     wrong = [
         f"{key} is {source.config.get(key)!r}, known is {value!r}"
         for key, value in entry.shape.items()

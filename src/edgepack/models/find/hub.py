@@ -14,10 +14,7 @@ from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
 from edgepack.files.store import written_beside
-from edgepack.models.find.collect import collect
-from edgepack.models.find.folder import read_folder
-from edgepack.records.model import ModelSource
-from edgepack.records.target import PoolingMode, Reading
+from edgepack.records.model import RemoteModel
 
 HUB_PREFIX = "hf:"
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -91,38 +88,31 @@ def _request(path: str) -> FileRequest:
     return FileRequest(url=f"{base}/{path}", headers=headers, allow_http=base.startswith("http://"))
 
 
-def ingest_hub(
-    form: str, *, reading: Reading, known: PoolingMode | None = None, context: BuildContext
-) -> ModelSource:
-    """A model of the hub at one commit, fetched once and kept in the store; ``known`` is the catalogue's word on its pooling.
+@dataclass(frozen=True, kw_only=True)
+class Hub:
+    """The source of ``hf:`` addresses (``edgepack.api.axes.Source``)."""
 
-    A branch is asked for its newest commit; offline, the one seen last counts. Raises ``ModelError``,
-    ``UnsupportedModelError`` or ``DownloadError``.
-    """
-    repository, revision = parse_repository(form)
-    listing = _listing(repository, revision, context)
-    origin = f"{HUB_PREFIX}{repository}@{listing.commit}"
+    def find(self, address: str, *, context: BuildContext) -> RemoteModel:
+        """A model at one commit. A branch is asked for its newest; offline, the one seen last counts."""
+        repository, revision = parse_repository(address)
+        listing = _listing(repository, revision, context)
+        origin = f"{HUB_PREFIX}{repository}@{listing.commit}"
 
-    def make(folder: Path) -> None:
-        require_online(context, origin)
-
-        def get(name: str) -> None:
+        def fetch(name: str, destination: Path) -> None:
             if name not in listing.files:
                 raise ModelError(f"{origin} has no {name}")
-            _fetch(listing.files[name], file_request(origin, name), folder, context)
+            _fetch(listing.files[name], file_request(origin, name), destination, context)
 
-        collect(listing.files, get, folder, model=repository, reading=reading, known=known)
+        return RemoteModel(
+            name=repository,
+            origin=origin,
+            pins={"hub": origin, "endpoint": endpoint()},
+            files=tuple(listing.files),
+            fetch=fetch,
+        )
 
-    directory = context.store.cached("models", {"hub": origin, "endpoint": endpoint()}, make)
-    context.note(f"{repository} @ {listing.commit[:12]}")
-    return read_folder(
-        directory, name=repository, origin=origin, reading=reading, known=known, note=context.note
-    )
 
-
-def _fetch(file: HubFile, request: FileRequest, folder: Path, context: BuildContext) -> None:
-    destination = folder / file.path
-    destination.parent.mkdir(parents=True, exist_ok=True)
+def _fetch(file: HubFile, request: FileRequest, destination: Path, context: BuildContext) -> None:
     if file.sha256 is None:
         download(
             request.url, destination, size=file.size, headers=request.headers, allow_http=request.allow_http

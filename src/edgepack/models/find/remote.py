@@ -1,0 +1,196 @@
+"""Models that lie elsewhere: found by the source of their address's scheme, fetched once, kept in the store."""
+
+import json
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from edgepack.context import BuildContext, Extension
+from edgepack.errors import DownloadError, ModelError, PluginError, UsageError
+from edgepack.fetch import http
+from edgepack.fetch.download import require_online
+from edgepack.files.archives import SUFFIXES
+from edgepack.files.store import written_beside
+from edgepack.models.find.collect import collect, collect_from_tree
+from edgepack.models.find.folder import read_folder
+from edgepack.models.find.unpack import unpack_model
+from edgepack.plugins.blame import blamed_on
+from edgepack.records.model import ModelSource, RemoteModel
+from edgepack.records.target import UNSAID, PoolingMode, Reading
+from edgepack.words import did_you_mean
+
+if TYPE_CHECKING:
+    from edgepack.plugins.spec import Source
+
+AXIS = "source"
+
+
+def find_remote(address: str, *, context: BuildContext) -> RemoteModel | None:
+    """The model at an address; ``None`` for what is no address: a path, or a name.
+
+    Raises ``UsageError`` for ``SCHEME://`` that no source knows, ``PluginError`` for a source that fails.
+    """
+    given = re.match(r"([a-z][a-z0-9+.-]+):(//)?", address, re.IGNORECASE)
+    if given is None:
+        return None
+    scheme, known = given.group(1).lower(), context.extensions(AXIS)
+    if scheme in known:
+        return _find(address, known[scheme], context)
+    if not given.group(2):
+        return None
+    raise UsageError(
+        f"nothing that is installed takes models from {scheme}://{did_you_mean(scheme, known)}",
+        hint=f"schemes: {', '.join(known)}; plugins bring others, `edgepack plugins` lists them",
+    )
+
+
+def ingest_remote(
+    remote: RemoteModel,
+    *,
+    reading: Reading = UNSAID,
+    known: PoolingMode | None = None,
+    context: BuildContext,
+) -> ModelSource:
+    """The model, fetched unless the store has it; ``known`` is the catalogue's word on its pooling.
+
+    Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
+    """
+
+    def make(folder: Path) -> None:
+        require_online(context, remote.origin)
+        if len(remote.files) == 1 and remote.files[0].lower().endswith(SUFFIXES):
+            _unpack(remote, folder, reading)
+            return
+
+        def get(name: str) -> None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            remote.fetch(name, folder / name)
+
+        collect(
+            remote.files,
+            get,
+            folder,
+            model=remote.name,
+            reading=reading,
+            known=known,
+            onnx=remote.graph or None,
+        )
+
+    directory = context.store.cached("models", remote.pins, make)
+    context.note(remote.origin)
+    return read_folder(
+        directory,
+        name=remote.name,
+        origin=remote.origin,
+        onnx=directory / remote.graph if remote.graph else None,
+        reading=reading,
+        known=known,
+        note=context.note,
+    )
+
+
+def _unpack(remote: RemoteModel, folder: Path, reading: Reading) -> None:
+    (name,) = remote.files
+    with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder) as temporary:
+        archive = Path(temporary, name)
+        remote.fetch(name, archive)
+        unpack_model(archive, Path(temporary, "content"))
+        archive.unlink()
+        collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading)
+
+
+def _find(address: str, extension: Extension, context: BuildContext) -> RemoteModel:
+    """What a source finds; of a plugin's also what it found last, for when it cannot be asked."""
+    source: Source = extension.make()
+    if not extension.identity:
+        return source.find(address, context=context)
+    memory = _memory(address, extension, context)
+    if context.offline and memory.is_file():
+        return _remembered(memory)
+    require_online(context, address)
+    called = f"find of source {extension.name}"
+    try:
+        with blamed_on(extension.plugin, called):
+            found = source.find(address, context=context)
+    except DownloadError as error:
+        if not (http.is_passing(error) and memory.is_file()):
+            raise
+        context.note(f"{extension.name} cannot be reached: what was found last is taken")
+        return _remembered(memory)
+    _check(found, extension, called)
+    for each in (address, found.origin):
+        with written_beside(_memory(each, extension, context)) as temporary:
+            temporary.write_text(json.dumps(_plain(found)), encoding="utf-8")
+    return replace(found, pins=_pins(found), fetch=_checked_fetch(found, extension))
+
+
+def _pins(found: RemoteModel) -> dict[str, str]:
+    """No other source's model has them, nor edgepack's own, which say nothing of a source."""
+    return {**found.pins, "source": found.origin}
+
+
+def _check(found: Any, extension: Extension, called: str) -> None:
+    """Raise ``PluginError`` for what is no model at an address of this source."""
+    if not isinstance(found, RemoteModel):
+        wrong = f"returned {repr(found)[:80]}, expected a RemoteModel"
+    elif not found.name or not found.origin.lower().startswith(f"{extension.name}:"):
+        wrong = f"gives {found.name!r} the origin {found.origin!r}, expected a name and an address of its own scheme"
+    elif not found.pins or not all(
+        isinstance(text, str) and text for pin in found.pins.items() for text in pin
+    ):
+        wrong = f"pins {found.name} by {dict(found.pins)!r}, expected revision or digests as texts"
+    elif outside := [name for name in found.files if _leads_out(name)]:
+        wrong = f"lists {outside[0]!r}, which is no path below the model's folder"
+    elif found.graph and found.graph not in found.files:
+        wrong = f"takes the graph {found.graph!r}, which it does not list"
+    else:
+        return
+    raise PluginError(f"plugin {extension.plugin}: {called} {wrong}")
+
+
+def _leads_out(name: Any) -> bool:
+    if not isinstance(name, str) or not name or "\0" in name or "\\" in name:
+        return True
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts
+
+
+def _checked_fetch(found: RemoteModel, extension: Extension) -> Any:
+    def fetch(name: str, destination: Path) -> None:
+        if name not in found.files:
+            raise ModelError(f"{found.origin} has no {name}")
+        with blamed_on(extension.plugin, f"fetch of source {extension.name}"):
+            found.fetch(name, destination)
+        if destination.is_symlink() or not destination.is_file():
+            raise PluginError(
+                f"plugin {extension.plugin}: fetch of source {extension.name} wrote no file {name}"
+            )
+
+    return fetch
+
+
+def _memory(address: str, extension: Extension, context: BuildContext) -> Path:
+    inputs = {"source": extension.name, "plugin": extension.plugin, "address": address}
+    return context.store.folder("sources", inputs) / "found.json"
+
+
+def _plain(found: RemoteModel) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "origin": found.origin,
+        "pins": _pins(found),
+        "files": found.files,
+        "graph": found.graph,
+    }
+
+
+def _remembered(memory: Path) -> RemoteModel:
+    """What was found last. Raises ``DownloadError`` when more of it is asked for than the store has."""
+    said = json.loads(memory.read_text(encoding="utf-8"))
+
+    def fetch(name: str, destination: Path) -> None:
+        raise DownloadError(f"{said['origin']} cannot be reached, and {name} is not in the cache")
+
+    return RemoteModel(**{**said, "files": tuple(said["files"])}, fetch=fetch)
