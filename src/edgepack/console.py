@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from edgepack.words import harmless
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.progress import Progress, TaskID
+    from rich.segment import Segment
 
     from edgepack.context import Progress as Amount
 
@@ -44,9 +47,7 @@ class Story:
     def console(self) -> Console:
         """rich's console on stderr; honours NO_COLOR and knows whether it is a terminal."""
         if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=self._quiet)
+            self._console = harmless_console(stderr=True, highlight=False, soft_wrap=True, quiet=self._quiet)
         return self._console
 
     def plan(self, steps: int) -> None:
@@ -133,6 +134,22 @@ class Story:
         line.add_column(overflow="fold")
         line.add_row(Text(step.name, style="bold"), Text.assemble(said, "  ", (took, "dim")))
         self.console.print(line, soft_wrap=False)
+
+
+def harmless_console(**options: Any) -> Console:
+    """rich's console, which styles what it prints and lets no word of it steer the terminal (``harmless``)."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Harmless(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                shown = segment.text if segment.control else harmless(segment.text)
+                yield segment if shown == segment.text else Segment(shown, segment.style)
+
+    return Harmless(**options)
 
 
 def _display(console: Console) -> Progress:

@@ -81,7 +81,8 @@ def build(
         runtime = _matched(prepared, builder.provide_runtime(prepared), context)
     with story.step("runner"):
         runner = builder.make_runner(prepared, runtime)
-    with placed_folder(destination, force=force) as folder:
+    # Archive and report go to their places after the folder: whatever a kill leaves there, none is beside another bundle's.
+    with ExitStack() as beside, placed_folder(destination, force=force) as folder:
         with story.step("bundle"), registered.to_blame_for_its_model():
             bundle = assemble(
                 target=target,
@@ -109,7 +110,11 @@ def build(
             require_used_files(bundle, run.embed, context=context)
             _require_untouched(bundle)
         with story.step("pack"):
-            outcome = _pack_and_report(bundle, verification, proofs, destination, target, prices, context)
+            outcome = _pack_and_report(
+                bundle, verification, proofs, destination, target, prices, beside, context
+            )
+        if force:
+            _withdraw(outcome)
     remember(outcome.report.digest, store=context.store)
     for plugin in host.bundle_written(outcome.bundle, outcome.report):
         _require_unchanged(outcome.bundle, plugin)
@@ -195,6 +200,14 @@ def report_file_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".report.json")
 
 
+def _withdraw(outcome: Outcome) -> None:
+    """Remove what lies beside the bundle that is about to be replaced."""
+    archive = archive_of(outcome.bundle.directory)
+    packages = (archive.with_name(package.file) for package in outcome.report.packages)
+    for path in (archive, outcome.report_file, *packages):
+        path.unlink(missing_ok=True)
+
+
 def _pack_and_report(
     bundle: Bundle,
     verification: Verification,
@@ -202,24 +215,24 @@ def _pack_and_report(
     destination: Path,
     target: Target,
     prices: Path | None,
+    beside: ExitStack,
     context: HostContext,
 ) -> Outcome:
-    """Archive and report, put in their places just before the folder is: where that is, everything is."""
+    """Archive, packages and report, which ``beside`` puts in their places when it ends well."""
     # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
     sizes = weigh(bundle, context=context)
-    with ExitStack() as places:
-        packed = pack(bundle, places.enter_context(written_beside(archive_of(destination))), context=context)
-        packages = []
-        for package in make_packages(bundle, target.packages, target.version, context=context):
-            file = destination.with_name(package.file.name)
-            shutil.move(package.file, places.enter_context(written_beside(file)))
-            packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
-        report = measure(packed, verification, sizes=sizes, prices=prices)
-        report = replace(report, proofs=proofs, packages=tuple(packages))
-        require_budget(target, report)
+    packed = pack(bundle, beside.enter_context(written_beside(archive_of(destination))), context=context)
+    packages = []
+    for package in make_packages(bundle, target.packages, target.version, context=context):
+        file = destination.with_name(package.file.name)
+        shutil.move(package.file, beside.enter_context(written_beside(file)))
+        packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
+    report = measure(packed, verification, sizes=sizes, prices=prices)
+    report = replace(report, proofs=proofs, packages=tuple(packages))
+    require_budget(target, report)
     report_file = report_file_of(destination)
-    with written_beside(report_file) as temporary:
-        temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
+    temporary = beside.enter_context(written_beside(report_file))
+    temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
     context.note(f"{destination}/ and .tar.zst")
     return Outcome(
         bundle=replace(packed, directory=destination, archive=archive_of(destination)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgepack.words import harmless
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -40,7 +42,8 @@ def add_row(made: Table, *cells: str, style: str | None = None) -> None:
     """Append a row; its cells are text as it is, no markup."""
     from rich.text import Text
 
-    made.add_row(*map(Text, cells), style=style)
+    # Here already: the escapes take room.
+    made.add_row(*(Text(harmless(cell)) for cell in cells), style=style)
 
 
 def megabytes(size: int) -> str:

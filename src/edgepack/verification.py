@@ -47,6 +47,7 @@ def verify_again(
     write_vectors: Path | None = None,
     others: Path | None = None,
     run: bool = False,
+    most: int | None = None,
     context: HostContext,
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
@@ -57,11 +58,12 @@ def verify_again(
 
     The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
     to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
-    but for those of the catalogue, whose digests are known. ``gate`` is another level. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    but for those of the catalogue, whose digests are known. ``gate`` is another level. An archive may unpack to
+    ``most`` bytes. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, context.work_dir) as bundle:
+    with story.step("bundle"), _opened(path, context.work_dir, most) as bundle:
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
         if not may_run(bundle, asked=run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
@@ -150,9 +152,9 @@ def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
 
 
 @contextmanager
-def _opened(path: Path, work_dir: Path) -> Iterator[Bundle]:
+def _opened(path: Path, work_dir: Path, most: int | None) -> Iterator[Bundle]:
     if path.is_file():
-        unpacked = unpack_bundle(path, work_dir / "unpacked")
+        unpacked = unpack_bundle(path, work_dir / "unpacked", most=most)
         yield open_bundle(unpacked)
     else:
         yield open_bundle(path)

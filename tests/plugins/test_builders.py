@@ -1,8 +1,9 @@
 """Builders that do right and wrong: what the host makes of each, and whose fault it says it is."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import onnx
@@ -10,8 +11,9 @@ import pytest
 from tests.support.berts import write_bert
 
 from edgepack import pipeline
+from edgepack.bundle.archive import unpack_bundle
 from edgepack.bundle.golden import TEXTS
-from edgepack.bundle.manifest import open_bundle
+from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.console import Story
 from edgepack.errors import (
     BundleError,
@@ -336,6 +338,67 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     assert (
         verify_again(made, model=str(model), limits=ModelOptions(), run=True, context=own).mean_cosine < 0.985
     )
+
+
+def _killed_at(rename: int, model: Path, output: Path, store: Store) -> bool:
+    """Whether a build that replaces a bundle was killed at that rename of those that put things into their places."""
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+    left = [rename]
+
+    def counted(move: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+        def moved(path: Path, to: Path) -> Path:
+            if Path(to).parent == output:
+                left[0] -= 1
+                if left[0] == 0:
+                    os._exit(9)
+            return move(path, to)
+
+        return moved
+
+    try:
+        Path.rename, Path.replace = counted(Path.rename), counted(Path.replace)  # type: ignore[method-assign,assignment]
+        with host_context(story=Story(quiet=True), offline=True, store=store) as context:
+            host = load_plugins()
+            pipeline.build(
+                host.target("kiosk-one", ()),
+                model=str(model),
+                output=output,
+                force=True,
+                host=host,
+                context=context,
+            )
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def test_a_build_killed_while_it_replaces_a_bundle_leaves_nothing_beside_another_bundle(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "dist"
+    install(kiosk, monkeypatch)
+    made = build(model, output, own)
+    code = kiosk / "edgepack_kiosk" / "__init__.py"
+    old = code.read_text()
+    rename = 0
+    while rename == 0 or _killed_at(rename, model, output, own.store):
+        rename += 1
+        bundle, archive = made.bundle.directory, made.bundle.archive
+        assert archive is not None
+        if bundle.exists():
+            kept = open_bundle(bundle)
+            if archive.exists():
+                assert digest(open_bundle(unpack_bundle(archive, tmp_path / f"unpacked{rename}"))) == digest(
+                    kept
+                )
+            if made.report_file.exists():
+                assert json.loads(made.report_file.read_text())["digest"] == digest(kept)
+        # Each of them another bundle.
+        code.write_text(old.replace('b"firmware"', f'b"firmware {rename}"'))
+        monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+    assert rename > 4
 
 
 def test_a_program_for_the_device_alone_is_not_verified(

@@ -157,3 +157,10 @@ def test_completion_completes_targets() -> None:
 def test_completion_completes_commands_of_plugins() -> None:
     env = {"_EDGEPACK_COMPLETE": "bash_complete", "COMP_WORDS": "edgepack se", "COMP_CWORD": "1"}
     assert edgepack(env=env).stdout.split() == ["plain,search", "plain,serve-web"]
+
+
+def test_an_error_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    done = edgepack("verify", str(tmp_path / "\x1b]0;owned\x07"))
+    assert done.returncode == 17
+    assert "\\x1b]0;owned\\x07" in done.stderr
+    assert "\x1b" not in done.stderr

@@ -1,11 +1,15 @@
 """The story on stderr."""
 
+import json
 import re
 from types import SimpleNamespace
 
 import pytest
 
+from edgepack.cli.output import print_json, print_rich
 from edgepack.console import Story
+from edgepack.tables import add_row, table
+from edgepack.words import harmless
 
 
 def test_a_step_is_one_line_with_its_notes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,3 +131,34 @@ def test_a_display_is_gone_after_a_failure(capsys: pytest.CaptureFixture[str]) -
     assert story._live is None
     with story.step("next"):
         pass
+
+
+HOSTILE = "a\x1b]0;owned\x07b\x9b2Jc\rd\u202ee\x7f"
+SHOWN = re.compile(r"a\\x1b\]0;owned(\\x07)?b\\x9b2Jc(\\x0d)?d\\u202ee\\x7f")
+"""rich leaves out what rings, and what goes back to a line's beginning, by itself."""
+
+
+def test_what_is_told_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story()
+    story.warn(HOSTILE)
+    story.note(HOSTILE)
+    with story.step("model"):
+        story.note(HOSTILE)
+    said = capsys.readouterr().err
+    assert len(SHOWN.findall(said)) == 3
+    assert said.replace("\n", "").isprintable()
+
+
+def test_tables_and_json_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    made = table("name")
+    add_row(made, HOSTILE)
+    print_rich(made)
+    assert SHOWN.search(capsys.readouterr().out)
+    print_json({"name": HOSTILE})
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"name": HOSTILE}
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said)
+
+
+def test_words_of_all_languages_are_shown_as_they_are() -> None:
+    assert harmless("Ünïcödé 漢字 🙂 … ✓\n\tx") == "Ünïcödé 漢字 🙂 … ✓\n\tx"

@@ -12,7 +12,7 @@ from edgepack.bundle.place import placed_folder
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files import unpack as layout
-from edgepack.files.archives import BadArchive, opened
+from edgepack.files.archives import BadArchive, Budget, opened
 from edgepack.files.frames import HUGE, LARGE, frame
 from edgepack.files.pack import TarEntry, tar_pieces
 from edgepack.files.store import written_beside
@@ -66,18 +66,24 @@ def bundle_entries(bundle: Bundle, *, top: str) -> list[TarEntry]:
     ]
 
 
-def unpack_bundle(archive: Path, destination: Path) -> Path:
+def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) -> Path:
     """Unpack the bundle in an archive or package into the folder ``destination``, which must not exist, and return it.
 
     The bundle is the topmost folder with a manifest: of a ``.tar.zst`` the only one, of a package one that is somewhere in it.
     Raises ``BundleError`` for a file that holds no bundle, is cut off or damaged, or would write outside its
-    own folder; then nothing is left behind. Whether every file is right is ``open_bundle``'s to say.
+    own folder; then nothing is left behind. Likewise where it unpacks to more than ``most`` bytes, or to so many that it
+    looks like a bomb. Whether every file is right is ``open_bundle``'s to say.
     """
     with placed_folder(destination, force=False) as folder:
         try:
-            top = _top(archive)
+            top = _top(archive, most)
             layout.unpack(
-                archive, folder, where=partial(_below, top), kinds=("file", "link"), executables=True
+                archive,
+                folder,
+                where=partial(_below, top),
+                kinds=("file", "link"),
+                executables=True,
+                budget=Budget.of(archive, most=most),
             )
         except BadArchive as error:
             raise BundleError(
@@ -87,9 +93,9 @@ def unpack_bundle(archive: Path, destination: Path) -> Path:
     return destination
 
 
-def _top(archive: Path) -> PurePosixPath:
+def _top(archive: Path, most: int | None) -> PurePosixPath:
     """The folder in an archive that is the bundle's. Raises ``BadArchive``."""
-    with opened(archive) as members:
+    with opened(archive, budget=Budget.of(archive, most=most)) as members:
         found = [member.path.parent for member in members if member.path.name == MANIFEST]
     if not found:
         raise BadArchive(f"there is no {MANIFEST} in it")

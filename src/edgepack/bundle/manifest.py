@@ -5,7 +5,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,6 +23,8 @@ from edgepack.targets import LIMITS
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
+MOST = 16 << 20
+"""Bytes that a manifest may have; those of edgepack's own bundles have some thousands."""
 GOLDEN = "golden.json"
 LICENSES = "LICENSES"
 TOKENIZER = "model/tokenizer.json"
@@ -249,32 +251,32 @@ def open_bundle(directory: Path) -> Bundle:
     """The bundle in a folder, when it is whole.
 
     Raises ``BundleError``, naming the file, when the folder is no bundle, the manifest says something wrong, a file is
-    missing or is not what the manifest says, or something lies in the folder that the manifest does not know.
+    missing or is not what the manifest says, something lies in the folder that the manifest does not know, or anyone
+    may write into it.
     """
     manifest = read_manifest(directory)
     listed = {str(file["path"]): file for file in manifest["files"]}
+    folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
     for name, file in listed.items():
         _check_file(directory, name, file)
-    for name in _present(directory):
-        if name not in listed and name != MANIFEST:
-            raise BundleError(
-                f"{directory}: {name} is not in the manifest",
-                hint="remove the file, or make the bundle again with edgepack bundle",
-            )
+    for path in (directory, *sorted(directory.rglob("*"))):
+        _check_present(directory, path, known=listed.keys() | folders | {MANIFEST})
     return Bundle(directory=directory, manifest=manifest)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a bundle's folder, its form checked but not its files; raises ``BundleError``."""
     path = directory / MANIFEST
-    if path.exists() and not path.is_file():
+    if path.is_symlink() or (path.exists() and not path.is_file()):
         raise BundleError(f"{path} is not a file")
     try:
+        if path.stat().st_size > MOST:
+            raise BundleError(f"{path} is too large for a manifest: more than {MOST >> 20} MiB")
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
         raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read: {error}") from error
     _check_form(path, manifest)
     return dict(manifest)
@@ -317,6 +319,8 @@ def _check_entry(path: Path, file: Any) -> None:
     parts = PurePosixPath(file["path"]).parts
     if not parts or file["path"].startswith("/") or ".." in parts or file["path"] == MANIFEST:
         raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
+    if not file["path"].isprintable():
+        raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")
     if not is_part_name(file["part"]) or file["mode"] not in ("0755", "0644", LINK):
         raise BundleError(f"{path}: {file['path']} has an unknown part or mode")
 
@@ -349,7 +353,20 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
         raise BundleError(f"{directory}: {name} is no longer executable", hint=f"chmod 755 {path}")
 
 
-def _present(directory: Path) -> Iterator[str]:
-    for path in sorted(directory.rglob("*")):
-        if path.is_symlink() or not path.is_dir():
-            yield path.relative_to(directory).as_posix()
+def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
+    """What lies in the folder must be known, and of modes that let nobody change it or borrow another's rights."""
+    name = path.relative_to(directory).as_posix()
+    if name not in known:
+        raise BundleError(
+            f"{directory}: {name} is not in the manifest",
+            hint="remove it, or make the bundle again with edgepack bundle",
+        )
+    mode = path.lstat().st_mode
+    # A folder has the set-group bit wherever its parent has it.
+    odd = mode & (stat.S_IWOTH if stat.S_ISDIR(mode) else stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID)
+    if not stat.S_ISLNK(mode) and (odd or not mode & stat.S_IRUSR):
+        raise BundleError(
+            f"{directory}: {name} has the mode {stat.S_IMODE(mode):04o}, with which anyone may change it, it runs with "
+            "another's rights, or its owner cannot read it",
+            hint=f"unpack its archive again, or chmod -R u=rwX,go=rX {directory}",
+        )

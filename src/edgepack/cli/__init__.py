@@ -12,7 +12,9 @@ from click.shell_completion import CompletionItem
 
 from edgepack import __version__
 from edgepack.cli import archives, bundles, doctor, listings, models, runtimes, searching
+from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
+from edgepack.words import harmless
 
 INTERRUPTED = 130
 
@@ -107,7 +109,7 @@ def main() -> NoReturn:
         asked.show()
         code = asked.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; nothing half-made was left behind", err=True)
+        say("interrupted; nothing half-made was left behind", err=True)
         code = INTERRUPTED
     except Exception as exception:
         if meta.get("edgepack.debug"):
@@ -136,6 +138,6 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
 
 
 def _show_error(error: EdgepackError) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(error.message)}", err=True)
     if error.hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {error.hint}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {harmless(error.hint)}", err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgepack.cli.options import common_options, offline_option
-from edgepack.cli.output import print_json
+from edgepack.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -130,7 +130,7 @@ def import_command(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(asdict(made))
     else:
-        click.echo(f"for {made.kind} runtimes built with {made.toolchain}")
+        say(f"for {made.kind} runtimes built with {made.toolchain}")
 
 
 def _words(made: Exchanged) -> str:

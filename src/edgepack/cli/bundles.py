@@ -10,6 +10,7 @@ import click
 
 from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.options import (
+    Size,
     common_options,
     complete_target,
     file_option,
@@ -24,7 +25,7 @@ from edgepack.cli.options import (
     source_option,
     target_option,
 )
-from edgepack.cli.output import print_json, print_rich
+from edgepack.cli.output import print_json, print_rich, say
 from edgepack.errors import NotVerifiedError
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading, Target
@@ -101,7 +102,7 @@ def bundle(
         print_json({**text.as_json(outcome.report), **places})
     else:
         print_rich(text.render(outcome.report))
-        click.echo(f"\n{_next_step(outcome.bundle, host.builder_of(target).spec.next_step)}")
+        say(f"\n{_next_step(outcome.bundle, host.builder_of(target).spec.next_step)}")
 
 
 def target_with_flags(
@@ -147,6 +148,11 @@ def _next_step(bundle: Bundle, said: str) -> str:
     is_flag=True,
     help="Run the program of a bundle that was not made on this machine: with your rights, in a sandbox where there is one.",
 )
+@click.option(
+    "--max-unpacked",
+    type=Size(),
+    help='What an archive may unpack to, e.g. "2 GB". [default: 100 times its size, or 256 MiB if that is more; 16 GiB at most]',
+)
 @offline_option
 @common_options
 def verify(
@@ -159,6 +165,7 @@ def verify(
     write_vectors: Path | None,
     other_vectors: Path | None,
     run: bool,
+    max_unpacked: int | None,
     offline: bool,
     as_json: bool,
 ) -> None:
@@ -188,6 +195,7 @@ def verify(
             write_vectors=write_vectors,
             others=other_vectors,
             run=run,
+            most=max_unpacked,
             context=context,
         )
     if as_json:
@@ -195,7 +203,7 @@ def verify(
     else:
         from edgepack.report import text
 
-        click.echo(text.verification_line(result))
+        say(text.verification_line(result))
     if result.status != "passed":
         raise click.exceptions.Exit(NotVerifiedError.exit_code)
 
@@ -284,4 +292,4 @@ def fetch(
     if as_json:
         print_json({"model": source.name, "cache": str(context.store.root)})
     else:
-        click.echo(f"a build of {source.name} for {target_name} can now be --offline")
+        say(f"a build of {source.name} for {target_name} can now be --offline")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgepack.cli.options import common_options, offline_option, reading_options
-from edgepack.cli.output import print_json, print_rich
+from edgepack.cli.output import print_json, print_rich, say
 from edgepack.errors import SubjectError, UsageError
 from edgepack.records.target import Reading
 
@@ -149,7 +149,7 @@ def doctor(
         print_json({"schema": SCHEMA, **as_dict(made), "seconds": round(time.monotonic() - started, 1)})
     else:
         print_rich(render(made))
-        click.echo(made.line)
+        say(made.line)
     raise SystemExit(made.exit_code)
 
 

@@ -3,7 +3,7 @@
 import click
 
 from edgepack.cli.options import common_options
-from edgepack.cli.output import print_json, print_rows
+from edgepack.cli.output import print_json, print_rows, say
 
 COMPLETE_VARIABLE = "_EDGEPACK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -93,7 +93,7 @@ def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json({"freed_bytes": freed})
     else:
-        click.echo(f"{freed / 1e6:.1f} MB freed")
+        say(f"{freed / 1e6:.1f} MB freed")
 
 
 @click.command()

@@ -15,7 +15,7 @@ from edgepack.cli.options import (
     output_option,
     reading_options,
 )
-from edgepack.cli.output import print_json, print_rows
+from edgepack.cli.output import print_json, print_rows, say
 from edgepack.records.target import FORMATS, Reading
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def convert(
         names = sorted(f"{each.domain}:{each.name}({each.since})" for each in made.needs.kernels)
         print_json({"file": str(made.file), "bytes": made.file.stat().st_size, "operators": names})
     else:
-        click.echo(
+        say(
             f"{made.file}: {made.file.stat().st_size / 1e6:.2f} MB, {len(made.needs)} operators, {style}, {level}"
         )
 

@@ -15,6 +15,20 @@ from edgepack.records.target import PROMPTED, PoolingMode, Reading
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class Size(click.ParamType):
+    """Bytes, as ``2 GB`` or ``512 MiB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        from edgepack.targets import parse_size
+
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), parameter, context)
+
+
 def complete_target(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

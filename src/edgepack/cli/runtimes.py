@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgepack.cli.options import common_options, complete_target, offline_option, output_option
-from edgepack.cli.output import print_json, print_rich
+from edgepack.cli.output import print_json, print_rich, say
 
 if TYPE_CHECKING:
     from edgepack.records.runtime import Levels, RuntimeKind
@@ -105,7 +105,7 @@ def lib(
             }
         )
     else:
-        click.echo(platform.next_step.format(library=library))
+        say(platform.next_step.format(library=library))
 
 
 @runtime.command()
@@ -171,7 +171,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
         raise MismatchError(found.reason, hint="convert the model for this ONNX Runtime, or take another one")
     if not as_json:
         how = "" if not found.version else ", and ran on it" if found.ran else ", and loads on it"
-        click.echo(f"{model.name} fits {library.name}{how}")
+        say(f"{model.name} fits {library.name}{how}")
 
 
 @runtime.command()

@@ -13,7 +13,7 @@ from edgepack.cli.options import (
     set_option,
     target_option,
 )
-from edgepack.cli.output import print_json, print_rich
+from edgepack.cli.output import print_json, print_rich, say
 from edgepack.records.target import Reading
 
 
@@ -79,4 +79,4 @@ def search(
     else:
         print_rich(frontier_table(points))
         for line in recommendation_lines(points):
-            click.echo(line)
+            say(line)

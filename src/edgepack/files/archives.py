@@ -32,7 +32,9 @@ T = TypeVar("T")
 MAX_RATIO = 100
 """An archive may grow to this many times its size (weights hardly shrink; a bomb grows a thousandfold) …"""
 ALWAYS_ALLOWED = 256 << 20
-"""… or to this many bytes, whichever is more."""
+"""… or to this many bytes, whichever is more …"""
+MAX_UNPACKED = 16 << 30
+"""… but never to more than this, unless who unpacks it says so."""
 MAX_ENTRIES = 200_000
 CHUNK = 1 << 16
 """Bytes that are read at once. A tar header that is longer is an attack on memory: tarfile reads each whole."""
@@ -63,17 +65,23 @@ class Budget:
     entries: int
 
     @classmethod
-    def of(cls, archive: Path, *, entries: int = MAX_ENTRIES) -> Budget:
-        """What an archive of this size may unpack to."""
-        allowed = max(ALWAYS_ALLOWED, MAX_RATIO * archive.stat().st_size)
-        return cls(bytes_left=allowed, entries_left=entries, entries=entries)
+    def of(cls, archive: Path, *, entries: int = MAX_ENTRIES, most: int | None = None) -> Budget:
+        """What an archive of this size may unpack to: ``most`` bytes, where that is said. Raises ``BadArchive``."""
+        try:
+            size = archive.stat().st_size
+        except OSError as error:
+            raise BadArchive(f"it cannot be read: {error.strerror}") from error
+        allowed = min(MAX_UNPACKED, max(ALWAYS_ALLOWED, MAX_RATIO * size))
+        return cls(bytes_left=most or allowed, entries_left=entries, entries=entries)
 
     def take(self, count: int) -> None:
         self.bytes_left -= count
-        if self.bytes_left < 0:
-            raise BadArchive(
-                f"it unpacks to more than {MAX_RATIO} times its size", hint="it looks like a bomb"
-            )
+        self.require(0)
+
+    def require(self, count: int) -> None:
+        """Raise ``BadArchive`` where so many bytes more are too many."""
+        if self.bytes_left < count:
+            raise BadArchive("it unpacks to far more than its size lets expect", hint="it looks like a bomb")
 
     def take_entry(self) -> None:
         self.entries_left -= 1
@@ -172,6 +180,7 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             budget.take_entry()
+            budget.require(member.file_size)
             mode = member.external_attr >> 16
             plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
             yield ArchiveMember(
@@ -198,6 +207,7 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
         tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream))
         while (member := tar.next()) is not None:
             budget.take_entry()
+            budget.require(member.size)
             yield ArchiveMember(
                 path=inside(member.name),
                 kind=_kind(member),

@@ -53,13 +53,24 @@ class Store:
 
     @contextmanager
     def lock(self, entry: Path) -> Iterator[None]:
-        """Only one process at a time is inside, for one entry."""
+        """Only one process at a time is inside, for one entry.
+
+        In a cache that this process may only read there is no lock, and nothing to lock: an entry is whole where it is seen,
+        and who wants to write is told that it cannot.
+        """
         from filelock import FileLock
 
         path = self.root / "locks" / f"{entry.parent.name}-{entry.name}.lock"
-        with disk_errors(self.root):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path):
+            held = FileLock(path).acquire()
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                with disk_errors(self.root):
+                    raise
+            yield
+            return
+        with held:
             yield
 
     def _make(self, entry: Path, make: Callable[[Path], None]) -> None:

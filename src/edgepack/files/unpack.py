@@ -30,7 +30,7 @@ def unpack(
     """Lay the wanted members out below a folder, which is made; folders are made as files need them.
 
     ``kinds`` of members other than these (and folders) are refused; no link may lead out of the folder. Modes are 0644,
-    and 0755 for programs where ``executables`` are kept. What an earlier archive left is replaced only with ``onto``.
+    and 0755 for folders, and for programs where ``executables`` are kept. What an earlier archive left is replaced only with ``onto``.
     Raises ``BadArchive``, ``OutputError`` or ``DiskFullError``; what was laid out until then stays.
     """
     with disk_errors(folder), opened(archive, budget=budget) as members:
@@ -47,6 +47,7 @@ def unpack(
                 )
             layout.lay(member, place)
         layout.check_links()
+        layout.settle_folders()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,12 @@ class _Layout:
         for place in self.links:
             if not self._holds(os.path.realpath(place)):
                 raise outside(place.name)
+
+    def settle_folders(self) -> None:
+        """0755, whatever the umask made of those that lead to what was laid out."""
+        for folder in {parent for path in self.laid for parent in path.parents}:
+            if not (self.root / folder).is_symlink():
+                (self.root / folder).chmod(0o755)
 
     def _holds(self, place: str) -> bool:
         return Path(place).is_relative_to(self.root)

@@ -241,3 +241,42 @@ def test_an_existing_folder_is_not_unpacked_over(
     with pytest.raises(OutputError, match="exists already"):
         unpack_bundle(archive, bundle.directory)
     assert open_bundle(bundle.directory) == bundle
+
+
+def test_what_unpacks_to_more_than_is_allowed_is_refused(
+    bundle: Bundle, tmp_path: Path, context: HostContext
+) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
+    assert archive is not None
+    with pytest.raises(BundleError, match="it unpacks to far more than"):
+        unpack_bundle(archive, tmp_path / "out", most=5_000)
+    assert not (tmp_path / "out").exists()
+    assert unpack_bundle(archive, tmp_path / "out", most=10_000_000).is_dir()
+
+
+def test_a_bundle_that_says_it_is_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """655 kB were 20 GB once."""
+    large = tarfile.TarInfo("tiny/model.bin")
+    large.size = 20 << 30
+    head = large.tobuf(tarfile.GNU_FORMAT)
+    tar = packed(tmp_path / "manifest", ("tiny/manifest.json", b"{}"))
+    (tmp_path / "bomb.tar.zst").write_bytes(
+        zstandard.compress(zstandard.decompress(tar.read_bytes())[:1024] + head + bytes(4096))
+    )
+    with pytest.raises(BundleError, match="it unpacks to far more than"):
+        unpack_bundle(tmp_path / "bomb.tar.zst", tmp_path / "out")
+
+
+def test_folders_are_0755_whatever_the_umask_says(
+    bundle: Bundle, tmp_path: Path, context: HostContext
+) -> None:
+    archive = pack(bundle, archive_of(bundle.directory), context=context).archive
+    assert archive is not None
+    before = os.umask(0)
+    try:
+        unpacked = unpack_bundle(archive, tmp_path / "out")
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o7777 for path in (unpacked, *unpacked.rglob("*")) if path.is_dir()}
+    assert modes == {0o755}
+    open_bundle(unpacked)

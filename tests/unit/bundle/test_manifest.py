@@ -145,3 +145,44 @@ def test_an_incomplete_entry_is_refused(bundle: Bundle) -> None:
     edit(bundle, lambda manifest: manifest["files"][1].pop("sha256"))
     with pytest.raises(BundleError, match="not complete"):
         open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("embed", 0o4755), ("golden.json", 0o2644), ("model/model.onnx", 0o666), ("model", 0o777), ("", 0o777), ("golden.json", 0o000)],
+)  # fmt: skip
+def test_modes_that_let_others_in_are_noticed(bundle: Bundle, name: str, mode: int) -> None:
+    (bundle.directory / name).chmod(mode)
+    with pytest.raises(BundleError, match=rf"has the mode {mode:04o}|golden\.json cannot be read"):
+        open_bundle(bundle.directory)
+    (bundle.directory / name).chmod(0o755)
+    assert open_bundle(bundle.directory) == bundle
+
+
+def test_an_empty_folder_is_noticed(bundle: Bundle) -> None:
+    (bundle.directory / "lib" / "cache").mkdir()
+    with pytest.raises(BundleError, match="lib/cache is not in the manifest"):
+        open_bundle(bundle.directory)
+
+
+def test_a_linked_manifest_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+    manifest = bundle.directory / "manifest.json"
+    manifest.rename(tmp_path / "elsewhere.json")
+    manifest.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(BundleError, match=r"manifest\.json is not a file"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b" " * (17 << 20)], ids=["deep", "long"])
+def test_a_manifest_that_costs_too_much_to_read_is_refused(bundle: Bundle, content: bytes) -> None:
+    (bundle.directory / "manifest.json").write_bytes(content)
+    with pytest.raises(BundleError, match=r"cannot be read|too large for a manifest"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("name", ["\x1b]0;owned\x07", "line\nfeed", "turned\u202eround"])
+def test_a_name_that_cannot_be_shown_is_refused(bundle: Bundle, name: str) -> None:
+    edit(bundle, lambda manifest: manifest["files"][0].update(path=name))
+    with pytest.raises(BundleError, match="whose name cannot be shown") as caught:
+        open_bundle(bundle.directory)
+    assert caught.value.message.isprintable()

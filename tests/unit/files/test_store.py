@@ -3,6 +3,7 @@
 import errno
 import multiprocessing
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -132,3 +133,38 @@ def test_written_beside_replaces_only_when_whole(tmp_path: Path) -> None:
     with written_beside(path) as temporary:
         temporary.write_text("new")
     assert [file.read_text() for file in tmp_path.iterdir()] == ["new"]
+
+
+def _ask_as_nobody(root: Path, answer: "multiprocessing.Queue[str]") -> None:
+    if os.geteuid() == 0:
+        os.setegid(65534)
+        os.seteuid(65534)
+    store = Store(root=root)
+
+    def make(folder: Path) -> None:
+        raise AssertionError("there is nothing to make")
+
+    try:
+        answer.put((store.cached("things", {"a": "1"}, make) / "file").read_text())
+        store.cached("things", {"a": "2"}, lambda folder: None)
+    except Exception as error:
+        answer.put(f"{type(error).__name__}: {error}")
+
+
+def test_a_cache_that_may_only_be_read_is_read() -> None:
+    """A shared cache belongs to somebody else."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        Store(root=root).cached(
+            "things", {"a": "1"}, lambda made: (made / "file").write_text("whole") and None
+        )
+        for path in (root, *root.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        answer: multiprocessing.Queue[str] = multiprocessing.Queue()
+        process = multiprocessing.get_context("fork").Process(target=_ask_as_nobody, args=(root, answer))
+        process.start()
+        assert answer.get(timeout=30) == "whole"
+        assert answer.get(timeout=30).startswith("OutputError: cannot write to ")
+        process.join()
+        for path in (root, *root.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
