@@ -10,7 +10,6 @@ import click
 
 from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.options import (
-    Size,
     common_options,
     complete_target,
     file_option,
@@ -22,6 +21,7 @@ from edgepack.cli.options import (
     prices_option,
     reading_options,
     set_option,
+    size,
     source_option,
     target_option,
 )
@@ -150,7 +150,8 @@ def _next_step(bundle: Bundle, said: str) -> str:
 )
 @click.option(
     "--max-unpacked",
-    type=Size(),
+    type=size,
+    metavar="SIZE",
     help='What an archive may unpack to, e.g. "2 GB". [default: 100 times its size, or 256 MiB if that is more; 16 GiB at most]',
 )
 @offline_option

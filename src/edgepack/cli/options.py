@@ -15,18 +15,14 @@ from edgepack.records.target import PROMPTED, PoolingMode, Reading
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Size(click.ParamType):
-    """Bytes, as ``2 GB`` or ``512 MiB``."""
+def size(text: str) -> int:
+    """Bytes of an option's ``2 GB`` or ``512 MiB``."""
+    from edgepack.targets import parse_size
 
-    name = "size"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
-        from edgepack.targets import parse_size
-
-        try:
-            return value if isinstance(value, int) else parse_size(value)
-        except ValueError as error:
-            self.fail(str(error), parameter, context)
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def complete_target(

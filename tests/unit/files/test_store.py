@@ -155,9 +155,11 @@ def test_a_cache_that_may_only_be_read_is_read() -> None:
     """A shared cache belongs to somebody else."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        Store(root=root).cached(
-            "things", {"a": "1"}, lambda made: (made / "file").write_text("whole") and None
-        )
+
+        def fill(made: Path) -> None:
+            (made / "file").write_text("whole")
+
+        Store(root=root).cached("things", {"a": "1"}, fill)
         for path in (root, *root.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)
         answer: multiprocessing.Queue[str] = multiprocessing.Queue()
