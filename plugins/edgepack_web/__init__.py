@@ -16,7 +16,7 @@ def edgepack_specs() -> Iterable[Spec]:
             options=lazy("edgepack_web.builder:OPTIONS"),
             missing=lazy("edgepack_web.npm.node:missing"),
             fetch=lazy("edgepack_web.packages:fetch"),
-            next_step="edgepack serve-web {bundle} shows it in a browser",
+            next_step="edgepack serve-web {bundle}",
         ),
         Spec(
             axis="platform",

@@ -28,7 +28,7 @@ from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.report.budget import foretell_budget, require_budget
 from edgepack.report.measure import measure, weigh
-from edgepack.report.text import as_json, proof_line
+from edgepack.report.text import as_json
 from edgepack.tools import install_hint
 from edgepack.verify.copies import require_used_files
 from edgepack.verify.gate import verify
@@ -136,7 +136,9 @@ def _prove(
     """The bundle's own files, as on each kind of processor that its runtime has kernels for."""
     levels, isa = ("here", ()) if runtime is None else (runtime.levels, runtime.isa)
     proofs = prove_bundle(bundle, run.at, levels=levels, isa=isa, context=context)
-    context.note(proof_line(proofs))
+    if proofs:
+        proved = sum(proof.proved for proof in proofs)
+        context.note(f"{proved} of {len(proofs)} CPU levels proved")
     return proofs
 
 

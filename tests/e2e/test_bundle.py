@@ -112,7 +112,7 @@ def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_p
     for step in ("model", "prepare", "runtime", "runner", "bundle", "verify", "pack"):
         assert f"\n{step} " in f"\n{done.stderr}"
     assert "zstd" in done.stdout
-    assert "dist/tiny-bert-linux-x86-min/embed is ready to run" in done.stdout
+    assert '  dist/tiny-bert-linux-x86-min/embed "A man is eating food."\n' in done.stdout
     assert (tmp_path / "dist" / "tiny-bert-linux-x86-min.tar.zst").is_file()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -102,7 +103,8 @@ def bundle(
         print_json({**text.as_json(outcome.report), **places})
     else:
         print_rich(text.render(outcome.report))
-        say(f"\n{_next_step(outcome.bundle, host.builder_of(target).spec.next_step)}")
+        for line in _next_steps(outcome.bundle, host.builder_of(target).spec.next_step):
+            say(line)
 
 
 def target_with_flags(
@@ -114,10 +116,13 @@ def target_with_flags(
     return (host.target(name, (*overrides, *flags)) if flags else target), words
 
 
-def _next_step(bundle: Bundle, said: str) -> str:
-    if said:
-        return said.format(bundle=bundle.directory)
-    return f"{bundle.directory}/{bundle.manifest['runner']['program']} is ready to run"
+def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
+    """What a person may do now: try it, show it, ship it."""
+    yield "\nnext:"
+    tried = f'{bundle.directory}/{bundle.manifest["runner"]["program"]} "A man is eating food."'
+    yield f"  {said.format(bundle=bundle.directory) if said else tried}"
+    yield f"  edgepack report {bundle.directory} --html report.html"
+    yield f"  edgepack verify --run {bundle.archive}    # where it arrives"
 
 
 @click.command()
@@ -204,7 +209,7 @@ def verify(
     else:
         from edgepack.report import text
 
-        say(text.verification_line(result))
+        print_rich(text.render_verification(result))
     if result.status != "passed":
         raise click.exceptions.Exit(NotVerifiedError.exit_code)
 

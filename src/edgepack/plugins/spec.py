@@ -139,7 +139,7 @@ class Spec:
     fetch: Callable[[Target, BuildContext], None] = nothing_to_fetch
     """Fetches what a build needs beside the model, for ``edgepack fetch``."""
     next_step: str = ""
-    """What a person does with the finished bundle, a line with ``{bundle}`` for its folder; empty: runs its program."""
+    """A command to try the finished bundle with, ``{bundle}`` for its folder; empty: its program, with a text."""
     revision: str = "1"
     """Of a pass: changes whenever it would make another model than before. It is part of the keys of prepared models."""
     api: int = 2

@@ -1,6 +1,6 @@
 """What was found of a finished bundle: vectors, sizes, costs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -51,6 +51,8 @@ class Verification:
     """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
     same_tokens: int = 0
     """Texts of which the bundle's own tokenizer makes the tokens that Hugging Face's makes; 0: it has none of its own."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """What it was held to, by the key of a target, e.g. ``min_cosine``; without those that ask for nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

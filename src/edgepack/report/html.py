@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from edgepack.records.report import Report
+from edgepack.records.report import Report, Verification
+from edgepack.report.figures import figures, heading
 from edgepack.report.text import (
     SIZE_HEAD,
     VISIT_HEAD,
@@ -11,7 +12,7 @@ from edgepack.report.text import (
     costs_by_provider,
     package_lines,
     size_rows,
-    verification_line,
+    status_line,
     visit_rows,
 )
 from edgepack.tables import megabytes
@@ -25,7 +26,8 @@ def render_html(report: Report) -> str:
         target=escape(report.target),
         digest=escape(report.digest),
         status=escape(report.verification.status.replace(" ", "-")),
-        verification=escape(verification_line(report.verification)),
+        verification=escape(status_line(report.verification)),
+        figures=_figures(report.verification),
         warnings="".join(f'<p class="warning">warning: {escape(each)}</p>' for each in report.warnings),
         archive=escape("; ".join([archive_line(report), *package_lines(report)])),
         bars=_bars(report),
@@ -46,6 +48,14 @@ def _bars(report: Report) -> str:
     )
 
 
+def _figures(found: Verification) -> str:
+    if not found.texts:
+        return ""
+    head = ("", "this bundle", "limit", "")
+    rows = [(each.what, each.value, each.limit, each.mark) for each in figures(found)]
+    return f'<h2>{escape(heading(found).capitalize())}</h2><div class="wide">{_table(head, rows)}</div>\n'
+
+
 def _sizes(report: Report) -> str:
     *parts, total = size_rows(report)
     return _table(SIZE_HEAD, parts, last=total)
@@ -60,7 +70,7 @@ def _visits(report: Report) -> str:
 
 def _costs(report: Report) -> str:
     counts = sorted({cost.devices for cost in report.costs})
-    head = ("list price", "of", *(f"{count:,} devices" for count in counts))
+    head = ("list price", "as of", *(f"{count:,} devices" for count in counts))
     rows = [
         (provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
         for (provider, dated, currency), amounts in costs_by_provider(report.costs).items()
@@ -92,11 +102,11 @@ _PAGE = """<!doctype html>
 <h1>{title}</h1>
 <p>target {target}, sha256 <code>{digest}</code></p>
 <p class="{status}">{verification}</p>
-{warnings}<h2>Size</h2>
+{warnings}{figures}<h2>Size</h2>
 <p><strong>{archive}</strong></p>
 <div class="bars">{bars}</div>
 <div class="wide">{sizes}</div>
-{visits}<h2>Cost of one download a device</h2>
+{visits}<h2>Cost of one download per device</h2>
 <div class="wide">{costs}</div>
 <footer>{notes}</footer>
 </main>

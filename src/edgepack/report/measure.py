@@ -146,5 +146,5 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
         _vectors(bundle.manifest["model"]),
         f"gzip -{BEST.gzip}, {brotli} and zstd -{BEST.zstd} of each file by itself",
         *([quick] if huge else []),
-        f"costs: one download of {sent} a device, within one month; list prices of the traffic alone, to be checked",
+        f"costs: one download of {sent} per device, within one month; list egress prices only: check them against your contract",
     )

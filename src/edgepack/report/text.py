@@ -10,8 +10,8 @@ from rich.text import Text
 
 from edgepack.records.report import DownloadCost, PartSize, Report, Verification
 from edgepack.records.runtime import LevelProof
+from edgepack.report.figures import figures, heading
 from edgepack.tables import Number, add_row, megabytes, table
-from edgepack.verify.gate import describe
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
@@ -20,13 +20,13 @@ VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 
 def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
-    lines: list[Text | Table] = [_size_table(report), Text(archive_line(report))]
+    lines: list[Text | Table | Group] = [_size_table(report), Text(archive_line(report))]
     lines += [Text(line) for line in package_lines(report)]
     lines += [_visit_table(report)] if report.visits else []
-    lines.append(_cost_table(report))
-    lines.append(Text(verification_line(report.verification), style=_STYLES[report.verification.status]))
+    lines.append(render_verification(report.verification))
     if report.proofs:
         lines.append(Text(proof_line(report.proofs)))
+    lines.append(_cost_table(report))
     lines += [Text(f"warning: {warning}", style="yellow") for warning in report.warnings]
     lines += [Text(note, style="dim") for note in report.notes]
     return Group(*lines)
@@ -65,21 +65,30 @@ def total_of(report: Report) -> PartSize:
     )
 
 
-def verification_line(verification: Verification) -> str:
-    """How near the bundle's vectors are to the full-precision model's, in a line."""
-    if verification.status == "not verified":
-        measured = f" ({describe(verification)})" if verification.texts else ""
-        return f"not verified: {verification.reason}{measured}"
-    mark = "✓" if verification.status == "passed" else f"✗ {verification.reason}"
-    return f"{describe(verification)}  {mark}"
+def render_verification(found: Verification) -> Group:
+    """How near the bundle's vectors are to the full-precision model's: each figure beside its limit, and the outcome."""
+    status = Text(status_line(found), style=_STYLES[found.status])
+    if not found.texts:
+        return Group(status)
+    made = table("", Number("this bundle"), "limit", "", title=heading(found))
+    for each in figures(found):
+        add_row(made, each.what, each.value, each.limit, each.mark)
+    return Group(made, status)
+
+
+def status_line(found: Verification) -> str:
+    """``verified ✓``, or why not."""
+    return "verified ✓" if found.status == "passed" else f"{found.status}: {found.reason}"
 
 
 def proof_line(proofs: Sequence[LevelProof]) -> str:
     """With which processors' kernels the model ran right on the library, and with which that could not be tried."""
     by: dict[str, list[str]] = {}
     for proof in proofs:
-        by.setdefault(proof.by if proof.proved else f"not proved ({proof.reason})", []).append(proof.level)
-    return "kernels: " + "; ".join(f"{', '.join(levels)}: {who}" for who, levels in by.items())
+        by.setdefault(f"on {proof.by}" if proof.proved else f"not proved: {proof.reason}", []).append(
+            proof.level
+        )
+    return "CPU levels proved: " + "; ".join(f"{', '.join(levels)} ({who})" for who, levels in by.items())
 
 
 def proof_table(proofs: Sequence[LevelProof]) -> Table:
@@ -157,10 +166,10 @@ def _visit_table(report: Report) -> Table:
 
 
 def _cost_table(report: Report) -> Table:
-    what = "cost of first visits" if report.visits else "cost of one download a device"
+    what = "cost of first visits" if report.visits else "cost of one download per device"
     whom = "visits" if report.visits else "devices"
     counts = sorted({cost.devices for cost in report.costs})
-    made = table("list price", "of", *(Number(f"{count:,} {whom}") for count in counts), title=what)
+    made = table("list price", "as of", *(Number(f"{count:,} {whom}") for count in counts), title=what)
     for (provider, dated, currency), amounts in costs_by_provider(report.costs).items():
         add_row(made, provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
     return made

@@ -16,12 +16,15 @@ from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
+from edgepack.targets import LIMITS
 from edgepack.verify.metrics import lowest_cosine
 from edgepack.verify.quality import measure_quality, shortfalls
 from edgepack.verify.tokens import Tokenize, compare_tokens
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
+RETRIEVAL = "max_retrieval_loss"
+"""The limit that the full gate alone measures."""
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
 
@@ -76,6 +79,7 @@ def verify(
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
+    figures = replace(figures, limits=_limits(options))
     short = shortfalls(figures, options)
     if options.gate == "off":
         return _unjudged(figures, short, context)
@@ -88,8 +92,22 @@ def verify(
     if elsewhere:
         context.note(f"NOT VERIFIED: {elsewhere[0]} ({describe(figures)})")
         return replace(figures, status="not verified", reason=elsewhere[0])
-    context.note(describe(figures))
+    context.note(_in_short(figures))
     return figures
+
+
+def _limits(options: ModelOptions) -> dict[str, float]:
+    """Those that ask for something."""
+    if options.gate == "off":
+        return {}
+    said = {name: getattr(options, name) for name in LIMITS if name != RETRIEVAL or options.gate == "full"}
+    return {name: limit for name, limit in said.items() if limit != getattr(ModelOptions(), name)}
+
+
+def _in_short(found: Verification) -> str:
+    """That it passed; the figures themselves are the report's."""
+    tokens = f", tokenizer identical on {found.same_tokens:,}" if found.same_tokens else ""
+    return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
 
 
 def _unjudged(figures: Verification, short: Sequence[str], context: BuildContext) -> Verification:
@@ -102,10 +120,8 @@ def _unjudged(figures: Verification, short: Sequence[str], context: BuildContext
 def describe(found: Verification) -> str:
     """The figures in a line."""
     mean, low, lowest = f"{found.mean_cosine:.4f}", f"{found.p1_cosine:.4f}", f"{found.min_cosine:.4f}"
-    quantized = found.against not in FLOAT_PRECISIONS
-    reference = f"the given {found.against} file, NOT TO FULL PRECISION" if quantized else found.against
     said = [
-        f"cosine to {reference}: mean {mean}, first percentile {low}, min {lowest} over {found.texts} texts",
+        f"cosine to {_reference(found)}: mean {mean}, first percentile {low}, min {lowest} over {found.texts} texts",
         f"nearest neighbour kept for {found.neighbour_agreement:.1%}, ten nearest for {found.top10_agreement:.1%}",
     ]
     if found.batch_cosine is not None:
@@ -123,6 +139,11 @@ def describe(found: Verification) -> str:
     if found.retrieval_missing:
         said.append(f"RETRIEVAL NOT MEASURED: {found.retrieval_missing}")
     return "; ".join(said)
+
+
+def _reference(found: Verification) -> str:
+    quantized = found.against not in FLOAT_PRECISIONS
+    return f"the given {found.against} file, NOT TO FULL PRECISION" if quantized else found.against
 
 
 def write_vectors(bundle: Bundle, embed: Embed, destination: Path) -> None:

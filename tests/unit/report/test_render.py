@@ -11,7 +11,7 @@ from tests.support.golden import in_rows, matches_golden
 from edgepack.records.report import PartSize, Report, Retrieval, Verification
 from edgepack.report.cost import download_costs, load_prices
 from edgepack.report.html import render_html
-from edgepack.report.text import as_json, render, verification_line
+from edgepack.report.text import as_json, render, status_line
 
 PASSED = Verification(
     status="passed",
@@ -31,6 +31,8 @@ PASSED = Verification(
         mrr_fp32=0.5192,
         top10_agreement=0.946,
     ),
+    same_tokens=4200,
+    limits={"min_cosine": 0.985, "min_agreement": 0.95, "max_retrieval_loss": 0.01},
 )
 UNSURE = Verification(status="not verified", reason="an aarch64 bundle does not run on x86_64")
 REPORT = Report(
@@ -81,7 +83,7 @@ def test_a_verification_comes_back_from_the_json() -> None:
 
 def test_a_bundle_that_did_not_run_is_never_called_passed() -> None:
     unsure = dataclasses.replace(REPORT, verification=UNSURE)
-    for shown in (text_of(unsure), render_html(unsure), verification_line(UNSURE)):
+    for shown in (text_of(unsure), render_html(unsure), status_line(UNSURE)):
         assert "not verified: an aarch64 bundle does not run on x86_64" in shown
         assert "✓" not in shown
         assert "cosine" not in shown

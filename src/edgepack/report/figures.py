@@ -1,0 +1,78 @@
+"""What was measured of a bundle's vectors, each figure beside its limit."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgepack.records.model import FLOAT_PRECISIONS
+from edgepack.records.report import Verification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One line of the list."""
+
+    what: str
+    value: str
+    limit: str = ""
+    """``≥ 0.985``; empty: nothing is asked of it."""
+    met: bool | None = None
+    """``None``: nothing is asked of it."""
+
+    @property
+    def mark(self) -> str:
+        return "" if self.met is None else "✓" if self.met else "✗"
+
+
+def heading(found: Verification) -> str:
+    """What the vectors were compared with, and on how many texts."""
+    quantized = found.against not in FLOAT_PRECISIONS
+    reference = f"the given {found.against} file, NOT FULL PRECISION" if quantized else found.against
+    return f"vectors compared with {reference}, {found.texts} texts"
+
+
+def figures(found: Verification) -> list[Figure]:
+    """All that was measured; nothing where the bundle did not run."""
+    return [*_vectors(found), *_tokens(found), *_retrieval(found)] if found.texts else []
+
+
+def _vectors(found: Verification) -> Iterator[Figure]:
+    shares = {"min_agreement", "min_top10"}
+    for what, value, key in (
+        ("mean cosine", found.mean_cosine, "min_cosine"),
+        ("1st percentile of the cosines", found.p1_cosine, "min_p1_cosine"),
+        ("lowest cosine", found.min_cosine, "min_worst_cosine"),
+        ("nearest neighbour unchanged", found.neighbour_agreement, "min_agreement"),
+        ("ten nearest neighbours in common", found.top10_agreement, "min_top10"),
+        ("batch-independent (alone, in a batch of 32)", found.batch_cosine, "min_batch_cosine"),
+        ("the same on other CPUs", found.processor_cosine, "min_processor_cosine"),
+    ):
+        if value is None:
+            continue
+        limit = found.limits.get(key)
+        yield Figure(
+            what=what,
+            value=f"{value:.1%}" if key in shares else f"{value:.4f}",
+            limit="" if limit is None else f"≥ {limit:.0%}" if key in shares else f"≥ {limit:g}",
+            met=None if limit is None else value >= limit,
+        )
+
+
+def _tokens(found: Verification) -> Iterator[Figure]:
+    if found.same_tokens:
+        yield Figure(what="tokenizer identical", value=f"{found.same_tokens:,} texts", limit="all", met=True)
+
+
+def _retrieval(found: Verification) -> Iterator[Figure]:
+    if found.retrieval_missing:
+        yield Figure(what="retrieval", value=f"NOT MEASURED: {found.retrieval_missing}", met=False)
+    if (task := found.retrieval) is None:
+        return
+    limit = found.limits.get("max_retrieval_loss")
+    yield Figure(
+        what=f"recall@10, {task.queries:,} words among {task.glosses:,} glosses",
+        value=f"{task.recall:.4f}",
+        limit=f"fp32 {task.recall_fp32:.4f}" + (f" - {limit:g}" if limit is not None else ""),
+        met=None if limit is None else task.recall_fp32 - task.recall <= limit,
+    )
+    yield Figure(what="MRR of the same", value=f"{task.mrr:.4f}", limit=f"fp32 {task.mrr_fp32:.4f}")
+    yield Figure(what="ten nearest glosses in common", value=f"{task.top10_agreement:.1%}")
