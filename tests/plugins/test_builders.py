@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.support.berts import write_bert
+from tests.support.kiosk import PROGRAM, install, prepare_site
 
 from edgepack import pipeline
 from edgepack.bundle.archive import unpack_bundle
@@ -33,80 +33,11 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions, Platform
+from edgepack.testing import write_model
 from edgepack.verification import verify_again
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
 
-PROGRAM = """#!PYTHON -IS
-import json, os, pathlib, sys
-sys.path[:0] = json.loads(PATHS)
-import numpy, onnxruntime, tokenizers
-root = pathlib.Path(__file__).resolve().parent
-MISDEED
-session = onnxruntime.InferenceSession(root / "model" / "model.onnx")
-tokenizer = tokenizers.Tokenizer.from_file(str(root / "model" / "tokenizer.json"))
-tokenizer.enable_truncation(json.loads((root / "manifest.json").read_text())["model"]["max_length"])
-for line in sys.stdin:
-    ids = tokenizer.encode(json.loads(line)["text"]).ids
-    feeds = {one.name: numpy.full((1, len(ids)), one.name == "attention_mask", dtype=numpy.int64) for one in session.get_inputs()}
-    feeds["input_ids"] = numpy.array([ids])
-    print(json.dumps({"embedding": session.run(None, feeds)[0][0].tolist()}))
-""".replace("PYTHON", sys.executable).replace("PATHS", repr(json.dumps(sys.path)))
-
-PLUGIN = """
-from dataclasses import dataclass, replace
-from importlib.resources import files
-from edgepack import api
-
-@dataclass(frozen=True)
-class Kiosk:
-    target: api.Target
-    context: api.BuildContext
-
-    def prepare_model(self, source):
-        return api.prepare_model(source, options=self.target.model, context=self.context)
-
-    def provide_runtime(self, model):
-        return None
-
-    def make_runner(self, model, runtime):
-        folder = self.context.work_dir / "runner"
-        folder.mkdir()
-        (folder / "embed").write_text(PROGRAM)
-        (folder / "embed").chmod(0o755)
-        (folder / "boot.bin").write_bytes(b"firmware")
-        return api.RunnerArtifact(
-            directory=folder, program="embed", kind="script", command=COMMAND, parts={"boot.bin": "firmware"}
-        )
-
-PROGRAM = __PROGRAM__
-COMMAND = ()
-OPTIONS = {"colour": "red"}
-
-def make(target, context):
-    api.read_options(target, OPTIONS)
-    return Kiosk(target, context)
-
-@api.hookimpl
-def edgepack_specs():
-    return [api.Spec(axis="builder", name="kiosk", summary="kiosks", make=make, options=lambda: OPTIONS)]
-
-@api.hookimpl
-def edgepack_targets():
-    return [files(__name__) / "kiosk-one.toml"]
-"""
-TARGET = """
-schema = 1
-summary = "a kiosk"
-builder = "kiosk"
-[platform]
-os = "linux"
-arch = "x86_64"
-[model]
-recipe = "fp32"
-format = "onnx"
-min_cosine = 0.99
-"""
 EMPTY_RUNTIME = """api.RuntimeArtifact(library=model.file, version="9", kind="x", toolchain="", provides=api.Operators())"""
 
 
@@ -121,9 +52,7 @@ if not root.exists():
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    write_bert(folder)
-    return folder
+    return write_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -141,29 +70,7 @@ def own(kept: Store) -> Iterator[HostContext]:
 @pytest.fixture
 def kiosk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that the plugin is installed in."""
-    folder = tmp_path / "site"
-    info = folder / "edgepack_kiosk-1.2.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgepack-kiosk\nVersion: 1.2\n")
-    (info / "entry_points.txt").write_text("[edgepack]\nkiosk = edgepack_kiosk\n")
-    monkeypatch.syspath_prepend(folder)
-    return folder
-
-
-def install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, str], misdeed: str = ""
-) -> None:
-    code = PLUGIN
-    for old, new in changes:
-        assert old in code, old
-        code = code.replace(old, new)
-    package = folder / "edgepack_kiosk"
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        code.replace("__PROGRAM__", repr(PROGRAM.replace("MISDEED", misdeed)))
-    )
-    (package / "kiosk-one.toml").write_text(TARGET)
-    monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
+    return prepare_site(tmp_path / "site", monkeypatch)
 
 
 def rewrite(folder: Path, old: str, new: str) -> None:
@@ -491,7 +398,7 @@ def test_an_oracle_that_is_not_the_model_is_the_plugins_fault(
     oracle: str,
     words: str,
 ) -> None:
-    other = write_bert(tmp_path / "other", seed=7)[0]
+    other = ingest(str(write_model(tmp_path / "other", seed=7)), context=own)
     identity = onnx.helper.make_graph(
         [onnx.helper.make_node("Identity", ["x"], ["y"])],
         "identity",

@@ -13,6 +13,7 @@ import click
 from edgepack import errors
 from edgepack.cli import cli
 from edgepack.plugins.commands import plugin_commands
+from edgepack.testing.suite import ALL_CHECKS
 
 WIDTH = 78
 """What click fills of 80 columns."""
@@ -53,6 +54,15 @@ def exit_codes() -> str:
     )
     rows = [f"| {kind.exit_code} | `{kind.__name__}` | {_sentence(kind)} |\n" for kind in kinds]
     return "| code | error | when |\n|---|---|---|\n" + "".join(rows)
+
+
+def kit_checks() -> str:
+    """Tables of the kit's checks, by what they look at."""
+    tables = []
+    for kind, checks in ALL_CHECKS.items():
+        rows = "".join(f"| `{check.name}` | {check.rule} |\n" for check in checks)
+        tables.append(f"\n### {kind}\n\n| check | rule |\n|---|---|\n{rows}")
+    return "".join(tables)
 
 
 def api_names(module: ModuleType) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
-from tests.support.reference import api_names, api_snapshot, exit_codes
+from tests.support.reference import api_names, api_snapshot, exit_codes, kit_checks
 
 from edgepack.doctor.verdict import VERDICTS
 from edgepack.plugins.hookspecs import EdgepackSpecs
@@ -126,6 +126,10 @@ def test_every_option_of_a_builder_is_documented() -> None:
     }
     known = {name: set(each.spec.options()) for name, each in load_plugins().builders.items()}
     assert documented == known
+
+
+def test_every_check_of_the_kit_is_in_its_page(update_golden: bool) -> None:
+    matches_block("kit.md", "checks", kit_checks(), update=update_golden)
 
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -1,1 +1,5 @@
-"""For plugin authors: what a builder must keep to, as tests."""
+"""For plugin authors: a model for tests of their own, and a kit of checks, ``pytest --edgepack-target NAME`` (docs/kit.md)."""
+
+from edgepack.testing.model import write_model
+
+__all__ = ["write_model"]

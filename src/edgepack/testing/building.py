@@ -1,0 +1,316 @@
+"""Checks of a build: what is refused before it begins, what it leaves, what its steps return, whose its failures are."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import abc
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from edgepack.errors import EdgepackError, PluginError
+from edgepack.records.operators import Operator
+from edgepack.testing.built import STEPS, build_here, build_in_own_process, build_watched
+from edgepack.testing.check import Broken, NotSeen, check
+from edgepack.testing.kit import TargetSubject
+
+BUILDER = "docs/plugins.md#a-builder"
+TARGETS = "docs/targets.md"
+PATIENCE = 120.0
+"""Seconds until a build must have come to its builder, and have ended when it is interrupted."""
+
+
+def _refuses(subject: TargetSubject, what: str, do: str, **changes: Any) -> None:
+    """Whether ``make`` raises an error for people on a changed target, with an empty cache and no network."""
+    store = subject.kit.folder / "nothing-fetched"
+    target = replace(subject.target, **changes)
+    builder = subject.kit.host.builder_of(target)
+    try:
+        builder.create(target, subject.kit.context(store=store))
+    except PluginError as error:
+        raise Broken(f"with {what}: {error.message}", do=do) from error
+    except EdgepackError as error:
+        if any(path.is_file() for path in store.rglob("*")):
+            raise Broken(f"something was put into the cache before {what} was refused", do=do) from error
+        return
+    raise Broken(f"{what} was taken", do=do)
+
+
+@check(
+    "unknown-option",
+    "An option that the builder does not know is refused, before anything is fetched.",
+    section=BUILDER,
+)
+def unknown_option(subject: TargetSubject) -> None:
+    options = {**subject.target.options, "no_such_option": "1"}
+    _refuses(
+        subject,
+        "the option no_such_option",
+        "let `make` call api.read_options(target, OPTIONS), first of all",
+        options=options,
+    )
+
+
+@check(
+    "unknown-platform",
+    "A platform that the builder makes nothing for is refused, before anything is fetched.",
+    section=BUILDER,
+)
+def unknown_platform(subject: TargetSubject) -> None:
+    platform = replace(subject.target.platform, os="plan9", arch="vax", isa=())
+    _refuses(
+        subject,
+        "a platform plan9 on vax",
+        "let `make` call api.require_platform(target, os=…, architectures=…)",
+        platform=platform,
+    )
+
+
+@check(
+    "builds",
+    "`edgepack bundle` makes a bundle of a small model, offline, and the host verifies it.",
+    section=BUILDER,
+)
+def builds(subject: TargetSubject) -> None:
+    built = build_in_own_process(subject)
+    if built.failed:
+        do = "mend what the host says"
+        if built.exit_code == 7:
+            do = f"`edgepack fetch --target {subject.name}` first, or --edgepack-fetch; what it lacks then, `fetch` of the Spec forgets"
+        lines = [line for line in built.said.splitlines() if line.startswith(("error:", "hint:"))]
+        raise Broken("\n       ".join(lines) or built.said[-500:], do=do)
+    if "directory" not in built.report:
+        raise Broken(
+            f"standard output is no JSON: {str(built.report.get('stdout'))[:80]!r}", do="take the print out"
+        )
+
+
+@check(
+    "is-verified",
+    "The bundle ran here and its vectors are the model's.",
+    section="docs/plugins.md#a-builder",
+)
+def is_verified(subject: TargetSubject) -> None:
+    found = subject.built.report["verification"]
+    if found["status"] != "passed":
+        raise NotSeen(f"{found['status']}: {found['reason']}")
+
+
+@check(
+    "leaves-nothing-elsewhere",
+    "A build writes into its work folder, the cache and the output, and nowhere else.",
+    section=BUILDER,
+)
+def leaves_nothing_elsewhere(subject: TargetSubject) -> None:
+    built = subject.built
+    if built.strays:
+        raise Broken(
+            f"it left {', '.join(built.strays[:3])}", do="write below context.work_dir, or into context.store"
+        )
+    packages = {package["file"] for package in built.report.get("packages", [])}
+    name = built.directory.name
+    known = {name, f"{name}.tar.zst", f"{name}.report.json", *packages}
+    if others := sorted({path.name for path in built.output.iterdir()} - known):
+        raise Broken(f"beside the bundle there is {', '.join(others[:3])}", do="write below context.work_dir")
+
+
+@check("two-builds-alike", "The same target and model give the same bytes, in any process.", section=BUILDER)
+def two_builds_alike(subject: TargetSubject) -> None:
+    from edgepack.bundle.manifest import open_bundle
+
+    first, second = subject.built.bundle, open_bundle(build_here(subject).directory)
+    digests = [{file["path"]: file["sha256"] for file in each.manifest["files"]} for each in (first, second)]
+    different = sorted(
+        path for path in digests[0].keys() | digests[1].keys() if digests[0].get(path) != digests[1].get(path)
+    )
+    if different:
+        raise Broken(
+            f"two builds differ in {', '.join(different[:3])}",
+            do="leave times, random numbers, paths of the machine and the order of sets out of what ships",
+        )
+    if first.manifest != second.manifest:
+        raise Broken(
+            "two builds differ in manifest.json", do="leave times and paths of the machine out of the records"
+        )
+
+
+@check(
+    "interrupted-leaves-nothing",
+    "A build that is interrupted ends, and leaves nothing behind.",
+    section=BUILDER,
+)
+def interrupted_leaves_nothing(subject: TargetSubject) -> None:
+    _ = subject.built
+    folder = subject.kit.folder / f"interrupted-{subject.name.replace('/', '-')}"
+    output, temporary = folder / "dist", folder / "tmp"
+    temporary.mkdir(parents=True)
+    settings = [word for override in subject.overrides for word in ("--set", override)]
+    words = ["bundle", "-t", subject.name, "-m", subject.kit.model, "-o", output, *settings, "--offline"]
+    with (folder / "stderr").open("w+") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "edgepack", *map(str, words)],
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env=subject.kit.environment({"TMPDIR": str(temporary)}),
+        )
+        come = _wait(lambda: "runner" in Path(log.name).read_text() or running.poll() is not None)
+        running.send_signal(signal.SIGTERM)
+        ended = _wait(lambda: running.poll() is not None)
+        if not ended:
+            running.kill()
+            running.wait()
+    if not come or not ended:
+        raise Broken(
+            f"it did not end within {PATIENCE:g} s", do="let KeyboardInterrupt through, end what you start"
+        )
+    if running.returncode == 0:
+        raise Broken("it went on as if nothing had been", do="catch Exception, never BaseException")
+    left = [path for place in (output, temporary) if place.exists() for path in place.rglob("*")]
+    if left:
+        raise Broken(f"it left {left[0].relative_to(folder)}", do="write below context.work_dir only")
+
+
+def _wait(done: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@check(
+    "records",
+    "What the steps return has the types that their records say; every file that it names is there.",
+    section="docs/plugins.md#a-builder",
+)
+def records(subject: TargetSubject) -> None:
+    for step, record in build_here(subject).records.items():
+        if step == "make" or record is None:
+            continue
+        if wrong := wrong_fields(record):
+            raise Broken(
+                f"{step}: {wrong[0]}", do=f"see the fields of {type(record).__name__} in edgepack.api"
+            )
+    runner = build_here(subject).records["make_runner"]
+    for path in (*runner.parts, *([runner.library] if runner.library else [])):
+        if not (runner.directory / path).is_file():
+            raise Broken(
+                f"make_runner: there is no {path} in its folder", do="paths are relative to `directory`"
+            )
+
+
+def wrong_fields(record: Any) -> list[str]:
+    """Fields of a frozen record whose value is not of the type that it says."""
+    hints = get_type_hints(type(record))
+    values = {each.name: getattr(record, each.name) for each in fields(record)}
+    return [
+        f"{name} is {repr(value)[:60]}, expected {hints[name]}"
+        for name, value in values.items()
+        if not is_of(hints[name], value)
+    ]
+
+
+def is_of(kind: Any, value: Any) -> bool:
+    """Whether a value is of a type as records are annotated with them."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin is Literal:
+        return value in arguments
+    if origin in (Union, UnionType):
+        return any(is_of(each, value) for each in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and (
+            all(is_of(arguments[0], each) for each in value)
+            if arguments[-1] is Ellipsis
+            else len(value) == len(arguments) and all(map(is_of, arguments, value))
+        )
+    if origin in (Mapping, abc.Mapping):
+        return isinstance(value, abc.Mapping) and all(
+            is_of(arguments[0], key) and is_of(arguments[1], each) for key, each in value.items()
+        )
+    if origin in (frozenset, abc.Set):
+        return isinstance(value, abc.Set) and all(is_of(arguments[0], each) for each in value)
+    if kind is float:
+        return isinstance(value, (int, float))
+    return isinstance(value, origin or kind)
+
+
+@check(
+    "has-what-it-says",
+    "A runtime does not say that it has operators that nobody made: asked for one that does not exist, it refuses, or "
+    "`provides` lacks it.",
+    section="docs/plugins.md#a-builder",
+)
+def has_what_it_says(subject: TargetSubject) -> None:
+    seen = build_here(subject).records
+    model, runtime = seen["prepare_model"], seen["provide_runtime"]
+    if runtime is None or runtime.provides is None:
+        return
+    bogus = Operator(domain="ai.onnx", name="NoSuchOperator", since=1)
+    asked = replace(model, needs=replace(model.needs, kernels=model.needs.kernels | {bogus}))
+    builder = subject.kit.host.create(subject.target, subject.kit.context())
+    try:
+        made = builder.provide_runtime(asked)
+        if made is not None and made.library is None:
+            builder.make_runner(asked, made)  # which links it
+    except EdgepackError:
+        return
+    if made is not None and made.provides is not None and bogus in made.provides.kernels:
+        raise Broken(
+            f"asked for {bogus.name}, provide_runtime says that it has it",
+            do="fill `provides` from what is in the library, not from what was asked for",
+        )
+
+
+@check(
+    "failures-are-blamed",
+    "What a step of the builder raises is said with the plugin's name and the step's.",
+    section="docs/plugins.md#what-the-host-does-about-a-plugin-that-is-wrong",
+)
+def failures_are_blamed(subject: TargetSubject) -> None:
+    _ = subject.built
+    plugin = subject.plugin.name
+    for step in ("make", *STEPS):
+
+        def failing(name: str, method: Callable[..., Any], step: str = step) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                if name == step:
+                    raise RuntimeError("raised by the kit")
+                return method(*arguments)
+
+            return call
+
+        try:
+            build_watched(subject, failing, subject.kit.folder / f"blamed-{step}")
+        except PluginError as error:
+            if not error.message.startswith(f"plugin {plugin} failed in {step}:"):
+                raise Broken(
+                    f"{step} raised, and what was said is {error.message!r}", do=SWALLOWED
+                ) from error
+        except Exception as error:
+            raise Broken(f"{step} raised, and what was said is {str(error)!r}", do=SWALLOWED) from error
+        else:
+            raise Broken(f"{step} raised, and the build went on", do=SWALLOWED)
+
+
+SWALLOWED = "let errors through: raise an EdgepackError for people, and catch nothing that you do not know"
+
+CHECKS = (
+    unknown_option,
+    unknown_platform,
+    builds,
+    is_verified,
+    leaves_nothing_elsewhere,
+    two_builds_alike,
+    interrupted_leaves_nothing,
+    records,
+    has_what_it_says,
+    failures_are_blamed,
+)

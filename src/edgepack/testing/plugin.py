@@ -1,0 +1,57 @@
+"""The pytest plugin: ``--edgepack-target NAME`` adds the kit's checks of a target to what is collected. Light while unused."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgepack.testing.check import XFAIL
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("edgepack", "checks of edgepack plugins (docs/kit.md)")
+    group.addoption(
+        "--edgepack-target",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="check this target, and the plugin that makes it; more than once for several",
+    )
+    group.addoption(
+        "--edgepack-plugin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="check this plugin with what it brings beside targets (passes, packages); more than once for several",
+    )
+    group.addoption(
+        "--edgepack-fetch", action="store_true", help="let `edgepack fetch` fetch first what targets need"
+    )
+    parser.addini(
+        XFAIL,
+        "checks of the kit that are known to fail, a line each: `CHECK: reason` or `NAME/CHECK: reason`",
+        type="linelist",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k looks at the items
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    targets, plugins = config.getoption("edgepack_target"), config.getoption("edgepack_plugin")
+    if not targets and not plugins:
+        return
+    from edgepack.testing.items import collect
+
+    items += collect(session, targets=targets, plugins=plugins)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not seen is said aloud: a check that was not made is not passed."""
+    config = terminalreporter.config
+    if not config.getoption("edgepack_target") and not config.getoption("edgepack_plugin"):
+        return
+    from edgepack.testing.items import summary
+
+    terminalreporter.section("edgepack's kit")
+    for line in summary(terminalreporter):
+        terminalreporter.line(line)

@@ -1,0 +1,75 @@
+"""A plugin that can be made wrong, and a bundle of it that is built once."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.kiosk import PROGRAM, install, prepare_site
+
+from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.files.store import sha256_of
+from edgepack.testing.built import Built
+from edgepack.testing.kit import Kit, TargetSubject
+from edgepack.verify.made_here import remember
+
+Wrong = Callable[..., TargetSubject]
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TargetSubject]:
+    """The plugin as it should be, with its bundle."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        install(prepare_site(tmp_path_factory.mktemp("site") / "site", monkeypatch), monkeypatch)
+        kit = Kit(folder=tmp_path_factory.mktemp("kit"))
+        yield TargetSubject(kit, "kiosk-one")
+        kit.close()
+    sys.modules.pop("edgepack_kiosk", None)
+
+
+@pytest.fixture
+def wrong(honest: TargetSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wrong]:
+    """The plugin with changes to its code; with ``built``, the honest one's bundle is taken for its own."""
+    kits = []
+
+    def make(*changes: tuple[str, str], built: bool = True, **more: str) -> TargetSubject:
+        install(prepare_site(tmp_path / "site", monkeypatch), monkeypatch, *changes, **more)
+        kits.append(Kit(folder=tmp_path / "kit"))
+        subject = TargetSubject(kits[0], "kiosk-one")
+        if built:
+            vars(subject)["built"] = honest.built
+        return subject
+
+    yield make
+    for kit in kits:
+        kit.close()
+    sys.modules.pop("edgepack_kiosk", None)
+
+
+@pytest.fixture
+def with_program(honest: TargetSubject, tmp_path: Path) -> Callable[..., TargetSubject]:
+    """The honest bundle with another program, as if it had come through a build."""
+
+    def make(*changes: tuple[str, str], misdeed: str = "") -> TargetSubject:
+        code = PROGRAM.replace("MISDEED", misdeed)
+        for old, new in changes:
+            assert old in code, old
+            code = code.replace(old, new)
+        folder = tmp_path / honest.built.directory.name
+        shutil.copytree(honest.built.directory, folder)
+        (folder / "embed").write_text(code)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (entry,) = [file for file in manifest["files"] if file["path"] == "embed"]
+        entry["size"], entry["sha256"] = len(code.encode()), sha256_of(folder / "embed")
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        subject = TargetSubject(replace(honest.kit, folder=tmp_path / "kit"), "kiosk-one")
+        built: Built = honest.built
+        vars(subject)["built"] = replace(built, report={**built.report, "directory": str(folder)})
+        remember(digest(open_bundle(folder)), store=honest.kit.context().store)
+        return subject
+
+    return make
