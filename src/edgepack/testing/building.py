@@ -251,7 +251,7 @@ def is_of(kind: Any, value: Any) -> bool:
 def has_what_it_says(subject: TargetSubject) -> None:
     seen = build_here(subject).records
     model, runtime = seen["prepare_model"], seen["provide_runtime"]
-    if runtime is None or runtime.provides is None:
+    if model.needs is None or runtime is None or runtime.provides is None:
         return
     bogus = Operator(domain="ai.onnx", name="NoSuchOperator", since=1)
     asked = replace(model, needs=replace(model.needs, kernels=model.needs.kernels | {bogus}))

@@ -94,7 +94,7 @@ def _probe(subject: PluginSubject) -> dict[str, Any]:
 def loads(subject: PluginSubject) -> None:
     from edgepack.cli import cli
     from edgepack.plugins.commands import refused_commands
-    from edgepack.plugins.spec import AXES
+    from edgepack.plugins.spec import INTERFACES
 
     info = subject.info
     refused = refused_commands(cli.commands).get(info.package)
@@ -103,7 +103,9 @@ def loads(subject: PluginSubject) -> None:
     if info.disabled:
         raise NotSeen(f"it is disabled by {info.disabled}")
     if not info.specs and not info.targets:
-        raise Broken("it registers nothing", do=f"return a Spec from edgepack_specs; axes: {', '.join(AXES)}")
+        raise Broken(
+            "it registers nothing", do=f"return a Spec from edgepack_specs; axes: {', '.join(INTERFACES)}"
+        )
 
 
 @check(
@@ -234,6 +236,23 @@ def requires_edgepack(subject: PluginSubject) -> None:
     )
 
 
+@check(
+    "speaks-the-newest-interface",
+    "Every spec is written for the newest interface of its axis; the one before it ends with a release of edgepack.",
+    section="docs/plugins.md#interfaces",
+)
+def speaks_the_newest_interface(subject: PluginSubject) -> None:
+    from edgepack.plugins.spec import INTERFACES
+
+    for spec in subject.loaded.specs:
+        known = INTERFACES[spec.axis]
+        if spec.api != known.newest:
+            raise Broken(
+                f"{spec.axis} {spec.name} is written for interface {spec.api}, which edgepack {known.ends} no longer speaks",
+                do=f"go over to {known.newest}, and say api={known.newest} in its Spec",
+            )
+
+
 CHECKS = (
     loads,
     hooks_are_marked,
@@ -243,4 +262,5 @@ CHECKS = (
     types,
     targets_can_be_built,
     requires_edgepack,
+    speaks_the_newest_interface,
 )

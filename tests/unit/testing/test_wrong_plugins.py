@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from edgepack.errors import EdgepackError
-from edgepack.plugins import builder
+from edgepack.plugins import builder, host, spec
 from edgepack.plugins.blame import blamed_on
 from edgepack.testing import building, programs, registration
 from edgepack.testing.check import Broken, Check, NotSeen
@@ -94,6 +94,17 @@ def test_a_distribution_that_requires_no_edgepack(
         found = broken(plugin_checks(), PluginSubject(subject.kit, "kiosk"))
         assert list(found) == ["requires-edgepack"]
         assert words in found["requires-edgepack"]
+
+
+def test_a_plugin_for_the_interface_before(wrong: Wrong, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        spec, "INTERFACES", {**spec.INTERFACES, "builder": spec.Interfaces(newest=3, ends="0.2")}
+    )
+    monkeypatch.setattr(host, "INTERFACES", spec.INTERFACES)
+    found = broken([registration.speaks_the_newest_interface], PluginSubject(wrong().kit, "kiosk"))
+    assert (
+        "written for interface 2, which edgepack 0.2 no longer speaks" in found["speaks-the-newest-interface"]
+    )
 
 
 @pytest.mark.parametrize(
