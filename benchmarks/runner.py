@@ -289,7 +289,7 @@ async def ask(port: int, text: str, idle: list[tuple[asyncio.StreamReader, async
     """One request, on a connection that is kept."""
     reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
     body = json.dumps({"input": text, "encoding_format": "base64"}).encode()
-    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     await reader.readexactly(int(answer.partition("content-length:")[2].split()[0]))

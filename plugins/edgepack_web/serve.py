@@ -86,16 +86,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path).lstrip("/")
         if "\0" in path:
             return None
-        found = (self.root / (path or "index.html")).resolve()
-        return found if found.is_relative_to(self.root) and found.is_file() else None
+        return self._inside(self.root / (path or "index.html"))
+
+    def _inside(self, path: Path) -> Path | None:
+        """The file at a path, where links do not lead it out of the folder."""
+        try:
+            found = path.resolve()
+            return found if found.is_relative_to(self.root) and found.is_file() else None
+        except (OSError, RuntimeError):
+            return None  # a name that is too long, or links that go in circles
 
     def _chosen(self, file: Path) -> tuple[Path, str]:
         """The smallest form of a file that the browser takes, and its encoding."""
         offered = [part.partition(";") for part in self.headers.get("Accept-Encoding", "").split(",")]
         accepted = {name.strip() for name, _, weight in offered if not re.fullmatch(r"\s*q=0(\.0*)?", weight)}
         for encoding, suffix in ENCODINGS.items():
-            copy = file.with_name(file.name + suffix)
-            if encoding in accepted and copy.is_file():
+            copy = self._inside(file.with_name(file.name + suffix))
+            if encoding in accepted and copy is not None:
                 return copy, encoding
         return file, ""
 

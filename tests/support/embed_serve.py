@@ -65,7 +65,7 @@ class Running:
 def request(path: str, body: Any = None, **headers: str) -> bytes:
     """The bytes of a request; ``retry_after="3"`` becomes the header Retry-After."""
     content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    named = {"Host": "localhost", "Content-Length": str(len(content))}
+    named = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(content))}
     named |= {name.replace("_", "-").title(): value for name, value in headers.items()}
     lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     return f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\n{lines}\r\n".encode() + content

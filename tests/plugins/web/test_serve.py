@@ -86,6 +86,26 @@ def test_nothing_else_is_there(served: http.client.HTTPConnection, path: str) ->
     assert (response.status, body) == (404, b"")
 
 
+@pytest.mark.parametrize("encoding", ["br", "gzip"])
+def test_a_compressed_copy_that_leads_elsewhere_is_not_sent(
+    served: http.client.HTTPConnection, tmp_path: Path, encoding: str
+) -> None:
+    """``index.html.br`` was once a link to /etc/passwd."""
+    for suffix in (".br", ".gz"):
+        (tmp_path / "bundle" / f"index.html{suffix}").symlink_to(tmp_path / "secret")
+    response, body = ask(served, "/", **{"Accept-Encoding": encoding})
+    assert (response.status, body, response.headers["Content-Encoding"]) == (200, b"<p>hello", None)
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 5000, "/round", "/" + "a/" * 4000])
+def test_a_name_that_cannot_be_is_not_there(
+    served: http.client.HTTPConnection, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "bundle" / "round").symlink_to("round")
+    response, body = ask(served, path)
+    assert (response.status, body) == (404, b"")
+
+
 def test_a_folder_that_is_no_web_bundle(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="not a web bundle"):
         open_server(tmp_path, host="127.0.0.1", port=0)

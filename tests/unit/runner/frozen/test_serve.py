@@ -176,7 +176,9 @@ def test_a_wrong_path_or_method(server: Running) -> None:
 
 def test_a_head_request_gets_no_body(server: Running) -> None:
     with server.connect() as connection:
-        connection.sendall(b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(
+            b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             head += connection.recv(1)
@@ -281,7 +283,9 @@ def test_told_to_stop_it_answers_what_was_asked(frozen_sample: Path, number: sig
 
 def test_told_twice_it_ends_at_once(frozen_sample: Path) -> None:
     with running(frozen_sample) as server, server.connect() as half:
-        half.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+        half.sendall(
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
+        )
         while values(server)["embed_connections"] != "2":
             pass
         time.sleep(0.1)

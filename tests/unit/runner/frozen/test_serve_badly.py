@@ -29,15 +29,33 @@ def server(frozen_sample: Path) -> Iterator[Running]:
         (b"GARBAGE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50) + b"\r\n\r\n", 400),  # TLS
         (b"GET /health HTTP/1.1\r\n\r\n", 400),  # no Host
-        (b"GET /health HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n", 400),
-        (b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", 431),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nbad header\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", 431),
         (b"GET /" + b"a" * 20_000, 431),
-        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 1e3\r\n\r\n", 400),
-        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
-        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
-        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\n\r\n", 413),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: -1\r\n\r\n",
+            400,
+        ),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1e3\r\n\r\n",
+            400,
+        ),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+            400,
+        ),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: gzip\r\n\r\n",
+            501,
+        ),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            400,
+        ),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100001\r\n\r\n",
+            413,
+        ),
     ],
 )
 def test_what_is_not_http_or_too_large_is_refused(server: Running, sent: bytes, status: int) -> None:
@@ -52,7 +70,7 @@ def test_what_is_not_http_or_too_large_is_refused(server: Running, sent: bytes, 
 
 
 def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: Running) -> None:
-    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     with server.connect() as connection:
         connection.sendall(head)
         for _ in range(20):
@@ -64,14 +82,14 @@ def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: Running) 
 def test_a_large_body_is_refused_before_it_is_sent(server: Running) -> None:
     with server.connect() as connection:
         connection.sendall(
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\nExpect: 100-continue\r\n\r\n"
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\nExpect: 100-continue\r\n\r\n"
         )
         assert read_answer(connection).status == 413
 
 
 def test_a_client_may_wait_for_leave_to_send(server: Running) -> None:
     body = b'{"input": "a cat"}'
-    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
     with server.connect() as connection:
         connection.sendall(head.encode())
         assert read_answer(connection).status == 100
@@ -82,7 +100,7 @@ def test_a_client_may_wait_for_leave_to_send(server: Running) -> None:
 def test_chunks_and_single_bytes_and_several_at_once(server: Running) -> None:
     expected = server.embed("a cat").json
     chunked = (
-        b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         b'8\r\n{"input"\r\n1;x=y\r\n:\r\n8\r\n "a cat"\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n'
     )
     with server.connect() as connection:
@@ -209,3 +227,86 @@ def allow_files(number: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < number:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(number, hard), hard))
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "x"]
+)
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/health", "/info"])
+def test_a_name_that_a_stranger_let_lead_here_is_refused(server: Running, host: str, path: str) -> None:
+    """DNS rebinding: the page of evil.example asks evil.example, whose address has become this machine's."""
+    body = {"input": "a cat"} if path == "/v1/embeddings" else None
+    answer = server.ask(path, body, host=host)
+    assert answer.status == 421
+    assert "--allow-host" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost:1", "localhost.", "a.localhost", "127.0.0.1:8080", "10.0.0.7", "[::1]", "[::1]:80", "box.lan"]
+)  # fmt: skip
+def test_names_of_its_own_addresses_and_those_that_were_allowed_are_taken(named: Running, host: str) -> None:
+    assert named.ask("/v1/embeddings", {"input": "a cat"}, host=host).status == 200
+
+
+@pytest.fixture(scope="module")
+def named(frozen_sample: Path) -> Iterator[Running]:
+    with running(frozen_sample, "--allow-host", "Box.lan", "--allow-host", "other.lan") as made:
+        yield made
+
+
+def test_who_knows_the_token_may_call_it_anything(frozen_sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret")
+    with running(frozen_sample, "--token-file", str(tmp_path / "token")) as server:
+        assert server.ask("/info", host="any.example", authorization="Bearer s3cret").status == 200
+        assert server.ask("/info", host="any.example").status == 401
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain;application/json", ""]
+)  # fmt: skip
+def test_what_a_page_may_send_unasked_is_refused(server: Running, kind: str) -> None:
+    """Browsers ask first (CORS) before a page of another site sends JSON, which is then not allowed."""
+    answer = server.ask("/v1/embeddings", {"input": "a cat"}, content_type=kind)
+    assert answer.status == 415
+    assert (
+        server.ask("/v1/embeddings", {"input": "a"}, content_type="Application/JSON; charset=utf-8").status
+        == 200
+    )
+
+
+def resident(process: int) -> int:
+    """Bytes."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
+
+
+def test_unfinished_bodies_do_not_fill_the_memory(frozen_sample: Path) -> None:
+    """400 connections with 4 MB each once took 1.77 GB, and never gave it back."""
+    head = GOOD.partition(b"\r\n\r\n")[0].replace(b"Content-Length: 18", b"Content-Length: 1000000")
+    assert b"1000000" in head
+    with running(frozen_sample, "--max-body", "1000000", "--max-bodies", "8000000") as server:
+        assert server.embed("a cat").status == 200
+        before = resident(server.process.pid)
+        refused = 0
+        with ExitStack() as stack:
+            connections = [stack.enter_context(server.connect()) for _ in range(60)]
+            for connection in connections:
+                try:
+                    connection.sendall(head + b"\r\n\r\n" + bytes(990_000))
+                except ConnectionError:
+                    refused += 1
+            peak = resident(server.process.pid)
+            for connection in connections[-10:]:
+                try:
+                    answer = read_answer(connection)
+                except ConnectionError:
+                    continue
+                assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+                refused += 1
+            assert refused
+            # Who asks for little is served meanwhile.
+            assert server.embed("a cat").status == 200
+        assert peak - before < 40_000_000
+        while server.embed(["a cat"] * 20).status != 200:
+            time.sleep(0.05)
+        for _ in range(20):
+            assert server.ask("/v1/embeddings", b" " * 900_000 + b'{"input": "a cat"}').status == 200

@@ -47,6 +47,24 @@ class Response:
         self.headers = headers or {}
 
 
+class Bodies:
+    """The bytes of all requests that are read or answered at the moment, so that many slow clients cannot fill the memory."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, count: int) -> None:
+        """Raises ``Refused`` where the server has no room for more at the moment."""
+        if count > self._left:
+            raise Refused(
+                503, "the server reads as many requests as it has memory for", headers={"Retry-After": "1"}
+            )
+        self._left -= count
+
+    def give_back(self, count: int) -> None:
+        self._left += count
+
+
 class Closed(Exception):  # noqa: N818 - nothing went wrong
     """The client said good-bye between two requests, or nothing for too long."""
 
@@ -79,6 +97,7 @@ class Connection:
         writer: asyncio.StreamWriter,
         *,
         limits: Limits,
+        bodies: Bodies,
         check: Callable[[Request], None],
         respond: Callable[[Request, Connection], Awaitable[Response]],
         refused: Callable[[str, int], None],
@@ -87,6 +106,8 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._limits = limits
+        self._bodies = bodies
+        self._held = 0
         self._check = check
         self._respond = respond
         self._refused = refused
@@ -119,6 +140,13 @@ class Connection:
 
     async def _serve_one(self) -> bool:
         """Answer one request; whether another may follow."""
+        try:
+            return await self._answer_one()
+        finally:
+            self._bodies.give_back(self._held)
+            self._held = 0
+
+    async def _answer_one(self) -> bool:
         self._method = self._path = ""
         try:
             request = await self._read()
@@ -172,15 +200,17 @@ class Connection:
         self._http.receive_data(data)
 
     async def _read_body(self, end: float) -> bytes:
-        parts: list[bytes] = []
-        size = 0
+        # One buffer: small pieces would each cost more than they hold, and their memory would not go back.
+        body = bytearray()
         while not isinstance(event := await self._event(end), h11.EndOfMessage):
-            if isinstance(event, h11.Data):
-                parts.append(bytes(event.data))
-                size += len(event.data)
-            if size > self._limits.body:
+            if not isinstance(event, h11.Data):
+                continue
+            if len(body) + len(event.data) > self._limits.body:
                 raise self._too_large()
-        return b"".join(parts)
+            self._bodies.take(len(event.data))
+            self._held += len(event.data)
+            body += event.data
+        return bytes(body)
 
     def _too_large(self) -> Refused:
         return Refused(413, f"the body is larger than {self._limits.body} bytes")

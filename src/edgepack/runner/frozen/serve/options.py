@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from ..base.errors import InputError, UsageError
 from ..program.options import Help, Parser, add_number, positive
 
+MAX_TOKEN = 4096
+MAX_BODIES = 64_000_000
+
 DESCRIPTION = """\
 Answers over HTTP as OpenAI's embeddings do, on the loopback or a unix socket, until SIGTERM or Ctrl-C.
 
@@ -16,13 +19,16 @@ EPILOG = """\
 examples:
   embed serve --port 8080
   embed serve --unix /run/embed.sock
-  curl http://127.0.0.1:8080/v1/embeddings -d '{"input": "a sentence"}'
+  curl http://127.0.0.1:8080/v1/embeddings --json '{"input": "a sentence"}'
 """
 
 
 def parse(arguments: Sequence[str], program: str) -> Namespace:
     """The options of ``embed serve``. Raises ``UsageError``, or ``InputError`` for a token file that is none."""
     options = parser(program).parse_args(arguments)
+    options.max_bodies = options.max_bodies or max(MAX_BODIES, options.max_body)
+    if options.max_bodies < options.max_body:
+        raise UsageError(f"--max-bodies {options.max_bodies} is less than one request's --max-body")
     options.token = read_token(options.token_file) if options.token_file else b""
     if not options.unix and options.host not in ("127.0.0.1", "::1", "localhost") and not options.token:
         raise UsageError(
@@ -41,6 +47,13 @@ def parser(program: str) -> ArgumentParser:
     where.add_argument(
         "--token-file", metavar="FILE", help="ask for this bearer token everywhere but at /health"
     )
+    where.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name that requests may call this server by, beside localhost and addresses",
+    )
     where.add_argument("--check", action="store_true", help="answer one request of its own, then stop")
     working = made.add_argument_group("working")
     working.add_argument(
@@ -58,6 +71,8 @@ def parser(program: str) -> ArgumentParser:
     add_number(limits, "--queue", "texts that may wait; then 429 (default: 2048)", 2048)
     body = "of a request (default: 4000000)"
     add_number(limits, "--max-body", body, 4_000_000, kind=size, metavar="BYTES")
+    bodies = f"of all requests at a time; then 503 (default: {MAX_BODIES})"
+    add_number(limits, "--max-bodies", bodies, kind=size, metavar="BYTES")
     add_number(limits, "--max-tokens", "of a request (default: 300000)", 300_000, kind=size)
     add_number(limits, "--max-connections", "at once; then 503 (default: 2048)", 2048)
     patience = "seconds for a request to come, and for its answer to be taken (default: 30)"
@@ -95,9 +110,11 @@ def read_token(path: str) -> bytes:
     """The token in a file, without the line's end."""
     try:
         with open(path, "rb") as stream:
-            token = stream.read(4096).strip()
+            token = stream.read(MAX_TOKEN + 1).strip()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    if not token or any(not 0x21 <= byte <= 0x7E for byte in token):
-        raise InputError(f"{path} holds no token: printable ASCII characters without spaces, one at least")
+    if not 0 < len(token) <= MAX_TOKEN or any(not 0x21 <= byte <= 0x7E for byte in token):
+        raise InputError(
+            f"{path} holds no token: printable ASCII characters without spaces, one at least, {MAX_TOKEN} at most"
+        )
     return token

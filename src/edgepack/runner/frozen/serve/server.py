@@ -148,6 +148,7 @@ async def ask_itself(listener: socket.socket, token: bytes) -> None:
         b"Host: localhost",
         b"Connection: close",
         b"Authorization: Bearer " + token,
+        b"Content-Type: application/json",
         b"Content-Length: %d" % len(body),
     )
     writer.write(b"\r\n".join([*lines, b"", body]))

@@ -20,7 +20,8 @@ from ..model.matryoshka import MatryoshkaTruncation
 from ..program.about import info
 from ..program.bench import memory
 from .batching import Batcher, Busy, Row
-from .connection import Connection, Limits, Request, Response
+from .connection import Bodies, Connection, Limits, Request, Response
+from .hosts import HostCheck
 from .metrics import CONTENT_TYPE, Metrics
 from .openai_api import Question, Refused, answer
 
@@ -41,6 +42,8 @@ class Service:
         self._embedder = embedder
         self._options = options
         self._limits = Limits(body=options.max_body, request=options.timeout, sending=options.timeout)
+        self._bodies = Bodies(options.max_bodies)
+        self._hosts = HostCheck(options)
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokens")
         self._connections: dict[asyncio.Task[None], Connection] = {}
         self._stopping = False
@@ -65,6 +68,7 @@ class Service:
             reader,
             writer,
             limits=self._limits,
+            bodies=self._bodies,
             check=self._refuse_full if full else self._check,
             respond=self._respond,
             refused=self._count_refused,
@@ -97,6 +101,7 @@ class Service:
 
     def _check(self, request: Request) -> None:
         """What can be said before the body is read."""
+        self._hosts.require(request.headers.get("host", ""))
         methods = PATHS.get(request.path)
         if methods is None:
             raise Refused(404, f"there is nothing at {request.path}; see /v1/embeddings")
@@ -104,6 +109,9 @@ class Service:
             raise Refused(405, f"{request.path} takes {methods[0]}", headers={"Allow": ", ".join(methods)})
         if self._options.token and request.path != "/health" and not self._is_allowed(request):
             raise Refused(401, "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
+        # A page of any site may send what is not said to be JSON, without being asked whether it may.
+        if request.method == "POST" and not is_json(request.headers.get("content-type", "")):
+            raise Refused(415, "the request must have Content-Type: application/json")
 
     def _is_allowed(self, request: Request) -> bool:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -183,7 +191,16 @@ class Service:
             raise Refused(400, f"{error.message}; {error.hint}", param="dimensions") from error
 
     def _info(self) -> dict[str, object]:
-        names = ("queue", "window", "wait", "max_body", "max_tokens", "max_connections", "timeout")
+        names = (
+            "queue",
+            "window",
+            "wait",
+            "max_body",
+            "max_bodies",
+            "max_tokens",
+            "max_connections",
+            "timeout",
+        )
         return {
             **info(self._bundle),
             **self._embedder.model.about(),
@@ -198,6 +215,11 @@ class Service:
         if resident := memory().get("resident_mb"):
             gauges["process_resident_memory_bytes"] = ("Resident memory.", resident * 1e6)
         return gauges
+
+
+def is_json(kind: str) -> bool:
+    """Whether a ``Content-Type`` says JSON."""
+    return kind.partition(";")[0].strip().lower() == "application/json"
 
 
 def json_response(value: dict[str, object], status: int = 200) -> Response:
