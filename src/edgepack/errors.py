@@ -70,7 +70,7 @@ class ToolError(EdgepackError):
 
 
 class MismatchError(EdgepackError):
-    """The model needs operator kernels that the runtime does not provide."""
+    """Model and runtime do not fit: operator kernels are lacking, or a plugin's check refuses them."""
 
     exit_code = 11
 

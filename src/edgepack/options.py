@@ -27,8 +27,12 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
                 or f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
             )
         given[name] = _checked(target, name, value, known[name])
-    defaults = {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
-    return {**defaults, **given}
+    return {**defaults_of(known), **given}
+
+
+def defaults_of(known: OptionTable) -> dict[str, Any]:
+    """Each option with its default."""
+    return {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
 
 
 def _elsewhere(name: str) -> str:

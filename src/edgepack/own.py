@@ -54,6 +54,12 @@ def edgepack_specs() -> list[Spec]:
             for scheme, (summary, reference) in SOURCES.items()
         ),
         Spec(
+            axis="checks",
+            name="operators",
+            summary="the runtime has each operator kernel that the model needs",
+            make=partial(_imported, "edgepack.operators.fit:operators_fit"),
+        ),
+        Spec(
             axis="platform",
             name="linux",
             summary="shared libraries and programs for Linux",

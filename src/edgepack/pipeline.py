@@ -15,19 +15,20 @@ from edgepack.bundle.place import placed_folder, require_free
 from edgepack.errors import BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.models.find.source import ingest
-from edgepack.operators.config import operators_of_ort_model, require_match
+from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.builder import RegisteredBuilder
+from edgepack.plugins.checks import require_fit
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.recipes.registry import passes_of
+from edgepack.recipes.registry import passes_of, whose_passes
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.report.budget import foretell_budget, require_budget
-from edgepack.report.measure import measure, weigh
+from edgepack.report.measure import UNMATCHED, measure, weigh
 from edgepack.report.text import as_json
 from edgepack.tools import install_hint
 from edgepack.verify.copies import require_used_files
@@ -66,7 +67,7 @@ def build(
     packagers_of(target.packages, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)
-    passes_of(target.model.recipe, context)
+    passes = passes_of(target.model.recipe, context)
     _tell_what_is_missing(registered.missing(target), context)
     with story.step("model"):
         source = ingest(model, reading=target.model.reading, context=context)
@@ -78,7 +79,12 @@ def build(
         if prepared.oracle is not None:
             _require_oracle(prepared, source, target, registered, context)
     with story.step("runtime"):
-        runtime = _matched(prepared, builder.provide_runtime(prepared), context)
+        runtime = builder.provide_runtime(prepared)
+        checks = require_fit(prepared, runtime, target, context=context)
+        if OPERATORS not in checks:
+            context.note(UNMATCHED)
+            # What was not held against the model is not claimed.
+            runtime = runtime and replace(runtime, provides=None)
     with story.step("runner"):
         runner = builder.make_runner(prepared, runtime)
     # Archive and report go to their places after the folder: whatever a kill leaves there, none is beside another bundle's.
@@ -89,7 +95,8 @@ def build(
                 model=prepared,
                 runtime=runtime,
                 runner=runner,
-                made_by=registered.made_by(target),
+                made_by={**registered.made_by(target), **whose_passes(passes, context)},
+                checks=checks,
                 source=source,
                 folder=folder,
                 context=context,
@@ -155,24 +162,6 @@ def _require_oracle(
         blamed_on(registered.plugin, "prepare_model's oracle"),
     ):
         require_oracle(model, source, options=target.model, context=context)
-
-
-def _matched(
-    model: PreparedModel, runtime: RuntimeArtifact | None, context: HostContext
-) -> RuntimeArtifact | None:
-    """The runtime; what it provides, when that was held against what the model needs, else no claim of it.
-
-    Operators are read again from the file that ships where its format says them.
-    """
-    if runtime is None or runtime.provides is None:
-        context.note("operators not matched: the runtime is not reduced to the model's")
-        return runtime
-    needs = operators_of_ort_model(model.file) if model.format == "ort" else model.needs
-    if needs is None:
-        context.note("operators not matched: what the model needs is not known")
-        return replace(runtime, provides=None)
-    require_match(needs, runtime.provides)
-    return runtime
 
 
 def _require_untouched(bundle: Bundle) -> None:

@@ -1,5 +1,6 @@
 """Target files: TOML in, a checked ``Target`` out."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Read
 from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 SCHEMA = 1
+EXTRA = "x-"
+"""What the name of a plugin's own table begins with."""
 LIMITS = (
     *("min_cosine", "min_agreement", "min_p1_cosine", "min_worst_cosine"),
     *("min_top10", "min_batch_cosine", "min_processor_cosine", "max_retrieval_loss"),
@@ -90,7 +93,11 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
             hint=f"put `schema = {SCHEMA}` at the top of {origin}",
         )
     try:
-        file = read_table(_File, table, how=_HOW)
+        own = {key: value for key, value in table.items() if not key.startswith(EXTRA)}
+        extra = {
+            key.removeprefix(EXTRA): _extra(key, value) for key, value in table.items() if key not in own
+        }
+        file = read_table(_File, own, how=_HOW)
     except Malformed as error:
         raise TargetError(
             f"target {name}: {error}", hint=error.hint or "docs/targets.md shows a whole target file"
@@ -107,6 +114,7 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         packages=file.package.formats,
         version=file.package.version,
         options=file.options,
+        extra=extra,
         origin=origin,
     )
 
@@ -129,6 +137,18 @@ def read_pass(entry: Mapping[str, Any]) -> Pass:
     return Pass(
         name=str(entry["pass"]), parameters={key: setting for key, setting in entry.items() if key != "pass"}
     )
+
+
+def _extra(key: str, value: object) -> Mapping[str, Any]:
+    table: Mapping[str, Any] = check_value(Mapping[str, Any], value, key)
+    try:
+        json.dumps(table, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Malformed(
+            f"[{key}] holds what no manifest can: {error}",
+            hint="a plugin's table holds strings, numbers, true, false, lists and tables",
+        ) from error
+    return table
 
 
 def _version(value: object) -> str:

@@ -110,16 +110,29 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
 def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(kiosk, monkeypatch)
-    made = build(model, tmp_path / "dist", own, "options.colour=blue")
+    check = 'api.Spec(axis="checks", name="paint", summary="", make=lambda: lambda model, runtime, target: ["red paint"] * (target.extra["kiosk"]["paint"] == "red"))'
+    install(
+        kiosk,
+        monkeypatch,
+        ("return [api.Spec(", f"return [{check}, api.Spec("),
+        ('OPTIONS = {"colour": "red"}', 'OPTIONS = {"colour": "red", "legs": (4, 3), "paints": None}'),
+    )
+    with pytest.raises(MismatchError, match=r"do not fit \(check paint of kiosk\): red paint$"):
+        build(model, tmp_path / "dist", own, "x-kiosk.paint=red")
+    made = build(
+        model, tmp_path / "dist", own, "options.colour=blue", "options.paints=/home/me", "x-kiosk.paint=2.30"
+    )
     assert made.report.verification.status == "passed"
     assert made.report.verification.mean_cosine > 0.9999
     manifest = made.bundle.manifest
     assert manifest["made_by"] == {
         "plugin": "edgepack-kiosk",
         "version": "1.2",
-        "options": {"colour": "blue"},
+        "options": {"colour": "blue", "legs": 4},
     }
+    assert manifest["target"]["extra"] == {"kiosk": {"paint": 2.3}}
+    assert (manifest["checks"], made.report.checks) == (["paint"], ("paint",))
+    assert "model and runtime fit: paint" in made.report.notes
     assert manifest["runtime"] is None
     assert manifest["runner"]["command"] == ["embed", "--jsonl", "--out", "jsonl"]
     assert {file["part"] for file in manifest["files"]} >= {"firmware", "model", "runner"}

@@ -14,6 +14,7 @@ from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.registry import passes_of, whose_passes
 from edgepack.recipes.search import named_candidates
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions, Pass
@@ -101,6 +102,15 @@ def test_a_plugins_recipe_is_one_by_name_and_its_pass_one_in_a_list(
     steps = (Pass(name="stamp", parameters={"times": 2}),)
     assert stamped(prepared(source, steps, fresh())) == "plain plain test/random-bert"
     assert "stamped" in [each.name for each in named_candidates((), fresh())]
+
+
+def test_the_manifest_says_whose_a_pass_is(install: Install, fresh: Callable[[], HostContext]) -> None:
+    install()
+    context = fresh()
+    assert whose_passes(passes_of("stamped", context), context) == {
+        "passes": {"stamp": "edgepack-stamp 1.2, revision 1"}
+    }
+    assert whose_passes(passes_of("int8", context), context) == {}
 
 
 @pytest.mark.parametrize("change", [('revision="1"', 'revision="2"'), ("plain", "plain")])

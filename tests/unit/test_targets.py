@@ -86,6 +86,12 @@ def test_overrides_change_the_target(
     assert (target.model.recipe, target.model.min_cosine, target.options) == (recipe, cosine, options)
 
 
+def test_a_plugins_own_table_is_kept_as_it_is(tmp_path: Path) -> None:
+    tables = "[x-kiosk]\nlegs = [1, 2]\n[x-kiosk.paint]\nred = true\n[x-other]\n"
+    target = read(tmp_path, MINIMAL + tables, "x-kiosk.glass=yes")
+    assert target.extra == {"kiosk": {"legs": [1, 2], "paint": {"red": True}, "glass": "yes"}, "other": {}}
+
+
 @pytest.mark.parametrize("override", ["recipe", "=fp32", "model.=fp32", "schema.x=1"])
 def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, override: str) -> None:
     with pytest.raises(UsageError):
@@ -109,6 +115,10 @@ def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, overri
         (MINIMAL + "[model]\nmin_cosine = 2", "expected a number from 0 to 1"),
         (MINIMAL + "[model]\nrecipe = 8", "neither a recipe's name nor a list"),
         (MINIMAL + "[budget]\ndownload = 'small'", "is not a size"),
+        (MINIMAL + "[y-kiosk]", "unknown key y-kiosk"),
+        (MINIMAL + "[[x-kiosk]]", "x-kiosk is [{}], expected a table"),
+        (MINIMAL + "[x-kiosk]\nday = 2026-11-22", "[x-kiosk] holds what no manifest can"),
+        (MINIMAL + "[x-kiosk]\nlegs = nan", "[x-kiosk] holds what no manifest can"),
         ("schema = ", "not valid TOML"),
     ],
 )

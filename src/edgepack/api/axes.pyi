@@ -5,6 +5,7 @@ from edgepack.fetch.download import download as download
 from edgepack.fetch.http import ask as ask
 from edgepack.files.pack import TarEntry as TarEntry
 from edgepack.files.pack import write_tarball as write_tarball
+from edgepack.plugins.checks import Check as Check
 from edgepack.plugins.spec import Packager as Packager
 from edgepack.plugins.spec import Source as Source
 from edgepack.plugins.spec import Transform as Transform

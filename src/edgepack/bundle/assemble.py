@@ -2,7 +2,7 @@
 
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ def assemble(
     runtime: RuntimeArtifact | None,
     runner: RunnerArtifact,
     made_by: Mapping[str, Any] | None = None,
+    checks: Sequence[str] = (),
     source: ModelSource | None = None,
     folder: Path,
     context: BuildContext,
@@ -68,7 +69,13 @@ def assemble(
             if path.is_symlink() or path.is_file()
         ]
         manifest = build_manifest(
-            target=target, model=model, runtime=runtime, runner=runner, made_by=made_by, files=files
+            target=target,
+            model=model,
+            runtime=runtime,
+            runner=runner,
+            made_by=made_by,
+            checks=checks,
+            files=files,
         )
         write_manifest(folder, manifest)
         (folder / MANIFEST).chmod(0o644)

@@ -94,6 +94,7 @@ def build_manifest(
     runtime: RuntimeArtifact | None,
     runner: RunnerArtifact,
     made_by: Mapping[str, Any] | None = None,
+    checks: Sequence[str] = (),
     files: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
@@ -113,6 +114,7 @@ def build_manifest(
             "versions": dict(sorted(runner.versions.items())),
         },
         "golden": GOLDEN,
+        "checks": list(checks),
         "gate": _gate_section(target.model),
         **_visits_section(runner),
         "files": sorted((dict(file) for file in files), key=lambda file: str(file["path"])),
@@ -166,6 +168,7 @@ def _target_section(target: Target) -> dict[str, Any]:
             "glibc": platform.glibc,
             **({"isa": list(platform.isa)} if platform.isa else {}),
         },
+        **({"extra": dict(target.extra)} if target.extra else {}),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from edgepack.errors import MismatchError, ModelError, UsageError
+from edgepack.errors import ModelError, UsageError
 from edgepack.operators.types import upstream, usage_manager
 from edgepack.records.operators import Operator, Operators
 
@@ -102,19 +102,16 @@ def missing_operators(needs: Operators, provides: Operators) -> tuple[Operator, 
     )
 
 
-def require_match(needs: Operators, provides: Operators) -> None:
-    """Raises ``MismatchError`` that names what is missing."""
+def unmet(needs: Operators, provides: Operators) -> tuple[str, ...]:
+    """What the runtime lacks of what the model needs, in a sentence; or nothing."""
     lacking = missing_operators(needs, provides)
     if not lacking:
-        return
+        return ()
     named = ", ".join(
         f"{kernel.domain}:{kernel.name}({kernel.since}){kernel.types}" for kernel in lacking[:_NAMED_AT_MOST]
     )
     more = f" and {len(lacking) - _NAMED_AT_MOST} more" if len(lacking) > _NAMED_AT_MOST else ""
-    raise MismatchError(
-        f"the runtime lacks {len(lacking)} operator kernel(s) that the model needs: {named}{more}",
-        hint="build the runtime for this model's own operators, taken from the file that is shipped",
-    )
+    return (f"the runtime lacks {len(lacking)} operator kernel(s) that the model needs: {named}{more}",)
 
 
 def operators_of_ort_model(path: Path) -> Operators:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, PluginError
-from edgepack.options import OptionTable
+from edgepack.options import OptionTable, defaults_of
 from edgepack.plugins.blame import blamed_on, within
 from edgepack.plugins.spec import Spec, TargetBuilder
 from edgepack.records.bundle import RunnerArtifact
@@ -81,12 +81,12 @@ class RegisteredBuilder:
             raise PluginError(f"plugin {self.plugin}: prepare_model made {made}: {error.message}") from error
 
     def made_by(self, target: Target) -> Mapping[str, Any]:
-        """For the manifest: whose code made a bundle, with which options. Folders of the building machine are left out."""
-        options = {
-            name: value
-            for name, value in sorted(target.options.items())
-            if not (isinstance(value, str) and "/" in value)
-        }
+        """For the manifest: whose code made a bundle, and with which options, defaults among them.
+
+        Folders of the building machine are left out.
+        """
+        resolved = {**defaults_of(self.options()), **target.options}
+        options = {name: value for name, value in sorted(resolved.items()) if not _names_a_place(value)}
         return {"plugin": self.distribution, "version": self.version, "options": options}
 
 
@@ -160,6 +160,12 @@ class Builder:
         for file in files:
             if file is not None and not file.is_file():
                 raise PluginError(f"plugin {self.plugin}: {step} names {file}, which is not a file")
+
+
+def _names_a_place(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_names_a_place, value))
+    return isinstance(value, Path) or (isinstance(value, str) and "/" in value)
 
 
 def _in_words(kind: Any) -> str:

@@ -38,6 +38,7 @@ INTERFACES: Mapping[str, Interfaces] = {
     "pass": Interfaces(),
     "recipe": Interfaces(),
     "package": Interfaces(),
+    "checks": Interfaces(),
     "source": Interfaces(),
 }
 """By axis: what plugins can bring."""

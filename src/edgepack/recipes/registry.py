@@ -71,6 +71,13 @@ def key_of_passes(passes: tuple[Pass, ...], context: BuildContext) -> str:
     )
 
 
+def whose_passes(passes: tuple[Pass, ...], context: BuildContext) -> dict[str, dict[str, str]]:
+    """For the manifest: distribution, version and revision of the passes that plugins brought; nothing where none did."""
+    theirs = {step.name: pass_named(step.name, context).identity for step in passes}
+    brought = {name: identity for name, identity in sorted(theirs.items()) if identity}
+    return {"passes": brought} if brought else {}
+
+
 def apply(
     step: Pass, model: onnx.ModelProto, note: Note, material: Material, context: BuildContext
 ) -> onnx.ModelProto:

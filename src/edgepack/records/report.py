@@ -118,6 +118,8 @@ class Report:
     """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
     proofs: tuple[LevelProof, ...] = ()
     packages: tuple[PackageSize, ...] = ()
+    checks: tuple[str, ...] = ()
+    """Names of the checks of whether model and runtime fit that passed when it was built."""
     visits: tuple[Visit, ...] = ()
     """For a bundle that is served as files: what a visit takes, a cold one first."""
 

@@ -117,5 +117,7 @@ class Target:
     """Of these packages."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
+    extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Plugins' own tables, unchecked: what stands in ``[x-NAME]``, by ``NAME``; in the manifest it is ``target.extra``."""
     origin: str = ""
     """The file or plugin that the target came from."""

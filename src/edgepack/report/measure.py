@@ -22,6 +22,8 @@ from edgepack.report.compressed import (
 )
 from edgepack.report.cost import download_costs, load_prices
 
+UNMATCHED = "operators not matched: the runtime is not reduced to the model's, or these are not known"
+
 
 def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, CompressedSize]:
     """Path → compressed sizes of every file that is one; compressed copies count as what they are copies of.
@@ -65,6 +67,7 @@ def measure(
         warnings=tuple(bundle.manifest["model"].get("warnings", ())),
         digest=digest(bundle),
         visits=visits,
+        checks=tuple(bundle.manifest.get("checks", ())),
     )
 
 
@@ -134,12 +137,13 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     emulated = verification.texts > 0 and native and arch != platform.machine()
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
     warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
-    unmatched = "operators not matched: the runtime is not reduced to the model's"
     runtime = bundle.manifest.get("runtime")
+    checks = bundle.manifest.get("checks", ())
     other = runtime if runtime and "name" in runtime else None
     return (
         *([f"runtime: {other['name']} {other['version']} ({other['kind']})"] if other else []),
-        *([unmatched] if runtime and runtime.get("operators") is None else []),
+        *([UNMATCHED] if runtime and runtime.get("operators") is None else []),
+        *([f"model and runtime fit: {', '.join(checks)}"] if checks else []),
         *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),

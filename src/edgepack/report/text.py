@@ -47,6 +47,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "costs": [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in report.costs],
         "verification": asdict(report.verification),
         "proofs": [asdict(proof) for proof in report.proofs],
+        "checks": list(report.checks),
         "notes": list(report.notes),
         "warnings": list(report.warnings),
         **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),

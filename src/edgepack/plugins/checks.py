@@ -1,0 +1,47 @@
+"""Whether model and runtime fit, before a bundle is made of them: edgepack's own check, and those of plugins."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from edgepack.context import BuildContext
+from edgepack.errors import MismatchError, PluginError
+from edgepack.plugins.blame import blamed_on
+from edgepack.records.model import PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import Target
+
+AXIS = "checks"
+
+
+class Check(Protocol):
+    """Whether a model and a runtime fit each other, and the target."""
+
+    def __call__(
+        self, model: PreparedModel, runtime: RuntimeArtifact | None, target: Target, /
+    ) -> Iterable[str] | None:
+        """What is wrong, a sentence each: any refuses the build. ``None``: the check does not apply, and is not listed."""
+
+
+def require_fit(
+    model: PreparedModel, runtime: RuntimeArtifact | None, target: Target, *, context: BuildContext
+) -> tuple[str, ...]:
+    """The names of the checks that passed. Raises ``MismatchError`` for what one finds, ``PluginError`` for one that fails."""
+    passed = []
+    for name, found in context.extensions(AXIS).items():
+        check: Check = found.make()
+        with blamed_on(found.plugin, f"check {name}"):
+            answer = check(model, runtime, target)
+            findings = answer if answer is None or isinstance(answer, str) else list(answer)
+        if findings is None:
+            continue
+        if isinstance(findings, str) or not all(isinstance(each, str) for each in findings):
+            raise PluginError(
+                f"plugin {found.plugin}: check {name} returned {repr(findings)[:80]}, expected a list of sentences or None"
+            )
+        if findings:
+            raise MismatchError(
+                f"model and runtime do not fit (check {name} of {found.plugin}): {'; '.join(findings)}",
+                hint=f"builder {target.builder} made both; its runtime has to be made for the model as it ships",
+            )
+        passed.append(name)
+    return tuple(passed)
