@@ -54,11 +54,11 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) install --editable '.[foundry]'
+	$(PIP) install --editable '.[build]'
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) install --editable '.[foundry,web,dev]'
+	$(PIP) install --editable '.[build,web,dev]'
 	touch $@ $(VENV)/.installed
 
 clean:

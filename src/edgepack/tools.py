@@ -134,12 +134,12 @@ def install_hint(name: str) -> str:
     return INSTALL_HINTS.get(Path(name).name, f"install {Path(name).name} and put it on PATH")
 
 
-_FOUNDRY = "pip install 'edgepack[foundry]'"
+_BUILD = "pip install 'edgepack[build]'"
 INSTALL_HINTS = {
-    "cmake": _FOUNDRY,
-    "ninja": _FOUNDRY,
-    "zig": _FOUNDRY,
-    "capstone": _FOUNDRY,
+    "cmake": _BUILD,
+    "ninja": _BUILD,
+    "zig": _BUILD,
+    "capstone": _BUILD,
     "gcc": "apt-get install gcc",
     "g++": "apt-get install g++",
     "aarch64-linux-gnu-g++": "apt-get install crossbuild-essential-arm64",

@@ -117,4 +117,4 @@ def test_without_the_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "capstone", None)
     with pytest.raises(MissingToolError, match="capstone") as caught:
         found("x86_64", b"\x90")
-    assert "edgepack[foundry]" in str(caught.value.hint)
+    assert "edgepack[build]" in str(caught.value.hint)

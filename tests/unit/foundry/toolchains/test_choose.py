@@ -26,7 +26,7 @@ def test_zig_is_missing(context: HostContext, monkeypatch: pytest.MonkeyPatch) -
     without_zig(monkeypatch)
     with pytest.raises(MissingToolError, match="zig") as caught:
         choose(LINUX, context=context)
-    assert "pip install 'edgepack[foundry]'" in str(caught.value.hint)
+    assert "pip install 'edgepack[build]'" in str(caught.value.hint)
 
 
 def test_gcc_is_missing(context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
