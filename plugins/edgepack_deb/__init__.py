@@ -12,6 +12,6 @@ def edgepack_specs() -> Iterable[Spec]:
             axis="package",
             name="deb",
             summary="a Debian package: the program on PATH, a systemd unit where it has a server",
-            make=lazy("edgepack_deb.package:DebianPackage"),
+            make=lazy("edgepack_deb.package:create_packager"),
         )
     ]

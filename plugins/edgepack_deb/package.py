@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.api import BuildContext, Bundle, UsageError
+from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tarball
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "riscv64": "riscv64"}
@@ -42,15 +42,17 @@ if [ "$1" = {when} ]; then update-alternatives {action}; fi
 class DebianPackage:
     """The packager (``edgepack.api.axes.Packager``)."""
 
-    def file_name(self, bundle: Bundle, version: str) -> str:
-        """As Debian names packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``. Raises ``UsageError``."""
-        return f"{_package(bundle)}_{_version(version)}_{_architecture(bundle)}.deb"
+    version: str
 
-    def pack(self, bundle: Bundle, destination: Path, version: str, *, context: BuildContext) -> None:
+    def file_name(self, bundle: Bundle) -> str:
+        """As Debian names packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``."""
+        return f"{_package(bundle)}_{self.version}_{_architecture(bundle)}.deb"
+
+    def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the package; the same bundle and version give the same bytes."""
         members = {
             "debian-binary": b"2.0\n",
-            "control.tar.zst": _tarball(_control(bundle, version)),
+            "control.tar.zst": _tarball(_control(bundle, self.version)),
             "data.tar.zst": _tarball(_data(bundle)),
         }
         with destination.open("wb") as out:
@@ -58,6 +60,21 @@ class DebianPackage:
             for name, content in members.items():
                 out.write(f"{name:16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode())
                 out.write(content + b"\n" * (len(content) % 2))
+
+
+def create_packager(target: Target) -> DebianPackage:
+    """Raises ``UsageError`` for a platform or version that no Debian package is of."""
+    platform = target.platform
+    if platform.os != "linux" or platform.arch not in ARCHITECTURES:
+        raise UsageError(
+            f"a bundle for {platform.os} on {platform.arch} is no Debian package",
+            hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
+        )
+    if not re.fullmatch(r"\d[A-Za-z0-9.+~-]*", target.version):
+        raise UsageError(
+            f"{target.version!r} is no version of a Debian package", hint='e.g. --set package.version="1.2.0"'
+        )
+    return DebianPackage(version=target.version)
 
 
 def _tarball(entries: Iterator[TarEntry]) -> bytes:
@@ -72,7 +89,7 @@ def _control(bundle: Bundle, version: str) -> Iterator[TarEntry]:
     size = sum(int(file["size"]) for file in manifest["files"]) // 1024
     fields = {
         "Package": package,
-        "Version": _version(version),
+        "Version": version,
         "Architecture": _architecture(bundle),
         "Maintainer": "edgepack <edgepack@localhost>",
         "Installed-Size": str(size),
@@ -112,19 +129,5 @@ def _package(bundle: Bundle) -> str:
     return re.sub(r"[^a-z0-9+.-]+", "-", bundle.name.lower())
 
 
-def _version(version: str) -> str:
-    if not re.fullmatch(r"\d[A-Za-z0-9.+~-]*", version):
-        raise UsageError(
-            f"{version!r} is no version of a Debian package", hint='e.g. --set package.version="1.2.0"'
-        )
-    return version
-
-
 def _architecture(bundle: Bundle) -> str:
-    platform = bundle.manifest["target"]["platform"]
-    if platform["os"] != "linux" or platform["arch"] not in ARCHITECTURES:
-        raise UsageError(
-            f"a bundle for {platform['os']} on {platform['arch']} is no Debian package",
-            hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
-        )
-    return ARCHITECTURES[platform["arch"]]
+    return ARCHITECTURES[bundle.manifest["target"]["platform"]["arch"]]

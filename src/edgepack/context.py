@@ -19,8 +19,8 @@ class Extension:
     identity: str
     """Distribution, version and revision: part of the keys of what it makes. Empty for edgepack's own, whose keys have
     edgepack's version."""
-    make: Callable[[], Any]
-    """What acts; ``PluginError`` when the plugin fails to give it."""
+    make: Callable[..., Any]
+    """What acts, of what the axis gives it; ``PluginError`` when the plugin fails to give it."""
 
 
 class Progress(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgepack.bundle.archive import archive_of, pack
 from edgepack.bundle.assemble import assemble
 from edgepack.bundle.manifest import bundle_name, open_bundle
-from edgepack.bundle.packages import make_packages, packagers_of
+from edgepack.bundle.packages import Packagers, make_packages, packagers_of
 from edgepack.bundle.place import placed_folder, require_free
 from edgepack.errors import BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
@@ -64,7 +64,7 @@ def build(
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all."""
     story = context.story
     story.plan(STEPS)
-    packagers_of(target.packages, context)
+    packagers = packagers_of(target, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)
     passes = passes_of(target.model.recipe, context)
@@ -118,7 +118,7 @@ def build(
             _require_untouched(bundle)
         with story.step("pack"):
             outcome = _pack_and_report(
-                bundle, verification, proofs, destination, target, prices, beside, context
+                bundle, packagers, verification, proofs, destination, target, prices, beside, context
             )
         if force:
             _withdraw(outcome)
@@ -201,6 +201,7 @@ def _withdraw(outcome: Outcome) -> None:
 
 def _pack_and_report(
     bundle: Bundle,
+    packagers: Packagers,
     verification: Verification,
     proofs: tuple[LevelProof, ...],
     destination: Path,
@@ -214,7 +215,7 @@ def _pack_and_report(
     sizes = weigh(bundle, context=context)
     packed = pack(bundle, beside.enter_context(written_beside(archive_of(destination))), context=context)
     packages = []
-    for package in make_packages(bundle, target.packages, target.version, context=context):
+    for package in make_packages(bundle, packagers, context=context):
         file = destination.with_name(package.file.name)
         shutil.move(package.file, beside.enter_context(written_beside(file)))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))

@@ -11,9 +11,12 @@ from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.spec import Packager
 from edgepack.records.bundle import Bundle
+from edgepack.records.target import Target
 from edgepack.words import did_you_mean
 
 AXIS = "package"
+Packagers = Sequence[tuple[Extension, Packager]]
+"""The forms of a target in their order, and what makes each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,29 +29,26 @@ class Package:
     """Bytes."""
 
 
-def packagers_of(formats: Sequence[str], context: BuildContext) -> list[Extension]:
-    """Who makes these forms; or ``TargetError`` with the nearest name."""
+def packagers_of(target: Target, context: BuildContext) -> Packagers:
+    """What makes the target's forms, asked whether it can; or ``TargetError`` with the nearest name."""
     known = context.extensions(AXIS)
-    for name in formats:
+    for name in target.packages:
         if name not in known:
             raise TargetError(
                 f"there is no form of package {name!r}{did_you_mean(name, known)}",
                 hint=f"forms beside the archive: {', '.join(known) or 'none'}; `edgepack plugins` lists what is installed",
             )
-    return [known[name] for name in formats]
+    return [(known[name], known[name].make(target)) for name in target.packages]
 
 
-def make_packages(
-    bundle: Bundle, formats: Sequence[str], version: str, *, context: BuildContext
-) -> Iterator[Package]:
+def make_packages(bundle: Bundle, packagers: Packagers, *, context: BuildContext) -> Iterator[Package]:
     """Each form in turn, below the work folder. A form that does not hold the very same bundle is a ``PluginError``."""
-    for found in packagers_of(formats, context):
-        packager: Packager = found.make()
+    for found, packager in packagers:
         folder = context.work_dir / "packages" / found.name
         folder.mkdir(parents=True)
         with blamed_on(found.plugin, f"package {found.name}"):
-            file = folder / packager.file_name(bundle, version)
-            packager.pack(bundle, file, version, context=context)
+            file = folder / packager.file_name(bundle)
+            packager.pack(bundle, file, context=context)
         _require_same_bundle(bundle, file, found)
         yield Package(form=found.name, file=file, size=file.stat().st_size)
 

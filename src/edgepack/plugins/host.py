@@ -63,9 +63,9 @@ class Registered:
         """For the rooms that use it: what its ``make`` raises is the plugin's fault."""
         spec, plugin = self.spec, self.plugin
 
-        def make() -> Any:
+        def make(*arguments: Any) -> Any:
             with blamed_on(plugin.name, f"make of {spec.axis} {spec.name}"):
-                return spec.make()
+                return spec.make(*arguments)
 
         identity = f"{plugin.distribution} {plugin.version}, revision {spec.revision}"
         return Extension(

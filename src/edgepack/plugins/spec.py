@@ -75,17 +75,18 @@ class Transform(Protocol):
 
 
 class Packager(Protocol):
-    """Makes one form of package of a finished bundle: one file, which holds the bundle's folder, manifest and all, as it is.
+    """Makes one form of package of a target's finished bundle: one file, which holds the bundle's folder, manifest and all, as it is.
 
-    The host opens what was made and compares the bundle in it, so the file is an archive that edgepack reads: tar under any
+    A spec's ``make`` gets the target, before anything is built, and raises ``UsageError`` where there is no such package of it: of
+    its platform, or its ``version``. The host opens what was made and compares the bundle in it, so the file is an archive that edgepack reads: tar under any
     of its compressions, zip (``.whl`` is one), or Debian's.
     """
 
-    def file_name(self, bundle: Bundle, version: str) -> str:
-        """What the file is called. Raises ``UsageError`` for a bundle, or a version, of which there is no such package."""
+    def file_name(self, bundle: Bundle) -> str:
+        """What the file is called."""
 
-    def pack(self, bundle: Bundle, destination: Path, version: str, *, context: BuildContext) -> None:
-        """Write the file; the same bundle and version give the same bytes."""
+    def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
+        """Write the file; the same bundle and target give the same bytes. Raises ``UsageError`` for what fits in no such package."""
 
 
 class Source(Protocol):
@@ -127,8 +128,12 @@ class Spec:
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
+<<<<<<< HEAD
     ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``() -> Packager``; of a source:
     ``() -> Source``. Heavy imports happen in here."""
+=======
+    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``. Heavy imports happen in here."""
+>>>>>>> c0b00d3 (Packages: a wheel of a bundle; a packager is made for a target and refuses before the build; the Debian package installed by dpkg, its unit read by systemd)
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

@@ -7,7 +7,6 @@ import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,24 +17,34 @@ from edgepack.context import Extension
 from edgepack.errors import PluginError, TargetError, UsageError
 from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.plugins.context import HostContext
-from edgepack.records.bundle import Bundle
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.target import ModelOptions, Platform, Target
 
-pytestmark = pytest.mark.tools("gcc", may=("dpkg", "dpkg-deb", "tar", "update-alternatives"))
+pytestmark = pytest.mark.tools("gcc", may=("dpkg", "dpkg-deb", "tar", "systemd-analyze"))
 
 NAME = "tiny-model-tiny-target"
 
 
 def made(bundle: Bundle, context: HostContext, *, form: str = "deb", version: str = "1.2.0") -> Path:
-    (package,) = make_packages(bundle, [form], version, context=context)
+    packagers = packagers_of(wanted(form, version=version), context)
+    (package,) = make_packages(bundle, packagers, context=context)
     assert package.size == package.file.stat().st_size
     return package.file
 
 
-def like(bundle: Bundle, **platform: Any) -> Bundle:
-    """For another device, as far as the manifest says."""
-    target = bundle.manifest["target"]
-    changed = {**target, "platform": {**target["platform"], **platform}}
-    return replace(bundle, manifest={**bundle.manifest, "target": changed})
+def wanted(*forms: str, version: str = "1.2.0", os: str = "linux", arch: str = "x86_64") -> Target:
+    """A target whose bundles are packed in these forms."""
+    platform = Platform(os=os, arch=arch)
+    options = ModelOptions()
+    return Target(
+        name="tiny-target",
+        summary="",
+        builder="linux",
+        platform=platform,
+        model=options,
+        packages=forms,
+        version=version,
+    )
 
 
 def test_a_debian_package_holds_the_bundle_as_it_is(
@@ -88,6 +97,27 @@ def test_a_program_with_a_server_gets_a_unit(
     assert all(f"ExecStart=/usr/lib/edgepack/{NAME}/embed serve\\n" in unit for unit in units.values())
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd on this machine")
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")
+def test_systemd_takes_the_unit(
+    assembled: Callable[..., Bundle], runner: RunnerArtifact, context: HostContext, tmp_path: Path
+) -> None:
+    served = assembled(tmp_path / "dist/served", runner=replace(runner, kind="frozen"))
+    root = tmp_path / "root"
+    subprocess.run(["dpkg-deb", "--extract", made(served, context), root], check=True)
+    unit = f"/usr/lib/systemd/system/{NAME}.service"
+    # What units need of the system itself, which is not the package's.
+    for name in ("sysinit.target", "basic.target", "network.target", "shutdown.target", "multi-user.target"):
+        (root / "usr/lib/systemd/system" / name).write_text("[Unit]\nDefaultDependencies=no\n")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", f"--root={root}", "--man=no", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, NAME in done.stderr) == (0, False), done.stderr
+
+
 @pytest.mark.parametrize(
     ("platform", "version", "words"),
     [
@@ -98,37 +128,37 @@ def test_a_program_with_a_server_gets_a_unit(
     ],
 )
 def test_what_cannot_be_a_debian_package_is_said(
-    bundle: Bundle, context: HostContext, platform: dict[str, str], version: str, words: str
+    context: HostContext, platform: dict[str, str], version: str, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        made(like(bundle, **platform), context, version=version)
+        packagers_of(wanted("deb", version=version, **platform), context)
 
 
 def test_an_unknown_form_suggests_the_nearest(context: HostContext) -> None:
     with pytest.raises(TargetError, match=r"no form of package 'debb' \(did you mean deb\?\)") as caught:
-        packagers_of(["debb"], context)
+        packagers_of(wanted("debb"), context)
     assert "forms beside the archive: deb" in str(caught.value.hint)
 
 
-def nothing(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+def nothing(bundle: Bundle, file: Path, *, context: HostContext) -> None:
     pass
 
 
-def fails(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+def fails(bundle: Bundle, file: Path, *, context: HostContext) -> None:
     raise KeyError("dpkg")
 
 
-def text(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+def text(bundle: Bundle, file: Path, *, context: HostContext) -> None:
     file.write_text("a bundle")
 
 
-def without_a_file(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+def without_a_file(bundle: Bundle, file: Path, *, context: HostContext) -> None:
     entries = [each for each in bundle_entries(bundle, top="x") if not each.name.endswith(".json")]
     with file.open("wb") as out:
         write_tarball(out, entries, level=1, window_log=20)
 
 
-def with_another_manifest(bundle: Bundle, file: Path, version: str, *, context: HostContext) -> None:
+def with_another_manifest(bundle: Bundle, file: Path, *, context: HostContext) -> None:
     manifest = json.dumps({**bundle.manifest, "edgepack": "9"}).encode()
     entries = [
         TarEntry(name=each.name, source=manifest) if each.name.endswith("/manifest.json") else each
@@ -155,8 +185,8 @@ def test_a_packager_that_does_not_pack_the_bundle_is_named(
     pack: Callable[..., None],
     words: str,
 ) -> None:
-    packager = types.SimpleNamespace(file_name=lambda bundle, version: "box.tar.zst", pack=pack)
-    box = Extension(name="box", summary="", plugin="boxes", identity="1", make=lambda: packager)
+    packager = types.SimpleNamespace(file_name=lambda bundle: "box.tar.zst", pack=pack)
+    box = Extension(name="box", summary="", plugin="boxes", identity="1", make=lambda target: packager)
     monkeypatch.setattr(HostContext, "extensions", lambda self, axis: {"box": box})
     with pytest.raises(PluginError, match=words):
         made(bundle, context, form="box")

@@ -1,0 +1,186 @@
+"""A wheel of a bundle (https://packaging.python.org/en/latest/specifications/binary-distribution-format/).
+
+The module has the bundle's folder in it, as it is, and ``encode``; `module/` here is its code. The distribution is called
+as the model is, and so is its command, which is the bundle's program.
+"""
+
+import base64
+import hashlib
+import keyword
+import re
+import shutil
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from edgepack.api import BuildContext, Bundle, Target, UsageError
+
+KINDS = ("native", "frozen")
+"""Of programs that answer while more may be asked."""
+ARCHITECTURES = ("x86_64", "aarch64", "armv7l", "riscv64")
+VERSION = re.compile(
+    r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)(0|[1-9]\d*))?(\.post(0|[1-9]\d*))?(\.dev(0|[1-9]\d*))?"
+)
+"""As the version specifiers' specification writes them in their one normal form."""
+DATE = (1980, 1, 1, 0, 0, 0)
+LEVEL = 9
+LICENSES = "LICENSES/"
+SBOM = "LICENSES/sbom.cdx.json"
+METADATA = """Metadata-Version: 2.4
+Name: {name}
+Version: {version}
+Summary: Text embeddings by {model}, on the processor, with no dependencies
+Requires-Python: >=3.9
+Description-Content-Type: text/markdown
+{licenses}
+```python
+from {module} import encode
+
+encode("A man is eating food.")  # a list of {dimension} numbers
+encode(["one text", "another"])  # a list for each
+```
+
+{model} and the program that runs it, made by edgepack for {target}. `{name} --help` is that program.
+"""
+WHEEL = """Wheel-Version: 1.0
+Generator: edgepack {edgepack}
+Root-Is-Purelib: false
+Tag: py3-none-{tag}
+"""
+COMMANDS = """[console_scripts]
+{name} = {module}.__main__:main
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """The packager (``edgepack.api.axes.Packager``)."""
+
+    version: str
+
+    def file_name(self, bundle: Bundle) -> str:
+        """E.g. ``all_minilm_l6_v2-1.0-py3-none-manylinux_2_28_x86_64.whl``. Raises ``UsageError``."""
+        return f"{_module(bundle)}-{self.version}-py3-none-{_tag(bundle)}.whl"
+
+    def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
+        """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
+        _require_fit(bundle)
+        record: list[str] = []
+        info = f"{_module(bundle)}-{self.version}.dist-info"
+        with zipfile.ZipFile(destination, "w") as archive:
+            for name, content, executable in _members(bundle, info, self.version):
+                record.append(_write(archive, name, content, executable=executable))
+            text = "".join([*record, f"{info}/RECORD,,\n"])
+            _write(archive, f"{info}/RECORD", text.encode(), executable=False)
+
+
+def create_packager(target: Target) -> Wheel:
+    """Raises ``UsageError`` for a platform or version that no wheel is of."""
+    platform = target.platform
+    if platform.os != "linux" or platform.arch not in ARCHITECTURES:
+        raise UsageError(
+            f"a bundle for {platform.os} on {platform.arch} is no wheel",
+            hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
+        )
+    if not VERSION.fullmatch(target.version):
+        raise UsageError(
+            f"{target.version!r} is no version of a wheel in its normal form",
+            hint='e.g. --set package.version="1.2.0"',
+        )
+    return Wheel(version=target.version)
+
+
+def _require_fit(bundle: Bundle) -> None:
+    manifest = bundle.manifest
+    links = [file["path"] for file in manifest["files"] if file["mode"] == "link"]
+    if links:
+        raise UsageError(f"a wheel holds no symbolic links, this bundle does: {links[0]}")
+    if manifest["runner"]["kind"] not in KINDS:
+        raise UsageError(
+            f"a wheel keeps its program open, which one of kind {manifest['runner']['kind']!r} is not known to take",
+            hint=f"bundles of kind {' or '.join(KINDS)} can be wheels",
+        )
+
+
+def _members(bundle: Bundle, info: str, version: str) -> Iterator[tuple[str, Path | bytes, bool]]:
+    """Name, content, and whether it is a program; what describes the wheel comes last, as the specification advises."""
+    module = _module(bundle)
+    for source in sorted(files("edgepack_wheel.module").iterdir(), key=lambda each: each.name):
+        if source.name.endswith(".py"):
+            yield f"{module}/{source.name}", source.read_bytes(), False
+    yield f"{module}/py.typed", b"", False
+    modes = {str(file["path"]): file["mode"] == "0755" for file in bundle.manifest["files"]}
+    for path in sorted([*modes, "manifest.json"]):
+        yield f"{module}/bundle/{path}", bundle.directory / path, modes.get(path, False)
+    for path, place in _licenses(bundle).items():
+        yield f"{info}/licenses/{place}", bundle.directory / path, False
+    if SBOM in modes:
+        yield f"{info}/sboms/{Path(SBOM).name}", bundle.directory / SBOM, False
+    yield f"{info}/METADATA", _metadata(bundle, version).encode(), False
+    tag = _tag(bundle)
+    yield f"{info}/WHEEL", WHEEL.format(edgepack=bundle.manifest["edgepack"], tag=tag).encode(), False
+    commands = COMMANDS.format(name=_distribution(bundle), module=module)
+    yield f"{info}/entry_points.txt", commands.encode(), False
+
+
+def _write(archive: zipfile.ZipFile, name: str, content: Path | bytes, *, executable: bool) -> str:
+    """Add a member; its line for RECORD."""
+    member = zipfile.ZipInfo(name, DATE)
+    member.create_system = 3
+    member.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
+    member.compress_type, member._compresslevel = zipfile.ZIP_DEFLATED, LEVEL  # type: ignore[attr-defined]
+    if isinstance(content, bytes):
+        archive.writestr(member, content)
+        digest, size = hashlib.sha256(content), len(content)
+    else:
+        member.file_size = size = content.stat().st_size
+        with content.open("rb") as source, archive.open(member, "w") as out:
+            shutil.copyfileobj(source, out, 1 << 20)
+        with content.open("rb") as source:
+            digest = hashlib.file_digest(source, "sha256")
+    encoded = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+    return f"{name},sha256={encoded},{size}\n"
+
+
+def _metadata(bundle: Bundle, version: str) -> str:
+    manifest: Mapping[str, Any] = bundle.manifest
+    return METADATA.format(
+        name=_distribution(bundle),
+        module=_module(bundle),
+        version=version,
+        model=manifest["model"]["name"],
+        dimension=manifest["model"]["dimension"],
+        target=manifest["target"]["name"],
+        licenses="".join(f"License-File: {place}\n" for place in _licenses(bundle).values()),
+    )
+
+
+def _licenses(bundle: Bundle) -> dict[str, str]:
+    """Path in the bundle → path below the wheel's ``licenses/``."""
+    paths = sorted(str(file["path"]) for file in bundle.manifest["files"])
+    return {path: path[len(LICENSES) :] for path in paths if path.startswith(LICENSES) and path != SBOM}
+
+
+def _distribution(bundle: Bundle) -> str:
+    """The model's name, without its organisation, as package indexes write names."""
+    name = str(bundle.manifest["model"]["name"]).rpartition("/")[2]
+    normal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not normal:
+        raise UsageError(f"{name!r} has no letter for the name of a wheel")
+    return normal
+
+
+def _module(bundle: Bundle) -> str:
+    name = _distribution(bundle).replace("-", "_")
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"_{name}"
+
+
+def _tag(bundle: Bundle) -> str:
+    platform = bundle.manifest["target"]["platform"]
+    if not platform["glibc"]:
+        return f"linux_{platform['arch']}"
+    return f"manylinux_{platform['glibc'].replace('.', '_')}_{platform['arch']}"

@@ -1,0 +1,213 @@
+"""Packages of the real bundle, installed by those that people install them with, and used."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.bare_root import CHROOT, bare_root
+from tests.support.bundles import made_bundle
+from tests.support.command import edgepack
+from tests.support.once import made_once
+
+from edgepack.bundle.manifest import digest, open_bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+
+MODULE = "all_minilm_l6_v2"
+NAME = "all-minilm-l6-v2-linux-x86-min"
+PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+USE = """
+import json, sys
+from all_minilm_l6_v2 import EmbedError, encode
+golden = json.load(open(sys.argv[1]))
+vectors = encode(golden["texts"])
+cosines = [sum(a * b for a, b in zip(*pair)) for pair in zip(vectors, golden["vectors"])]
+assert min(cosines) > 0.9999, cosines
+one = encode("a cat")
+assert type(one) is list and type(one[0]) is float and len(one) == 384, one
+assert encode(["a cat"])[0] == one
+for wrong in ({"prefix": "query"}, {"dim": 64}):
+    try:
+        encode("a cat", **wrong)
+    except ValueError as error:
+        assert "all-MiniLM-L6-v2" in str(error), error
+    else:
+        raise AssertionError(wrong)
+print("numpy" in sys.modules, sys.version_info[:2])
+"""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the archive, report and packages of one build."""
+    forms = ("--as", "wheel", "--as", "deb", "--set", "package.version=1.2.0")
+    return made_once(tmp_path_factory, "packed", lambda folder: made_bundle("linux-x86-min", folder, *forms))
+
+
+@pytest.fixture(scope="module")
+def with_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    forms = ("--as", "wheel", "--set", "library=true")
+    return made_once(
+        tmp_path_factory, "packed-library", lambda folder: made_bundle("linux-x86-min", folder, *forms)
+    )
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def pythons() -> Iterator[str]:
+    """Every Python on this machine that the wheel is for."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for version in PYTHONS:
+        beside = sorted(versions.glob(f"{version}.*/bin/python3"))
+        if program := str(beside[-1]) if beside else shutil.which(f"python{version}"):
+            yield program
+
+
+def installed(python: str, wheel: Path, folder: Path) -> Path:
+    """An environment with nothing but the wheel in it, read-only; its Python."""
+    subprocess.run([python, "-m", "venv", folder], check=True)
+    inside = folder / "bin/python"
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-index"]
+    subprocess.run([inside, "-m", "pip", "install", *quiet, wheel], check=True)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o555)
+    return inside
+
+
+def used(python: Path, bundle: Path) -> str:
+    done = subprocess.run(
+        [python, "-I", "-W", "error", "-c", USE, bundle / "golden.json"],
+        capture_output=True,
+        text=True,
+        env={},
+        cwd="/",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(packed: Path) -> Path:
+    """The bundle that was packed."""
+    return next(each for each in packed.iterdir() if each.is_dir())
+
+
+@pytest.mark.parametrize("python", list(pythons()))
+def test_pip_installs_the_wheel_and_nothing_else(
+    packed: Path, folder: Path, tmp_path: Path, python: str
+) -> None:
+    wheel = only(packed, "*.whl")
+    assert wheel.name == f"{MODULE}-1.2.0-py3-none-manylinux_2_28_x86_64.whl"
+    inside = installed(python, wheel, tmp_path / "environment")
+    assert used(inside, folder).startswith("False ")
+    site = next((tmp_path / "environment/lib").glob("python*/site-packages"))
+    assert digest(open_bundle(site / MODULE / "bundle")) == digest(open_bundle(folder))
+    command = tmp_path / "environment/bin/all-minilm-l6-v2"
+    done = subprocess.run([command, "--self-test"], env={}, check=False)
+    assert done.returncode == 0
+    as_module = [inside, "-m", MODULE, "--similarity", "a cat", "a cat"]
+    assert subprocess.run(as_module, capture_output=True, text=True, check=True).stdout == "1.000000\n"
+
+
+def test_a_wheel_with_the_library_starts_no_program(with_library: Path, tmp_path: Path) -> None:
+    inside = installed(sys.executable, only(with_library, "*.whl"), tmp_path / "environment")
+    folder = next(each for each in with_library.iterdir() if each.is_dir())
+    code = USE + (
+        "\nimport os\nassert not open(f'/proc/self/task/{os.getpid()}/children').read()\n"
+        "child = os.fork()\n"
+        "if not child:\n    os._exit(0 if encode('a cat') == one else 1)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    done = subprocess.run(
+        [inside, "-I", "-W", "error", "-c", code, folder / "golden.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_packages_are_small_and_reported(packed: Path, with_library: Path) -> None:
+    report = json.loads(only(packed, "*.report.json").read_text())
+    sizes = {each["form"]: (each["file"], each["size"]) for each in report["packages"]}
+    assert sizes == {
+        form: (file.name, file.stat().st_size)
+        for form, file in (("wheel", only(packed, "*.whl")), ("deb", only(packed, "*.deb")))
+    }
+    assert sizes["wheel"][1] <= 22_000_000
+    assert only(with_library, "*.whl").stat().st_size <= 22_000_000
+    done = edgepack("report", str(next(each for each in packed.iterdir() if each.is_dir())), "--json")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("pattern", ["*.whl", "*.deb"])
+def test_packages_are_verified(packed: Path, pattern: str) -> None:
+    done = edgepack("verify", str(only(packed, pattern)), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "passed"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A Debian system, as far as dpkg and the package's scripts need one."""
+    if shutil.which("dpkg") is None or os.geteuid() != 0:
+        pytest.skip("installs a Debian package in a root of its own: needs dpkg, and to be root")
+    root = tmp_path / "root"
+    for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "etc/alternatives", "usr/bin", "tmp", "dev"):
+        (root / folder).mkdir(parents=True)
+    for link in ("bin", "lib", "lib64", "sbin"):
+        (root / "usr" / link).mkdir(exist_ok=True)
+        (root / link).symlink_to(f"usr/{link}")
+    (root / "var/lib/dpkg/alternatives").mkdir()
+    (root / "var/lib/dpkg/status").write_text(
+        "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.28-1\n"
+        "Maintainer: nobody\nDescription: the C library\n\n"
+    )
+    (root / "dev/null").touch()
+    bare_root(root)
+    for program in ("sh", "rm", "update-alternatives"):
+        copied(Path(shutil.which(program) or ""), root)
+    return root
+
+
+def copied(program: Path, root: Path) -> None:
+    """A program and what it is linked to."""
+    listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    words = [word for line in listing.splitlines() for word in line.split() if word.startswith("/")]
+    for name in [str(program), *words]:
+        place = root / name.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(name).resolve(), place)
+        place.chmod(0o755)
+
+
+def test_dpkg_installs_and_removes_the_package(packed: Path, folder: Path, root: Path) -> None:
+    def dpkg(*words: str | Path) -> None:
+        done = subprocess.run(["dpkg", f"--root={root}", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def inside(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": "/usr/bin:/bin"}
+        return subprocess.run(
+            [CHROOT, root, *words], capture_output=True, text=True, env=environment, check=False
+        )
+
+    dpkg("--install", only(packed, "*.deb"))
+    assert digest(open_bundle(root / "usr/lib/edgepack" / folder.name)) == digest(open_bundle(folder))
+    for program in ("embed", NAME):
+        done = inside("sh", "-c", f"{program} --similarity 'a cat' 'a cat'")
+        assert done.stdout == "1.000000\n", done.stderr
+    assert inside("embed", "--self-test").returncode == 0
+    dpkg("--remove", NAME)
+    assert not (root / "usr/lib/edgepack").exists()
+    assert not (root / "usr/bin/embed").is_symlink()
