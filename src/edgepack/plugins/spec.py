@@ -128,12 +128,8 @@ class Spec:
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
-<<<<<<< HEAD
-    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``() -> Packager``; of a source:
+    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``; of a source:
     ``() -> Source``. Heavy imports happen in here."""
-=======
-    ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``. Heavy imports happen in here."""
->>>>>>> c0b00d3 (Packages: a wheel of a bundle; a packager is made for a target and refuses before the build; the Debian package installed by dpkg, its unit read by systemd)
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

@@ -1,5 +1,6 @@
 """Small real parts of a bundle: an ONNX model and a tokenizer that run, a program and a library from the compiler."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -200,3 +201,11 @@ def assembled(
 def bundle(assembled: Callable[..., Bundle], tmp_path: Path) -> Bundle:
     """A bundle that may be damaged."""
     return assembled(tmp_path / "dist" / "tiny")
+
+
+@pytest.fixture
+def native(assembled: Callable[..., Bundle], runner: RunnerArtifact, tmp_path: Path) -> Bundle:
+    """With a program of edgepack's own, as far as the manifest says, and no links."""
+    folder = tmp_path / "runner"
+    shutil.copytree(runner.directory, folder, ignore=shutil.ignore_patterns("_internal"))
+    return assembled(tmp_path / "dist/native", runner=replace(runner, directory=folder, kind="native"))

@@ -1,12 +1,14 @@
 """Forms of a bundle beside its archive: what is inside must be the bundle; the Debian package by dpkg's own word."""
 
 import json
+import re
 import shutil
 import subprocess
 import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +134,21 @@ def test_what_cannot_be_a_debian_package_is_said(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         packagers_of(wanted("deb", version=version, **platform), context)
+
+
+def test_the_tutorial_s_form_is_one(
+    native: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/plugins.md").read_text()
+    (code,) = re.findall(r"## A package form\n.*?```python\n(.*?)```", page, re.DOTALL)
+    module: dict[str, Any] = {"__name__": "tutorial"}
+    exec(code, module)
+    (spec,) = module["edgepack_specs"]()
+    box = Extension(name="zip", summary="", plugin="zips", identity="1", make=spec.make)
+    monkeypatch.setattr(HostContext, "extensions", lambda self, axis: {"zip": box})
+    assert made(native, context, form="zip").name == "tiny-model-tiny-target-1.2.0.zip"
+    with pytest.raises(UsageError, match="'v1' is no version of a zip"):
+        packagers_of(wanted("zip", version="v1"), context)
 
 
 def test_an_unknown_form_suggests_the_nearest(context: HostContext) -> None:

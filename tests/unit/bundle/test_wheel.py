@@ -25,7 +25,7 @@ from edgepack.bundle.archive import unpack_bundle
 from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.errors import UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack_wheel.package import create_packager
 
@@ -67,14 +67,6 @@ def made(bundle: Bundle, folder: Path, context: HostContext) -> Path:
 def changed(bundle: Bundle, section: str, **values: Any) -> Bundle:
     manifest = bundle.manifest
     return replace(bundle, manifest={**manifest, section: {**manifest[section], **values}})
-
-
-@pytest.fixture
-def native(assembled: Callable[..., Bundle], runner: RunnerArtifact, tmp_path: Path) -> Bundle:
-    """With a program of edgepack's own, as far as the manifest says, and no links."""
-    folder = tmp_path / "runner"
-    shutil.copytree(runner.directory, folder, ignore=shutil.ignore_patterns("_internal"))
-    return assembled(tmp_path / "dist/native", runner=replace(runner, directory=folder, kind="native"))
 
 
 def test_the_wheel_holds_the_bundle_as_it_is(native: Bundle, context: HostContext, tmp_path: Path) -> None:
