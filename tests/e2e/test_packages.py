@@ -115,7 +115,7 @@ def test_pip_installs_the_wheel_and_nothing_else(
     command = tmp_path / "environment/bin/all-minilm-l6-v2"
     done = subprocess.run([command, "--self-test"], env={}, check=False)
     assert done.returncode == 0
-    as_module = [inside, "-m", MODULE, "--similarity", "a cat", "a cat"]
+    as_module = [str(inside), "-m", MODULE, "--similarity", "a cat", "a cat"]
     assert subprocess.run(as_module, capture_output=True, text=True, check=True).stdout == "1.000000\n"
 
 

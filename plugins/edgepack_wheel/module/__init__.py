@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 @overload
-def encode(
+def encode(  # type: ignore[overload-overlap] # a str is an iterable of them, too
     texts: str,
     *,
     prefix: str | None = None,
