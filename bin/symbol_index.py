@@ -14,10 +14,10 @@ from edgepack.console import Story
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.archive import open_archive
 from edgepack.foundry.link.everything import make_index
+from edgepack.foundry.platform import RuntimeOptions
+from edgepack.foundry.platforms import platform_on
 from edgepack.plugins.context import host_context
 from edgepack.plugins.host import load_plugins
-from edgepack.runtimes.known import platform_on
-from edgepack.runtimes.platform import RuntimeOptions
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=["minimal", "minimal-extended", "full"], default="minimal")
     parser.add_argument("--arch", default="x86_64")
     named = parser.parse_args()
-    device, platform = platform_on(named.arch, load_plugins())
+    device, platform = platform_on(named.arch, load_plugins().extensions("platform"))
     options = RuntimeOptions(platform=device, kind=named.kind)
     platform.check(options)
     with host_context(story=Story()) as context:

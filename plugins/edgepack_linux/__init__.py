@@ -1,4 +1,4 @@
-"""Bundles for Linux on x86-64 and arm64: a reduced ONNX Runtime, a small model and a runner."""
+"""Bundles for Linux: a reduced ONNX Runtime, a small model and a runner."""
 
 from collections.abc import Iterable
 

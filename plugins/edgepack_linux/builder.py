@@ -18,11 +18,10 @@ from edgepack.api import (
     TargetBuilder,
     TargetError,
     read_options,
-    require_platform,
+    require_runtime,
 )
-from edgepack.api.kit import check_isa, fetch_sources, find_emulator
+from edgepack.api.kit import fetch_sources, find_emulator
 
-ARCHITECTURES = ("x86_64", "aarch64")
 OPTIONS: OptionTable = {
     "runner": ("pyinstaller", "native"),
     "library": False,
@@ -87,10 +86,13 @@ def fetch(target: Target, context: BuildContext) -> None:
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
-    """Check the target's options and platform."""
-    require_platform(target, os="linux", architectures=ARCHITECTURES)
-    check_isa(target.platform.isa, target.platform.arch)
+    """Check the target's options, and that a runtime can be made for its platform."""
     options = read_options(target, OPTIONS)
+    if target.platform.os != "linux":
+        raise TargetError(
+            f"target {target.name}: builder linux makes bundles for linux, not for {target.platform.os}"
+        )
+    require_runtime(target.platform, kind=options["runtime"], glibc=options["runtime_glibc"], context=context)
     if target.model.format == "onnx" and options["runtime"] != "full":
         raise TargetError(
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",

@@ -59,11 +59,14 @@ def edgepack_specs() -> list[Spec]:
             summary="the runtime has each operator kernel that the model needs",
             make=partial(_imported, "edgepack.operators.fit:operators_fit"),
         ),
-        Spec(
-            axis="platform",
-            name="linux",
-            summary="shared libraries and programs for Linux",
-            make=lazy("edgepack.runtimes.linux:LinuxPlatform"),
+        *(
+            Spec(
+                axis="platform",
+                name=f"linux-{arch}",
+                summary=f"shared libraries and programs for Linux on {arch}",
+                make=lazy(f"edgepack.runtimes.linux:LINUX_{arch.upper()}"),
+            )
+            for arch in ("x86_64", "aarch64")
         ),
     ]
 

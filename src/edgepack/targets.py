@@ -23,6 +23,12 @@ LIMITS = (
 """The limits of the gate, as a target and a manifest name them."""
 MIN_COSINE = 0.985
 """What a target asks of its vectors that does not say ``min_cosine``: nothing passes because nobody set a limit."""
+PROCESSOR_NAMES = {
+    **dict.fromkeys(("x86-64", "amd64", "x64"), "x86_64"),
+    "arm64": "aarch64",
+    **dict.fromkeys(("armv7", "armhf", "armv7hf"), "armv7l"),
+}
+"""What processors are called elsewhere (Debian, Docker, Go) → as ``platform.machine()`` says it, and edgepack everywhere."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -102,6 +108,11 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         raise TargetError(
             f"target {name}: {error}", hint=error.hint or "docs/targets.md shows a whole target file"
         ) from error
+    if file.platform.libc == "musl" and file.platform.glibc:
+        raise TargetError(
+            f"target {name}: platform.glibc is for devices with glibc, not with musl",
+            hint="leave platform.glibc out",
+        )
     return Target(
         name=name,
         summary=file.summary,
@@ -151,6 +162,15 @@ def _extra(key: str, value: object) -> Mapping[str, Any]:
     return table
 
 
+def processor_name(name: str) -> str:
+    """The one name of a processor, as ``platform.machine()`` says it, of whatever it is called."""
+    return PROCESSOR_NAMES.get(name.lower(), name)
+
+
+def _processor(value: object) -> str:
+    return processor_name(check_value(str, value))
+
+
 def _version(value: object) -> str:
     if not re.fullmatch(r"\d+\.\d+", text := check_value(str, value)):
         raise Malformed(
@@ -198,6 +218,7 @@ def _file_name(value: object) -> Path | None:
 
 
 _HOW = {
+    "platform.arch": _processor,
     "platform.glibc": _version,
     "model.recipe": _recipe,
     "model.calibration": _file_name,

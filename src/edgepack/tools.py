@@ -142,7 +142,6 @@ INSTALL_HINTS = {
     "capstone": _BUILD,
     "gcc": "apt-get install gcc",
     "g++": "apt-get install g++",
-    "aarch64-linux-gnu-g++": "apt-get install crossbuild-essential-arm64",
     "objcopy": "apt-get install binutils",
     "objdump": "apt-get install binutils",
     "strip": "apt-get install binutils",

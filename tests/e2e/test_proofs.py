@@ -7,7 +7,8 @@ import pytest
 
 from edgepack.errors import ProofError
 from edgepack.foundry.feature_levels import processor_flags
-from edgepack.foundry.link.instructions import disassembler
+from edgepack.foundry.processors.disassembler import disassembler
+from edgepack.foundry.processors.x86_64 import CAPSTONE
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.plugins.context import HostContext
@@ -68,7 +69,7 @@ def break_kernel(file: Path, store: Path) -> None:
     start = kernel.address - text_shift(file)
     code = bytes(content[start : start + kernel.size])
     broken = 0
-    for at, _, name, operands in disassembler("x86_64").disasm_lite(code, start):
+    for at, _, name, operands in disassembler(*CAPSTONE).disasm_lite(code, start):
         if name == "vpmaddubsw" and operands.startswith("ymm"):
             assert content[at + 3] == MULTIPLY
             content[at + 3] = SHUFFLE

@@ -4,14 +4,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from edgepack import listing
 from edgepack.cli import cli
-from edgepack.errors import EdgepackError, PluginError, TargetError
+from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
@@ -152,76 +151,6 @@ def test_a_broken_plugin_is_the_error_once_its_target_is_chosen(
         host.builder_of(host.target(str(file)))
     assert "needs plugin kiosk, which is broken: RuntimeError: no licence" in caught.value.message
     assert "edgepack-kiosk" in (caught.value.hint or "")
-
-
-PLATFORM = """
-from edgepack.api import Spec, hookimpl
-
-def make():
-    raise RuntimeError("no compiler")
-
-@hookimpl
-def edgepack_specs():
-    return [Spec(axis="platform", name="kiosk", summary="kiosks", make=make)]
-"""
-
-
-def test_a_strangers_platform_is_registered_and_its_failure_is_its_own(install: InstallPlugin) -> None:
-    install("kiosk", PLATFORM)
-    host = load_plugins()
-    assert list(host.registered["platform"]) == ["linux", "web", "kiosk"]
-    with pytest.raises(
-        PluginError, match="plugin kiosk failed in make of platform kiosk: RuntimeError: no compiler"
-    ):
-        host.platform("kiosk")
-
-
-WORKING_PLATFORM = """
-from edgepack.api import EdgepackError, Spec, hookimpl
-
-class Kiosk:
-    architectures = ("abacus",)
-
-    @property
-    def release(self):
-        raise KeyError("1.21.0")
-
-    def check(self, options):
-        raise EdgepackError("beads are missing")
-
-    def recognizes(self, file):
-        return file == "beads"
-
-    def reduce(self, needs, options, *, context):
-        raise RuntimeError(f"no beads for {needs}")
-
-@hookimpl
-def edgepack_specs():
-    return [Spec(axis="platform", name="kiosk", summary="kiosks", make=Kiosk)]
-"""
-
-
-def test_what_a_strangers_platform_raises_is_said_to_be_its_own(install: InstallPlugin) -> None:
-    install("kiosk", WORKING_PLATFORM)
-    platform: Any = load_plugins().platform("kiosk")
-    assert platform.architectures == ("abacus",) and platform.recognizes("beads")
-    with pytest.raises(PluginError, match="plugin kiosk failed in reduce: RuntimeError: no beads for Add"):
-        platform.reduce("Add", None, context=None)
-    with pytest.raises(PluginError, match=r"plugin kiosk failed in release: KeyError: '1\.21\.0'"):
-        _ = platform.release
-    with pytest.raises(
-        PluginError, match=r"plugin kiosk failed in prove: AttributeError.*no attribute 'prove'"
-    ):
-        platform.prove(None, None, levels="here", context=None)
-    with pytest.raises(EdgepackError, match="beads are missing") as raised:
-        platform.check(None)
-    assert not isinstance(raised.value, PluginError), "raised on purpose"
-
-
-def test_nobody_takes_the_place_of_linux(install: InstallPlugin) -> None:
-    install("kiosk", PLATFORM.replace('name="kiosk"', 'name="linux"'))
-    (info,) = [plugin for plugin in load_plugins().plugins if plugin.name == "kiosk"]
-    assert "platform linux is registered already" in info.error
 
 
 def test_an_unknown_builder_suggests_the_nearest(tmp_path: Path) -> None:

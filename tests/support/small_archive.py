@@ -16,6 +16,7 @@ from edgepack.files.store import Store, key_of
 from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, write_units
 from edgepack.foundry.patch import RuntimeRequest
+from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, tree_inputs
 from edgepack.foundry.toolchains.gcc import Gcc
@@ -41,7 +42,7 @@ def small_archive(
     digests = digests or {"onnxruntime": "0" * 64}
     # The toolchain names g++; what compiles C is found from that.
     program = Path(f"{GCC}").with_name("g++")
-    toolchain = Gcc(program=program, version="12", arch="x86_64", glibc="2.28")
+    toolchain = Gcc(program=program, version="12", processor=X86_64, glibc="2.28")
     tree_key = key_of(tree_inputs(digests))
     tree = SourceTree(
         folder=store.root / "source-tree" / tree_key,

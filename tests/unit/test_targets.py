@@ -170,3 +170,30 @@ def test_a_number_is_a_string_where_one_is_expected(tmp_path: Path) -> None:
 def test_a_target_that_sets_no_limit_is_held_to_one(tmp_path: Path) -> None:
     assert read(tmp_path, MINIMAL).model.min_cosine == targets.MIN_COSINE > 0.98
     assert read(tmp_path, MINIMAL, "model.min_cosine=0").model.min_cosine == 0.0
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        *(
+            ("arm64", "aarch64"),
+            ("amd64", "x86_64"),
+            ("x64", "x86_64"),
+            ("armhf", "armv7l"),
+            ("armv7", "armv7l"),
+        ),
+        *(("ARM64", "aarch64"), ("armv7l", "armv7l"), ("riscv64", "riscv64")),
+    ],
+)
+def test_a_processor_has_one_name(tmp_path: Path, said: str, name: str) -> None:
+    assert read(tmp_path, MINIMAL, f"platform.arch={said}").platform.arch == name
+
+
+def test_a_c_library_can_be_said(tmp_path: Path) -> None:
+    assert read(tmp_path, MINIMAL).platform.libc is None
+    without = MINIMAL.replace('glibc = "2.28"\n', "")
+    assert read(tmp_path, without, "platform.libc=musl").platform.libc == "musl"
+    with pytest.raises(TargetError, match=r"platform\.libc .*(glib|musl)"):
+        read(tmp_path, without, "platform.libc=glib")
+    with pytest.raises(TargetError, match=r"platform\.glibc is for devices with glibc, not with musl"):
+        read(tmp_path, without, "platform.libc=musl", "platform.glibc=2.28")

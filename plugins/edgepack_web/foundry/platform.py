@@ -7,12 +7,13 @@ from edgepack.api import (
     BuildContext,
     BundleError,
     Levels,
+    MissingToolError,
     Operators,
     PreparedModel,
     RuntimeArtifact,
     UsageError,
 )
-from edgepack.api.axes import RuntimeOptions
+from edgepack.api.axes import Emulator, RuntimeOptions
 from edgepack.api.kit import Fit, Form, LevelProof, Release, Toolchain
 from edgepack_web.foundry.composition import MODULE, is_module
 from edgepack_web.foundry.emscripten import emscripten
@@ -25,7 +26,10 @@ from edgepack_web.foundry.toolchain import WEB_RELEASE, EmscriptenToolchain
 class WebPlatform:
     """WebAssembly for one thread or several."""
 
+    os: str = "web"
+    libc: None = None
     architectures: tuple[str, ...] = ("wasm32",)
+    processor: None = None
     release: Release = WEB_RELEASE
     form: Form = MODULE
     next_step: str = "{library}"
@@ -61,6 +65,9 @@ class WebPlatform:
             "or the model is no .ort",
             hint="`edgepack runtime prove` runs a model on it",
         )
+
+    def emulator(self, *, context: BuildContext) -> Emulator:
+        raise MissingToolError("WebAssembly is not emulated", hint="install Node 20 or newer, which runs it")
 
     def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
         """The module and its JavaScript are all there is."""

@@ -38,6 +38,7 @@ from edgepack.runner.native.build import link_native_runner as link_native_runne
 from edgepack.runner.native.build import linked_runtime as linked_runtime
 from edgepack.runner.tokenizer.tables import TokenizerTables as TokenizerTables
 from edgepack.runner.tokenizer.tables import tokenizer_tables as tokenizer_tables
+from edgepack.runtimes.known import require_runtime as require_runtime
 from edgepack.targets import parse_size as parse_size
 from edgepack.tools import is_installed as is_installed
 from edgepack.tools import missing_tools as missing_tools

@@ -4,7 +4,8 @@
 - Packages: ``Packager`` is what one has to be; ``bundle_entries`` and ``write_tarball`` for archives with the same bytes.
 - Sources: ``Source`` is what one has to be, ``RemoteModel`` what it gives; ``ask`` and ``download`` reach servers as edgepack does.
 - Checks: ``Check`` is what one has to be.
-- Platforms: ``RuntimePlatform`` is what one has to be, ``RuntimeOptions`` what it is given; its parts are in ``edgepack.api.kit``.
+- Platforms: ``LinuxPlatform`` is one for a ``Processor`` of Linux that edgepack does not know; ``RuntimePlatform`` is what any
+  other has to be, ``RuntimeOptions`` what it is given; its parts are in ``edgepack.api.kit``.
 """
 
 from edgepack.api.names import homes, lookup

@@ -5,6 +5,13 @@ from edgepack.fetch.download import download as download
 from edgepack.fetch.http import ask as ask
 from edgepack.files.pack import TarEntry as TarEntry
 from edgepack.files.pack import write_tarball as write_tarball
+from edgepack.foundry.feature_levels import FeatureLevel as FeatureLevel
+from edgepack.foundry.platform import Emulator as Emulator
+from edgepack.foundry.platform import RuntimeOptions as RuntimeOptions
+from edgepack.foundry.platform import RuntimePlatform as RuntimePlatform
+from edgepack.foundry.processor import Processor as Processor
+from edgepack.foundry.processor import Sysroot as Sysroot
+from edgepack.foundry.processors.disassembler import disassembler as disassembler
 from edgepack.plugins.checks import Check as Check
 from edgepack.plugins.spec import Packager as Packager
 from edgepack.plugins.spec import Source as Source
@@ -12,5 +19,4 @@ from edgepack.plugins.spec import Transform as Transform
 from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material
 from edgepack.records.recipe import Note as Note
-from edgepack.runtimes.platform import RuntimeOptions as RuntimeOptions
-from edgepack.runtimes.platform import RuntimePlatform as RuntimePlatform
+from edgepack.runtimes.linux import LinuxPlatform as LinuxPlatform

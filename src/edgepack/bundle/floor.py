@@ -5,33 +5,32 @@ from pathlib import Path
 
 from edgepack.errors import BundleError, FloorError
 from edgepack.files.elf import (
-    SYSTEM_LIBRARIES,
     UNSOUND_HINT,
+    c_library,
     elf_files,
     glibc_floor,
+    is_system_library,
     needed_libraries,
     version_key,
 )
 from edgepack.files.elf_reader import MACHINES
 from edgepack.records.target import Platform
 
-OTHER_NAMES = {"arm64": "aarch64", "armv7": "armv7l", "armhf": "armv7l"}
-"""What targets call processors, → as ``MACHINES`` has them."""
-
 
 def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable[str] = ()) -> None:
     """Check every ELF file below a folder against the device, which has the libraries ``device`` beside its C library.
 
-    Raises ``FloorError`` for a file of another processor or one that needs a newer glibc than the platform has, and
+    Raises ``FloorError`` for a file of another processor or C library, or one that needs a newer glibc than the platform has, and
     ``BundleError`` for one that needs a shared library which is neither in the folder nor part of the C library.
     """
     files = list(elf_files(folder))
-    known = {*SYSTEM_LIBRARIES, *device, *(path.name for path in folder.rglob("*"))}
+    known = {*device, *(path.name for path in folder.rglob("*"))}
     for path in files:
         name = path.relative_to(folder).as_posix()
         _require_machine(path, name, platform)
+        _require_libc(path, name, platform)
         _require_glibc(path, name, platform)
-        foreign = [lib for lib in needed_libraries(path) if lib not in known]
+        foreign = [lib for lib in needed_libraries(path) if lib not in known and not is_system_library(lib)]
         if foreign:
             raise BundleError(
                 f"{name} needs {', '.join(foreign)}, which the bundle does not hold",
@@ -42,11 +41,11 @@ def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable
 def _require_machine(path: Path, name: str, platform: Platform) -> None:
     machine, bits = _machine_of(path)
     known = {arch: (code, width) for code, (arch, width) in MACHINES.items()}
-    expected = known.get(OTHER_NAMES.get(platform.arch, platform.arch))
+    expected = known.get(platform.arch)
     if expected is None:
         raise FloorError(
             f"{name} is a native file, and architecture {platform.arch} is not known",
-            hint=f"known: {', '.join([*known, *OTHER_NAMES])}",
+            hint=f"known: {', '.join(known)}",
         )
     if (machine, bits) != expected:
         found = next((arch for arch, code in known.items() if code == (machine, bits)), f"machine {machine}")
@@ -64,6 +63,16 @@ def _machine_of(path: Path) -> tuple[int, int]:
             f"{path.name} is not a sound ELF file: it ends within its header", hint=UNSOUND_HINT
         )
     return int.from_bytes(head[18:20], "little" if head[5] == 1 else "big"), 64 if head[4] == 2 else 32
+
+
+def _require_libc(path: Path, name: str, platform: Platform) -> None:
+    expected = platform.libc or ("glibc" if platform.os == "linux" else None)
+    found = c_library(path)
+    if found and expected and found != expected:
+        raise FloorError(
+            f"{name} is linked against {found}, the target's devices have {expected}",
+            hint=f'link it statically or against {expected}, or say the devices\' own: --set platform.libc="{found}"',
+        )
 
 
 def _require_glibc(path: Path, name: str, platform: Platform) -> None:

@@ -166,6 +166,7 @@ def _target_section(target: Target) -> dict[str, Any]:
             "os": platform.os,
             "arch": platform.arch,
             "glibc": platform.glibc,
+            **({"libc": platform.libc} if platform.libc else {}),
             **({"isa": list(platform.isa)} if platform.isa else {}),
         },
         **({"extra": dict(target.extra)} if target.extra else {}),

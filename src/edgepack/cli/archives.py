@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from edgepack.context import BuildContext
     from edgepack.foundry.compile.archive import KernelArchive
     from edgepack.foundry.compile.exchange import Exchanged
+    from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
     from edgepack.records.runtime import RuntimeKind
-    from edgepack.runtimes.platform import RuntimeOptions, RuntimePlatform
 
 
 def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,12 +88,14 @@ def export_command(
     """
     from edgepack.foundry.compile.exchange import export_archive
     from edgepack.foundry.link.everything import compile_everything
+    from edgepack.foundry.platform import RuntimeOptions
+    from edgepack.foundry.platforms import platform_on
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.known import platform_on
-    from edgepack.runtimes.platform import RuntimeOptions
+    from edgepack.targets import processor_name
 
-    device, platform = platform_on(arch, load_plugins())
+    arch = processor_name(arch)
+    device, platform = platform_on(arch, load_plugins().extensions("platform"))
     options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=with_ml)
     platform.check(options)
     output = file or Path(f"kernels-{kind}-{arch}{'-threads' if threads else ''}.tar.zst")
@@ -125,7 +127,9 @@ def import_command(file: Path, as_json: bool) -> None:
 
     host = load_plugins()
     with host_context(offline=True) as context, context.story.step("import"):
-        made = import_archive(file, release_for=partial(release_for, host=host), context=context)
+        made = import_archive(
+            file, release_for=partial(release_for, extensions=host.extensions("platform")), context=context
+        )
         context.note(f"{_words(made)}; {made.added} were not there yet")
     if as_json:
         print_json(asdict(made))

@@ -74,14 +74,15 @@ def lib(
 
     For a target of another platform: what that calls a runtime.
     """
+    from edgepack.foundry.platforms import find_platform
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.known import platform_for
     from edgepack.runtimes.library import library_options, make_library
 
     host = load_plugins()
     options = library_options(target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads, host=host)
-    platform = platform_for(options.runtime.platform, host)
+    platform = find_platform(options.runtime.platform, host.extensions("platform"))
+    platform.check(options.runtime)
     with host_context(offline=offline) as context:
         made = make_library(
             models or (None,),
@@ -125,7 +126,7 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     from edgepack.runtimes.known import platform_of
     from edgepack.runtimes.library import prove_again
 
-    platform = platform_of(library, load_plugins())
+    platform = platform_of(library, load_plugins().extensions("platform"))
     with host_context(offline=offline) as context:
         proofs = prove_again(library, model, platform=platform, levels=levels, context=context)
     print_json([asdict(proof) for proof in proofs]) if as_json else print_rich(proof_table(proofs))
@@ -147,7 +148,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     from edgepack.runtimes.known import platform_of
     from edgepack.runtimes.library import fit
 
-    platform = platform_of(library, load_plugins())
+    platform = platform_of(library, load_plugins().extensions("platform"))
     with host_context(offline=True) as context:
         found = fit(library, model, platform=platform, context=context)
     if as_json:
@@ -199,7 +200,9 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     from edgepack.runtimes.known import platform_of
 
     composition = find_composition(library, Store(root=default_root()))
-    found = explain(library, composition, form=platform_of(library, load_plugins()).form)
+    found = explain(
+        library, composition, form=platform_of(library, load_plugins().extensions("platform")).form
+    )
     if why is not None:
         chosen = [member for member in found.members if why in member.name]
         if not chosen:

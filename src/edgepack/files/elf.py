@@ -14,6 +14,7 @@ from edgepack.files.elf_reader import (
     DT_SONAME,
     MACHINES,
     MAGIC,
+    PT_INTERP,
     SHT_DYNSYM,
     SHT_NOBITS,
     SHT_NULL,
@@ -27,9 +28,6 @@ from edgepack.files.elf_reader import (
 
 SYSTEM_LIBRARIES = frozenset(
     {
-        "ld-linux-x86-64.so.2",
-        "ld-linux-aarch64.so.1",
-        "ld-linux-armhf.so.3",
         "libc.so.6",
         "libdl.so.2",
         "libm.so.6",
@@ -37,7 +35,11 @@ SYSTEM_LIBRARIES = frozenset(
         "librt.so.1",
     }
 )
-"""What a bundle may take from a device: the C library and its parts."""
+"""What a bundle may take from a device: the C library and its parts, beside its loader."""
+
+_LOADER = re.compile(r"ld-linux(?:-[\w-]+)?\.so\.\d|ld-musl-\w+\.so\.1")
+_MUSL = re.compile(r"libc\.so|libc\.musl-\w+\.so\.1|ld-musl-\w+\.so\.1")
+"""What programs for musl need: of zig's and gcc's making, and Alpine's."""
 
 UNSOUND_HINT = (
     "if it is a shared library or a program for Linux, it is damaged or was cut short: copy it again"
@@ -56,6 +58,29 @@ class Needs:
     """Symbol versions it asks of them, e.g. ``{"GLIBC_2.17", "CXXABI_1.3"}``."""
     packed_relocations: bool = False
     """``DT_RELR``, which glibc before 2.36 does not know; not every linker says so by a symbol version."""
+
+
+def is_system_library(name: str) -> bool:
+    """Whether every device has a library of this name: a part of its C library."""
+    return name in SYSTEM_LIBRARIES or bool(_LOADER.fullmatch(name) or _MUSL.fullmatch(name))
+
+
+def c_library(path: Path) -> str | None:
+    """The C library that an ELF file was linked against, ``glibc`` or ``musl``; None: neither, it is static or needs none.
+
+    By the loader that a program names, the libraries that it needs, and the versions of their symbols. Raises ``BundleError``.
+    """
+    with sound_elf(path) as file:
+        loaders = [
+            file.content[at.offset : at.offset + at.in_file] for at in file.segments if at.kind == PT_INTERP
+        ]
+        named = [loader.rstrip(b"\0").decode(errors="replace").rpartition("/")[2] for loader in loaders]
+        named += file.dynamic_texts(DT_NEEDED)
+        versions = {version.name for version in file.needed_versions()}
+    if any(_MUSL.fullmatch(name) for name in named):
+        return "musl"
+    of_glibc = "libc.so.6" in named or any(_LOADER.fullmatch(name) for name in named)
+    return "glibc" if of_glibc or any(name.startswith("GLIBC_") for name in versions) else None
 
 
 def is_elf(path: Path) -> bool:
@@ -127,7 +152,8 @@ def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
 def opened_libraries(path: Path) -> tuple[str, ...]:
     """What a file may open by itself (``dlopen``): names of libraries among its bytes that it does not need; sorted."""
     found = {name.decode() for name in LIBRARY_NAME.findall(path.read_bytes())}
-    return tuple(sorted(found - {*needed_libraries(path), *SYSTEM_LIBRARIES, soname(path), path.name}))
+    known = {*needed_libraries(path), soname(path), path.name}
+    return tuple(sorted(name for name in found - known if not is_system_library(name)))
 
 
 def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:
@@ -136,7 +162,7 @@ def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:
     inside = {path.name for path in files}
     foreign = {
         path: tuple(
-            name for name in needed_libraries(path) if name not in SYSTEM_LIBRARIES and name not in inside
+            name for name in needed_libraries(path) if not is_system_library(name) and name not in inside
         )
         for path in files
     }

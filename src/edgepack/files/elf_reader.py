@@ -22,11 +22,12 @@ MACHINES = {
     62: ("x86_64", 64),
     183: ("aarch64", 64),
     243: ("riscv64", 64),
+    258: ("loongarch64", 64),
 }
 """``e_machine`` → the processor as ``platform.machine()`` says it, and its word's bits."""
 SHARED = 3
 """``ET_DYN``: shared libraries, and programs that are loaded anywhere."""
-PT_LOAD = 1
+PT_LOAD, PT_INTERP = 1, 3
 SHT_NULL, SHT_PROGBITS, SHT_SYMTAB, SHT_DYNAMIC, SHT_NOBITS, SHT_DYNSYM = 0, 1, 2, 6, 8, 11
 SHT_VERNEED, SHT_VERSYM = 0x6FFFFFFE, 0x6FFFFFFF
 SHF_ALLOC, SHF_EXECINSTR = 2, 4

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepack.errors import BundleError
-from edgepack.files.elf import SYSTEM_LIBRARIES, needed_libraries, soname, unused_libraries
+from edgepack.files.elf import is_system_library, needed_libraries, soname, unused_libraries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def closure_of(
         if idle:
             unused[name] = idle
         for needed in needed_libraries(path):
-            if needed in SYSTEM_LIBRARIES or needed in idle:
+            if is_system_library(needed) or needed in idle:
                 continue
             if needed in elsewhere:
                 outside.add(needed)

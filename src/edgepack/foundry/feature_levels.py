@@ -80,9 +80,7 @@ class FeatureLevels:
 
     def of_processor(self, arch: str, flags: Iterable[str]) -> FeatureLevel:
         """The level whose kernels MLAS chooses on a processor with these flags."""
-        have = frozenset(flags)
-        found = (level for level in reversed(self.levels[arch]) if level.runs_on(have))
-        return next(found, self.levels[arch][0])
+        return level_of(self.levels[arch], flags)
 
     def check(self, names: Iterable[str], arch: str) -> tuple[str, ...]:
         """The levels that are named, sorted, with all that they imply; none: whatever the device has. Raises ``UsageError``."""
@@ -113,6 +111,12 @@ class FeatureLevels:
         floor = self.floor(names, arch)
         flags: Collection[str] = self.named(floor, arch).flags if floor else ()
         return tuple(sorted(set(flags) - _SAID_OTHERWISE - _OF_EVERY_PROCESSOR))
+
+
+def level_of(levels: Sequence[FeatureLevel], flags: Iterable[str]) -> FeatureLevel:
+    """The best of the levels that a processor with these flags has, or else the first."""
+    have = frozenset(flags)
+    return next((level for level in reversed(levels) if level.runs_on(have)), levels[0])
 
 
 def processor_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pluggy
 
@@ -17,7 +17,7 @@ from edgepack import targets
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
-from edgepack.plugins.blame import Blamed, blamed_on, in_words
+from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import why_not
 from edgepack.plugins.entry_points import OURS, entry_points, package
@@ -26,9 +26,6 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import FORMATS, Target
 from edgepack.words import did_you_mean
-
-if TYPE_CHECKING:
-    from edgepack.runtimes.platform import RuntimePlatform
 
 GROUP = "edgepack"
 WRITTEN = "the bundle itself is written and verified; --debug shows where the plugin failed"
@@ -162,11 +159,6 @@ class PluginHost:
     def create(self, target: Target, context: BuildContext) -> Builder:
         """The object that makes the target's bundle."""
         return self.builder_of(target).create(target, context)
-
-    def platform(self, name: str) -> RuntimePlatform:
-        """What makes runtimes for the system of this name. Raises ``PluginError`` for one that cannot be had."""
-        extension = self.registered["platform"][name].extension()
-        return cast("RuntimePlatform", Blamed(extension.plugin, extension.make()))
 
     def bundle_written(self, bundle: Bundle, report: Report) -> Iterator[str]:
         """Tell every plugin that wants to know; yields who was told. A failure is that plugin's, the bundle stays."""

@@ -22,8 +22,11 @@ class Platform:
 
     os: str
     arch: str
+    """As ``platform.machine()`` says it: ``x86_64``, ``aarch64``, ``armv7l``."""
     glibc: str | None = None
     """Oldest C library of the device, e.g. ``"2.28"``."""
+    libc: Literal["glibc", "musl"] | None = None
+    """C library of the device; ``None``: glibc on Linux, nothing elsewhere."""
     isa: tuple[str, ...] = ()
     """Instruction sets that the device is known to have, e.g. ``("avx2",)``; empty: decided at run time."""
 

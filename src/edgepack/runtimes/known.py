@@ -1,52 +1,37 @@
-"""The systems that runtimes can be made for: Linux, and those of plugins, which are asked when Linux is not meant."""
+"""The platforms as builders and the commands for runtimes want them: for a device, by a file, by a release's version."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
-from edgepack.errors import UsageError
+from edgepack.context import BuildContext, Extension
+from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
+from edgepack.foundry.platforms import find_platform, platforms
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import find_release
-from edgepack.plugins.host import PluginHost
+from edgepack.records.runtime import RuntimeKind
 from edgepack.records.target import Platform
-from edgepack.runtimes.platform import RuntimePlatform
-from edgepack.words import did_you_mean
 
 
-def platforms(host: PluginHost) -> Iterator[tuple[str, RuntimePlatform]]:
-    """Each with its system's name, Linux first."""
-    for name in host.registered["platform"]:
-        yield name, host.platform(name)
+def require_runtime(
+    platform: Platform, *, kind: RuntimeKind = "minimal", glibc: str | None = None, context: BuildContext
+) -> None:
+    """Raise ``UsageError`` unless a runtime can be made for a target's devices: processor, C library, instruction sets.
+
+    Quick: a builder's ``make`` asks it, before anything is fetched. The message says what runtimes can be made for.
+    """
+    found = find_platform(platform, context.extensions("platform"))
+    found.check(RuntimeOptions(platform=platform, kind=kind, glibc=glibc))
 
 
-def platform_for(platform: Platform, host: PluginHost) -> RuntimePlatform:
-    """Who makes runtimes for a target's platform. Raises ``UsageError``."""
-    for name, found in platforms(host):
-        if name == platform.os and platform.arch in found.architectures:
-            return found
-    raise UsageError(f"no runtime can be built for {platform.os} on {platform.arch}", hint=_choices(host))
+def platform_of(library: Path, extensions: Mapping[str, Extension]) -> RuntimePlatform:
+    """Whose runtime a file is; what nobody recognizes is taken for a shared library for Linux."""
+    known = [found for _, found in platforms(extensions)]
+    return next((found for found in known if found.recognizes(library)), known[0])
 
 
-def platform_on(arch: str, host: PluginHost) -> tuple[Platform, RuntimePlatform]:
-    """The system with such processors, and who makes runtimes for it. Raises ``UsageError``."""
-    for name, found in platforms(host):
-        if arch in found.architectures:
-            return Platform(os=name, arch=arch), found
-    every = [each for _, found in platforms(host) for each in found.architectures]
-    raise UsageError(f"no runtime can be built for {arch}{did_you_mean(arch, every)}", hint=_choices(host))
-
-
-def platform_of(library: Path, host: PluginHost) -> RuntimePlatform:
-    """Whose runtime a file is; what nobody recognizes is taken for a shared library."""
-    return next((found for _, found in platforms(host) if found.recognizes(library)), host.platform("linux"))
-
-
-def release_for(version: str, arch: str, host: PluginHost) -> Release:
-    """A release with the data of the system that has such processors. Raises ``UsageError``."""
-    for _, found in platforms(host):
+def release_for(version: str, arch: str, extensions: Mapping[str, Extension]) -> Release:
+    """A release with the data of the platform that has such processors. Raises ``UsageError``."""
+    for _, found in platforms(extensions):
         if arch in found.architectures and version == found.release.version:
             return found.release
     return find_release(version)
-
-
-def _choices(host: PluginHost) -> str:
-    return ", ".join(f"{name} on {' and '.join(found.architectures)}" for name, found in platforms(host))

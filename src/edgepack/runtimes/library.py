@@ -10,6 +10,7 @@ from edgepack.bundle.manifest import MANIFEST, read_manifest
 from edgepack.bundle.place import placed_folder
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.foundry.link.composition import COMPOSITION
+from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import (
     format_config,
@@ -25,7 +26,6 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Pass
-from edgepack.runtimes.platform import RuntimeOptions, RuntimePlatform
 from edgepack.verify.compatibility import Fit
 
 OPERATORS_FILE = "required_operators_and_types.config"

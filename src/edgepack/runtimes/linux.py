@@ -1,4 +1,4 @@
-"""Runtimes for Linux: shared libraries."""
+"""Runtimes for Linux with glibc: shared libraries."""
 
 import shutil
 from dataclasses import dataclass, replace
@@ -6,20 +6,24 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import UsageError
-from edgepack.files.elf import is_elf
+from edgepack.files.elf import architecture, is_elf, version_key
 from edgepack.foundry.explain.sizes import ELF, Form
 from edgepack.foundry.link.library import SONAME, reduce_runtime
+from edgepack.foundry.platform import Emulator, RuntimeOptions
+from edgepack.foundry.processor import Processor
+from edgepack.foundry.processors.aarch64 import AARCH64
+from edgepack.foundry.processors.x86_64 import X86_64
+from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.foundry.proof.prove import prove, prove_file
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE, find_release
 from edgepack.foundry.sources.tree import source_tree
-from edgepack.foundry.toolchains.choose import ARCHITECTURES, choose
-from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.foundry.toolchains.choose import toolchain_for
+from edgepack.foundry.toolchains.toolchain import NativeToolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
 from edgepack.records.target import Platform
-from edgepack.runtimes.platform import RuntimeOptions
 from edgepack.verify.compatibility import Fit, try_model
 
 HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
@@ -27,26 +31,39 @@ HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
 
 @dataclass(frozen=True, kw_only=True)
 class LinuxPlatform:
-    """Linux, on the processors that the foundry compiles for."""
+    """Linux on one kind of processor, compiled for by zig or gcc. A plugin that knows a processor makes one of these."""
 
-    architectures: tuple[str, ...] = ARCHITECTURES
+    processor: Processor
+    os: str = "linux"
+    libc: str = "glibc"
     release: Release = RELEASE
     form: Form = ELF
     next_step: str = "export ORT_DYLIB_PATH={library}"
 
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        return (self.processor.name,)
+
     def check(self, options: RuntimeOptions) -> None:
         if options.threads:
             raise UsageError("--threads is for platforms without: runtimes for linux have threads")
+        RELEASE.feature_levels.check(options.platform.isa, self.processor.name)
+        glibc, oldest = options.glibc or options.platform.glibc, self.processor.oldest_glibc
+        if glibc and version_key(glibc) < version_key(oldest):
+            raise UsageError(
+                f"no runtime can be made for glibc {glibc} on {self.processor.name}, which {oldest} is the first for",
+                hint=f'--set platform.glibc="{oldest}", or the devices\' own',
+            )
 
-    def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
-        return choose(_platform(options), context=context)
+    def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> NativeToolchain:
+        return toolchain_for(self.processor, _platform(options), context=context)
 
     def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:
         return reduce_runtime(needs, platform=_platform(options), kind=options.kind, context=context)
 
     def recognizes(self, file: Path) -> bool:
         try:
-            return is_elf(file)
+            return is_elf(file) and architecture(file) in (self.processor.name, None)
         except OSError:
             return False
 
@@ -63,6 +80,9 @@ class LinuxPlatform:
     def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
         return try_model(library, model, context=context)
 
+    def emulator(self, *, context: BuildContext) -> Emulator:
+        return find_qemu(self.processor, context=context)
+
     def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
         """The links that linkers and loaders look for, and the C API's header."""
         (folder / "lib" / runtime.file.name).chmod(0o755)
@@ -76,3 +96,7 @@ class LinuxPlatform:
 
 def _platform(options: RuntimeOptions) -> Platform:
     return replace(options.platform, glibc=options.glibc or options.platform.glibc)
+
+
+LINUX_X86_64 = LinuxPlatform(processor=X86_64)
+LINUX_AARCH64 = LinuxPlatform(processor=AARCH64)

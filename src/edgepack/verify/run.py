@@ -12,8 +12,8 @@ from edgepack.bundle.manifest import JSON_LINES
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture
+from edgepack.foundry.processors.known import find_processor
 from edgepack.foundry.proof.emulator import find_emulator
-from edgepack.foundry.releases.known import RELEASE
 from edgepack.records.bundle import Bundle
 from edgepack.verify.limits import OUTPUT, SECONDS, limits_for, timed_out, wrote_too_much
 from edgepack.verify.sandbox import Sandbox
@@ -173,8 +173,9 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
         ) from error
     if built_for in (None, platform.machine()):
         return []
+    processor = find_processor(built_for, context=context)
     best = next(
-        (level.emulated for level in reversed(RELEASE.feature_levels.on(built_for)) if level.emulated), None
+        (level.emulated for level in reversed(processor.levels if processor else ()) if level.emulated), None
     )
     if best is None:
         raise CannotRunHere(f"the program is for {built_for}, this host is {platform.machine()}")

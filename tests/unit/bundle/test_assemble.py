@@ -289,6 +289,14 @@ def test_a_program_for_a_newer_libc_is_refused(assembled: Assembled, tmp_path: P
     assert names_in(tmp_path / "dist") == []
 
 
+def test_a_program_for_another_c_library_is_refused(assembled: Assembled, tmp_path: Path) -> None:
+    with pytest.raises(
+        FloorError, match=r"embed is linked against glibc, the target's devices have musl"
+    ) as refused:
+        assembled(tmp_path / "bundle", platform=Platform(os="linux", arch="x86_64", libc="musl"))
+    assert '--set platform.libc="glibc"' in str(refused.value.hint)
+
+
 def test_a_file_for_another_processor_is_refused(
     assembled: Assembled, runtime: RuntimeArtifact, tmp_path: Path
 ) -> None:

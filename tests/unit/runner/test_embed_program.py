@@ -13,7 +13,7 @@ from tests.support.sample_program import START, run_program, vectors_of
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError
-from edgepack.foundry.proof.emulator import Emulator
+from edgepack.foundry.proof.emulator import Qemu
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verify import run as embed_program
@@ -136,7 +136,7 @@ def test_another_processor_s_program_is_emulated(
         f"while read -r line; do echo '{vector}'; done\n"
     )
     qemu.chmod(0o755)
-    emulator = Emulator(program=qemu, version="10.0", libc=tmp_path)
+    emulator = Qemu(program=qemu, version="10.0", libc=tmp_path)
     monkeypatch.setattr(embed_program, "find_emulator", lambda arch, context: emulator)
     vectors = BundleRunner(context=context).embed(bundle, ["a", "b"])
     assert len(vectors) == 2 and set(vectors[0]) == {0.5}
@@ -145,7 +145,7 @@ def test_another_processor_s_program_is_emulated(
 def test_without_an_emulator_it_cannot_run_here(
     copy: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(arch: str, context: BuildContext) -> Emulator:
+    def none(arch: str, context: BuildContext) -> Qemu:
         raise MissingToolError("qemu-aarch64 is not installed")
 
     bundle = for_arm64(copy, monkeypatch)

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import TargetError, UsageError
+from edgepack.foundry.platform import RuntimeOptions
+from edgepack.foundry.platforms import find_platform, platform_on
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Platform
-from edgepack.runtimes.known import platform_for, platform_of, platform_on
+from edgepack.runtimes.known import platform_of
 from edgepack.runtimes.library import (
     LibraryOptions,
     library_options,
@@ -17,7 +19,7 @@ from edgepack.runtimes.library import (
     prove_again,
     worst_by_level,
 )
-from edgepack.runtimes.linux import LinuxPlatform
+from edgepack.runtimes.linux import LINUX_X86_64
 
 
 def test_without_a_target() -> None:
@@ -61,7 +63,7 @@ def test_files_that_are_not_there(tmp_path: Path, context: HostContext) -> None:
         prove_again(
             tmp_path / "lib.so",
             tmp_path / "model.ort",
-            platform=LinuxPlatform(),
+            platform=LINUX_X86_64,
             levels="here",
             context=context,
         )
@@ -70,19 +72,44 @@ def test_files_that_are_not_there(tmp_path: Path, context: HostContext) -> None:
 def test_runtimes_for_linux_always_have_threads(tmp_path: Path, context: HostContext) -> None:
     options = library_options(None, recipe=None, kind=None, glibc=None, threads=True, host=load_plugins())
     with pytest.raises(UsageError, match="runtimes for linux have threads"):
-        make_library(
-            [None], options=options, platform=LinuxPlatform(), output=tmp_path / "out", context=context
-        )
+        make_library([None], options=options, platform=LINUX_X86_64, output=tmp_path / "out", context=context)
 
 
 def test_who_makes_runtimes_for_a_platform(tmp_path: Path) -> None:
-    host = load_plugins()
-    assert platform_for(Platform(os="linux", arch="aarch64"), host).form == LinuxPlatform().form
-    device, found = platform_on("x86_64", host)
-    assert (device, found.form) == (Platform(os="linux", arch="x86_64"), LinuxPlatform().form)
-    assert platform_of(tmp_path / "nothing", host).form == LinuxPlatform().form
-    with pytest.raises(UsageError, match="no runtime can be built for linux on s390x") as caught:
-        platform_for(Platform(os="linux", arch="s390x"), host)
-    assert "linux on x86_64 and aarch64" in str(caught.value.hint)
-    with pytest.raises(UsageError, match=r"no runtime can be built for aarch32 \(did you mean aarch64\?\)"):
-        platform_on("aarch32", host)
+    known = load_plugins().extensions("platform")
+    assert find_platform(Platform(os="linux", arch="aarch64"), known).architectures == ("aarch64",)
+    assert find_platform(Platform(os="linux", arch="aarch64", libc="glibc"), known).libc == "glibc"
+    device, found = platform_on("x86_64", known)
+    assert (device, found.architectures) == (Platform(os="linux", arch="x86_64"), ("x86_64",))
+    assert platform_of(tmp_path / "nothing", known).architectures == ("x86_64",)
+    (tmp_path / "arm64.so").write_bytes(b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little"))
+    assert platform_of(tmp_path / "arm64.so", known).architectures == ("aarch64",)
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (Platform(os="linux", arch="s390x"), "linux on s390x, only for linux on x86_64, aarch64"),
+        (Platform(os="linux", arch="aarch65"), "linux on aarch65 (did you mean aarch64?), only for "),
+        (
+            Platform(os="linux", arch="x86_64", libc="musl"),
+            "linux on x86_64 with musl, only for linux on x86",
+        ),
+        (Platform(os="windows", arch="x86_64"), "windows on x86_64, only for linux on x86_64"),
+    ],
+)
+def test_devices_that_nobody_makes_runtimes_for(device: Platform, said: str) -> None:
+    known = load_plugins().extensions("platform")
+    with pytest.raises(UsageError) as caught:
+        find_platform(device, known)
+    assert caught.value.message.startswith(f"no runtime can be made for {said}")
+    assert "web on wasm32" in caught.value.message
+    with pytest.raises(UsageError, match=r"no runtime can be made for aarch32 \(did you mean aarch64\?\)"):
+        platform_on("aarch32", known)
+
+
+def test_a_c_library_from_before_the_processor() -> None:
+    with pytest.raises(UsageError, match=r"for glibc 2\.5 on x86_64, which 2\.17 is the first for") as caught:
+        LINUX_X86_64.check(RuntimeOptions(platform=Platform(os="linux", arch="x86_64", glibc="2.5")))
+    assert '--set platform.glibc="2.17"' in str(caught.value.hint)
+    LINUX_X86_64.check(RuntimeOptions(platform=Platform(os="linux", arch="x86_64", glibc="2.17")))

@@ -15,7 +15,7 @@ from edgepack.bundle.manifest import size_and_sha256
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof import by_level
-from edgepack.foundry.proof.emulator import Emulator
+from edgepack.foundry.proof.emulator import Qemu
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof
@@ -312,7 +312,7 @@ def test_another_architecture_is_emulated(
     answer = """while read line; do echo '{"embedding": [1, 0]}'; done"""
     qemu.write_text(f'#!/bin/sh\n[ "$3" = -L ] || exit 3\n{answer}\n')
     qemu.chmod(0o755)
-    emulator = Emulator(program=qemu, version="10.0", libc=tmp_path)
+    emulator = Qemu(program=qemu, version="10.0", libc=tmp_path)
     monkeypatch.setattr(by_level, "find_emulator", lambda arch, context: emulator)
     proofs = prove_bundle(make(content=ARM64), runner(context), levels="here", context=context)
     assert proved(proofs) == {
@@ -326,7 +326,7 @@ def test_another_architecture_is_emulated(
 def test_another_architecture_without_an_emulator(
     make: Make, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(arch: str, context: HostContext) -> Emulator:
+    def none(arch: str, context: HostContext) -> Qemu:
         raise MissingToolError("qemu is not installed", hint="install it")
 
     monkeypatch.setattr(by_level, "find_emulator", none)

@@ -9,6 +9,7 @@ from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.link.composition import unit_of
 from edgepack.foundry.link.instructions import check_instructions, is_dispatched
 from edgepack.foundry.link.reduce import Reduced
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import check_floor
 from edgepack.foundry.toolchains.toolchain import NativeToolchain
@@ -33,11 +34,11 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
     map_file.write_text(map_file.read_text().replace(f"{below}/", ""))
     output.chmod(0o755)
     check_floor(output, toolchain.glibc)
-    _check_code(reduced, output, list(toolchain.pieces(map_file)))
+    _check_code(reduced, toolchain.processor, output, list(toolchain.pieces(map_file)))
     write_runtime_licenses(archive, reduced.demand.units, output.with_name("licenses"))
 
 
-def _check_code(reduced: Reduced, library: Path, pieces: list[Piece]) -> None:
+def _check_code(reduced: Reduced, processor: Processor, library: Path, pieces: list[Piece]) -> None:
     """Raises ``FloorError`` for code of other sets than every processor's where it is not one of MLAS's kernels."""
     archive, demand = reduced.reduction.archive, reduced.demand
     kernels = {name for name in demand.units if is_dispatched(archive.units[name])}
@@ -48,6 +49,7 @@ def _check_code(reduced: Reduced, library: Path, pieces: list[Piece]) -> None:
     check_instructions(
         library,
         [piece for piece in pieces if piece.output == ".text"],
+        processor,
         is_kernel=lambda piece: (
             unit_of(piece.file.removeprefix("objects/")) in kernels
             and piece.section.removeprefix(".text.") not in elsewhere

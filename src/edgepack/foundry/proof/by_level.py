@@ -7,9 +7,11 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, MissingToolError
-from edgepack.foundry.feature_levels import FeatureLevel, processor_flags
-from edgepack.foundry.proof.emulator import Emulator, find_emulator
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.feature_levels import FeatureLevel, level_of, processor_flags
+from edgepack.foundry.platform import Emulator
+from edgepack.foundry.processor import Processor
+from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.records.runtime import LevelProof, Levels
 
 HERE = "this processor"
@@ -48,14 +50,14 @@ def prove_levels(
     A level that nothing here can show is returned as not proved, with the reason. Raises what ``attempt`` raises, and
     ``MissingToolError`` when the file is for another architecture and there is no emulator.
     """
-    known = RELEASE.feature_levels.on(arch)
-    if not known:
+    processor = find_processor(arch, context=context)
+    if processor is None:
         return (prove_way(attempt, Way(level=HERE)),)
-    wanted = [level for level in known if not isa or level.name in isa]
+    wanted = [level for level in processor.levels if not isa or level.name in isa]
     if arch != host.machine():
         emulator = _needed_emulator(name, arch, context)
         return tuple(prove_way(attempt, _emulated(level, emulator)) for level in wanted)
-    return _own_levels(attempt, arch, wanted, fetch=levels == "all", context=context)
+    return _own_levels(attempt, processor, wanted, fetch=levels == "all", context=context)
 
 
 def prove_way(attempt: Attempt, way: Way) -> LevelProof:
@@ -68,15 +70,20 @@ def prove_way(attempt: Attempt, way: Way) -> LevelProof:
 
 
 def _own_levels(
-    attempt: Attempt, arch: str, wanted: Sequence[FeatureLevel], *, fetch: bool, context: BuildContext
+    attempt: Attempt,
+    processor: Processor,
+    wanted: Sequence[FeatureLevel],
+    *,
+    fetch: bool,
+    context: BuildContext,
 ) -> tuple[LevelProof, ...]:
     """The levels of this machine's architecture, each in the best way that is at hand."""
     flags = processor_flags()
-    own = RELEASE.feature_levels.of_processor(arch, flags)
+    own = level_of(processor.levels, flags)
     emulator, lacking = None, "not emulated: only level all is"
     if fetch:
         try:
-            emulator = find_emulator(arch, context=context)
+            emulator = find_emulator(processor.name, context=context)
         except MissingToolError as error:
             lacking = error.message
     # First as it is: what is wrong with it altogether is said of this processor.
@@ -87,7 +94,7 @@ def _own_levels(
             proofs.append(native)
         elif emulator and level.emulated:
             proofs.append(prove_way(attempt, _emulated(level, emulator)))
-        elif arch == "x86_64" and level.runs_on(flags):
+        elif processor.name == "x86_64" and level.runs_on(flags):
             hiding = Way(level=level.name, by=f"{HERE}, limited", hidden=level.hidden_bits())
             proofs.append(prove_way(attempt, hiding))
         else:
@@ -104,7 +111,7 @@ def _emulated(level: FeatureLevel, emulator: Emulator) -> Way:
     assert level.emulated is not None
     return Way(
         level=level.name,
-        by=f"qemu {emulator.version}, {level.emulated}",
+        by=f"{emulator.name} {emulator.version}, {level.emulated}",
         emulation=tuple(emulator.command(level.emulated)),
     )
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from edgepack.errors import ProofError
 from edgepack.files.elf_reader import Elf, ElfError, read_elf
-from edgepack.foundry.link.instructions import disassembler
+from edgepack.foundry.processors.disassembler import disassembler
+from edgepack.foundry.processors.x86_64 import CAPSTONE
 
 CPUID, INVALID = b"\x0f\xa2", b"\x0f\x0b"
 """cpuid, and ud2, which is as long."""
@@ -32,5 +33,5 @@ def replace_cpuid(file: Path, copy: Path) -> None:
 def _places(file: Elf[bytearray]) -> Iterator[int]:
     """Offsets of the file's cpuid instructions."""
     for section in file.code:
-        code = disassembler("x86_64").disasm_lite(file.data(section), section.offset)
+        code = disassembler(*CAPSTONE).disasm_lite(file.data(section), section.offset)
         yield from (at for at, _, name, _ in code if name == "cpuid")

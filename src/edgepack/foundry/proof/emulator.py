@@ -1,7 +1,7 @@
 """Emulators that run a program for another processor: the system's qemu, or Debian's, unpacked into the store."""
 
 import platform as host
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -12,22 +12,27 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, MissingToolError
 from edgepack.fetch.unpack import unpack_download
 from edgepack.files.store import sha256_of
-from edgepack.foundry.sources.pinned import fetch_archives, read_archive
+from edgepack.foundry.platform import Emulator
+from edgepack.foundry.platforms import platforms
+from edgepack.foundry.processor import Processor
+from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive
 from edgepack.typed import load_toml
 
 HINT = "apt-get install qemu-user-static, or put qemu-{arch} on PATH"
-SYSTEM_LIBC = "/usr/{arch}-linux-gnu"
+SYSTEM_LIBC = "/usr/{triple}"
 """Where Debian's cross compilers have the C library of another architecture."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Emulator:
-    """A user-mode qemu for one architecture, and where programs for that find their C library."""
+class Qemu:
+    """A user-mode qemu for one processor, and where programs for that find their C library."""
 
     program: Path
     version: str
     libc: Path | None
     """A folder that stands for ``/``; None: this machine's own."""
+    name: str = "qemu"
 
     def command(self, processor: str) -> list[str | Path]:
         """What a program's command line begins with, to be run as on this processor of qemu's."""
@@ -36,51 +41,72 @@ class Emulator:
 
 
 def find_emulator(arch: str, *, context: BuildContext) -> Emulator:
-    """The emulator for an architecture: installed, or fetched. Raises ``MissingToolError`` when it cannot be had."""
-    catalogue = _catalogue()
+    """The emulator for a processor, as its platform has it. Raises ``MissingToolError`` when it cannot be had."""
+    if processor := find_processor(arch, context=context):
+        return find_qemu(processor, context=context)
+    for _, platform in platforms(context.extensions("platform")):
+        if arch in platform.architectures:
+            return platform.emulator(context=context)
+    raise MissingToolError(
+        f"nothing emulates {arch}", hint="a plugin that brings a platform for it brings its emulator"
+    )
+
+
+def find_qemu(processor: Processor, *, context: BuildContext) -> Qemu:
+    """qemu for a processor: installed, or fetched. Raises ``MissingToolError`` when it cannot be had."""
+    arch = processor.qemu or processor.name
     try:
-        program = _qemu(arch, catalogue["qemu"], context=context)
-        libc = None if arch == host.machine() else _libc(arch, catalogue["libc"], context=context)
+        program = _program(arch, _catalogue()["qemu"], context=context)
+        libc = None if processor.name == host.machine() else _libc(processor, context=context)
     except DownloadError as error:
         raise MissingToolError(
-            f"no emulator for {arch}: {error.message}", hint=HINT.format(arch=arch)
+            f"no emulator for {processor.name}: {error.message}", hint=HINT.format(arch=arch)
         ) from error
     words = context.run([program, "--version"]).split()
-    return Emulator(program=program, version=words[2], libc=libc)
+    return Qemu(program=program, version=words[2], libc=libc)
 
 
-def _qemu(arch: str, table: Mapping[str, Any], *, context: BuildContext) -> Path:
+def _program(arch: str, table: Mapping[str, Any], *, context: BuildContext) -> Path:
+    """``qemu-ARCH``: on PATH, or of Debian's package, which has one for every processor."""
     for name in (f"qemu-{arch}-static", f"qemu-{arch}"):
         if tools.is_installed(name):
             return tools.find(name)
-    if host.machine() != table["arch"] or arch not in table["programs"]:
+    if host.machine() != table["arch"]:
         raise MissingToolError(f"qemu-{arch} is not installed", hint=HINT.format(arch=arch))
-    programs = sorted(table["programs"].values())
-    return _unpacked("qemu", table, keep=programs, context=context) / str(table["programs"][arch])
-
-
-def _libc(arch: str, tables: Mapping[str, Any], *, context: BuildContext) -> Path:
-    system = Path(SYSTEM_LIBC.format(arch=arch))
-    if arch not in tables:
+    place = f"usr/bin/qemu-{arch}"
+    program = _unpacked("qemu", map(read_archive, table["packages"]), keep=place, context=context) / place
+    if not program.is_file():
         raise MissingToolError(
-            f"there is no C library for {arch} at {system}", hint="apt-get install libc6-dev-ARCH-cross"
+            f"qemu-{arch} is not installed, and qemu has none", hint=HINT.format(arch=arch)
         )
-    table = tables[arch]
-    if (system / table["loader"]).exists():
+    return program
+
+
+def _libc(processor: Processor, *, context: BuildContext) -> Path:
+    """The folder that stands for ``/``: Debian's cross libraries where they are installed, else the processor's own."""
+    system = Path(SYSTEM_LIBC.format(triple=processor.triple))
+    if (system / processor.loader.lstrip("/")).exists():
         return system
-    return _unpacked(f"libc-{arch}", table, keep=table["folders"], context=context)
+    if processor.sysroot is None:
+        raise MissingToolError(
+            f"there is no C library for {processor.name} at {system}",
+            hint=f"apt-get install libc6-{processor.debian}-cross",
+        )
+    place = f"{processor.sysroot.root}/lib".lstrip("/")
+    folder = _unpacked(f"libc-{processor.name}", processor.sysroot.packages, keep=place, context=context)
+    return folder / processor.sysroot.root
 
 
-def _unpacked(kind: str, table: Mapping[str, Any], *, keep: list[str], context: BuildContext) -> Path:
-    """The packages' files in the store."""
-    packages = [(read_archive(entry),) for entry in table["packages"]]
-    files = fetch_archives(packages, context=context)
+def _unpacked(kind: str, packages: Iterable[Archive], *, keep: str, context: BuildContext) -> Path:
+    """What packages have below ``keep``, in the store."""
+    files = fetch_archives([(package,) for package in packages], context=context)
 
     def lay_out(folder: Path) -> None:
         for file in files:
-            unpack_download(file, folder, keep=keep)
+            unpack_download(file, folder, keep=[keep])
 
-    return context.store.cached(kind, {file.name: sha256_of(file) for file in files}, lay_out)
+    inputs = {file.name: sha256_of(file) for file in files}
+    return context.store.cached(kind, {**inputs, "keep": keep}, lay_out)
 
 
 def _catalogue() -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import Any
 
 from edgepack import tools
 from edgepack.context import BuildContext
+from edgepack.errors import MissingToolError
 from edgepack.foundry.patch import Patch
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.cmake import cross_compiling
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.lld import link_flags, run_linker
@@ -19,22 +21,29 @@ from edgepack.foundry.units import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Gcc:
-    """gcc for one architecture of Linux."""
+    """gcc for one processor of Linux."""
 
     program: Path
     """g++; what compiles C lies beside it."""
     version: str
-    arch: str
+    processor: Processor
     glibc: str
     family: str = field(default="gcc", init=False)
     trims: frozenset[str] = field(default=frozenset(), init=False)
-    patches: tuple[Patch, ...] = field(default=(), init=False)
     exports: None = field(default=None, init=False)
     cxx_flags: tuple[str, ...] = field(default=(), init=False)
 
     @property
+    def arch(self) -> str:
+        return self.processor.name
+
+    @property
+    def patches(self) -> tuple[Patch, ...]:
+        return self.processor.patches
+
+    @property
     def platform(self) -> str:
-        return f"{self.arch}-linux-gnu.{self.glibc}"
+        return f"{self.processor.triple}.{self.glibc}"
 
     @property
     def identity(self) -> str:
@@ -46,7 +55,7 @@ class Gcc:
 
     def command(self, language: str) -> list[str]:
         program = str(self.program)
-        return [program if language == "CXX" else program.removesuffix("g++") + "gcc"]
+        return [program if language == "CXX" else program.removesuffix("g++") + "gcc", *self.processor.flags]
 
     def driver(self, language: str) -> list[str]:
         return self.command(language)
@@ -82,9 +91,16 @@ class Gcc:
         return {}
 
 
-def gcc_program(arch: str) -> Path:
-    """g++ for an architecture. Raises ``MissingToolError``."""
-    return tools.find("g++" if arch == host.machine() else f"{arch}-linux-gnu-g++")
+def gcc_program(processor: Processor) -> Path:
+    """g++ for a processor. Raises ``MissingToolError``."""
+    if processor.name == host.machine():
+        return tools.find("g++")
+    name = f"{processor.triple}-g++"
+    if not tools.is_installed(name):
+        raise MissingToolError(
+            f"{name} is not installed", hint=f"apt-get install crossbuild-essential-{processor.debian}"
+        )
+    return tools.find(name)
 
 
 def _joined(flags: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -14,18 +13,8 @@ SCHEMA = "5"
 OF_THE_LINKER = frozenset(
     {"__dso_handle", "__start___lcxx_override", "__stop___lcxx_override", "_GLOBAL_OFFSET_TABLE_"}
 )
-_LOADER = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
 _START = "Scrt1.o"
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramStart:
-    """What runs before ``main``."""
-
-    object: Path
-    loader: str
-    """The dynamic loader's place on the device."""
 
 
 def host_libraries(zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
@@ -44,14 +33,14 @@ def host_libraries(zig: Path, platform: str, *, identity: str, context: BuildCon
     return HostLibraries(files=(*shared, *static), offered=offered | OF_THE_LINKER)
 
 
-def program_start(zig: Path, platform: str, *, identity: str, context: BuildContext) -> ProgramStart:
-    """zig's start code for the platform's glibc, from the store."""
+def program_start(zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
+    """What runs before ``main``: zig's start code for the platform's glibc, from the store."""
     folder = context.store.cached(
         "libc-start",
         {"toolchain": identity, "schema": SCHEMA},
         lambda made: _make_start(zig, platform, made, context),
     )
-    return ProgramStart(object=folder / _START, loader=_LOADER[platform.partition("-")[0]])
+    return folder / _START
 
 
 def zig_environment(cache: Path) -> Mapping[str, str]:

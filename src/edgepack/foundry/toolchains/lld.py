@@ -7,26 +7,31 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.elf import version_key
 from edgepack.files.store import key_of, require_space
-from edgepack.foundry.toolchains.glibc import ProgramStart
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.libcxx import UNWINDER
 from edgepack.foundry.toolchains.toolchain import Link
 
-_EMULATION = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
 KNOWS_RELR = "2.36"
 """The first glibc whose loader knows packed relative relocations."""
 
 
 def link_with_lld(
-    zig: Path, link: Link, *, arch: str, glibc: str, start: ProgramStart | None, context: BuildContext
+    zig: Path,
+    link: Link,
+    processor: Processor,
+    *,
+    glibc: str,
+    start: Path | None,
+    context: BuildContext,
 ) -> None:
-    """Have zig's lld link it, for a floor of ``glibc``. ``start`` is a program's. Raises ``ToolError``."""
+    """Have zig's lld link it, for a floor of ``glibc``. ``start`` is what runs before a program's ``main``. Raises ``ToolError``."""
     flags = [*link_flags(link, context), "--icf=all"]
     if any(path.as_posix().endswith(f"/{UNWINDER}.o") for path in link.objects):
         flags.append("--eh-frame-hdr")
     if version_key(glibc) >= version_key(KNOWS_RELR):
         flags.append("--pack-dyn-relocs=relr")
-    kind = ["-pie", "-dynamic-linker", start.loader, str(start.object)] if start else ["-shared"]
-    command = [str(zig), "ld.lld", "-m", _EMULATION[arch], "-o", str(link.output), *kind, *flags]
+    kind = ["-pie", "-dynamic-linker", processor.loader, str(start)] if start else ["-shared"]
+    command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output), *kind, *flags]
     command += [*map(str, link.objects), "--as-needed", *map(str, link.libraries.files)]
     run_linker(command, link, context)
 

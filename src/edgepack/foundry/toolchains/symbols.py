@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.errors import FloorError
-from edgepack.files.elf import SYSTEM_LIBRARIES, glibc_floor, needed_libraries, version_key
+from edgepack.files.elf import glibc_floor, is_system_library, needed_libraries, version_key
 from edgepack.files.elf_reader import (
     SHT_DYNSYM,
     SHT_SYMTAB,
@@ -64,7 +64,7 @@ def archive_symbols(path: Path) -> frozenset[str]:
 
 def check_floor(library: Path, glibc: str) -> None:
     """Raises ``FloorError`` when the library needs more than a device with this glibc has."""
-    strangers = [name for name in needed_libraries(library) if name not in SYSTEM_LIBRARIES]
+    strangers = [name for name in needed_libraries(library) if not is_system_library(name)]
     if strangers:
         raise FloorError(
             f"{library.name} needs {', '.join(strangers)}, which a device need not have",

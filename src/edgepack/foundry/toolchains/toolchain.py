@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from edgepack.context import BuildContext
 from edgepack.foundry.patch import Patch
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.units import Unit
@@ -102,6 +103,9 @@ class Link:
 
 class NativeToolchain(Toolchain, Protocol):
     """A toolchain that links shared libraries and programs for Linux."""
+
+    @property
+    def processor(self) -> Processor: ...
 
     @property
     def glibc(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError
 from edgepack.foundry.patch import KERNEL_TABLE, PROTOBUF_MESSAGES, Patch
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.cmake import compiler_script, cross_compiling
 from edgepack.foundry.toolchains.glibc import host_libraries, program_start, zig_environment
 from edgepack.foundry.toolchains.libcxx import SMALL_RUNTIME, ZIG, cxx_runtime_units
@@ -33,21 +34,28 @@ _LLVM = "LLVM"
 
 @dataclass(frozen=True, kw_only=True)
 class Zig:
-    """zig for one architecture of Linux."""
+    """zig for one processor of Linux."""
 
     program: Path
     version: str
-    arch: str
+    processor: Processor
     glibc: str
     family: str = field(default="zig", init=False)
     trims: frozenset[str] = field(default=frozenset({PROTOBUF_MESSAGES, KERNEL_TABLE}), init=False)
-    patches: tuple[Patch, ...] = field(default=SMALL_RUNTIME, init=False)
     exports: None = field(default=None, init=False)
     cxx_flags: tuple[str, ...] = field(default=("-fexperimental-relative-c++-abi-vtables",), init=False)
 
     @property
+    def arch(self) -> str:
+        return self.processor.name
+
+    @property
+    def patches(self) -> tuple[Patch, ...]:
+        return (*SMALL_RUNTIME, *self.processor.patches)
+
+    @property
     def platform(self) -> str:
-        return f"{self.arch}-linux-gnu.{self.glibc}"
+        return f"{self.processor.triple}.{self.glibc}"
 
     @property
     def identity(self) -> str:
@@ -69,18 +77,25 @@ class Zig:
         older words, and stores every object a second time in its own cache.
         """
         mode = ["--driver-mode=g++"] if language == "CXX" else []
-        return [str(self.program), "clang", *mode, "-target", f"{self.arch}-linux-gnu", *self._headers()]
+        return [
+            str(self.program),
+            "clang",
+            *mode,
+            "-target",
+            self.processor.triple,
+            *self.processor.flags,
+            *self._headers(),
+        ]
 
     def _headers(self) -> list[str]:
         """What ``zig c++`` tells its clang about headers."""
-        cpu = "x86" if self.arch == "x86_64" else self.arch
         folders = (
             "libcxx/include",
             "libcxxabi/include",
             "include",
-            f"libc/include/{self.arch}-linux-gnu",
+            f"libc/include/{self.processor.triple}",
             "libc/include/generic-glibc",
-            f"libc/include/{cpu}-linux-any",
+            f"libc/include/{self.processor.headers}-linux-any",
             "libc/include/any-linux-any",
         )
         flags = ["-nostdinc"]
@@ -90,7 +105,13 @@ class Zig:
         return [*flags, f"-D__GLIBC_MINOR__={minor}", *(f"-D{define}" for define in _LIBCXX)]
 
     def driver(self, language: str) -> list[str]:
-        return [str(self.program), "c++" if language == "CXX" else "cc", "-target", self.platform]
+        return [
+            str(self.program),
+            "c++" if language == "CXX" else "cc",
+            "-target",
+            self.platform,
+            *self.processor.flags,
+        ]
 
     def cmake_variables(self, folder: Path) -> dict[str, str]:
         cc = compiler_script(folder / "cc", self.driver("C"))
@@ -102,11 +123,7 @@ class Zig:
             "CMAKE_AR": compiler_script(folder / "ar", [self.program, "ar"]),
             "CMAKE_RANLIB": compiler_script(folder / "ranlib", [self.program, "ranlib"]),
         }
-        if self.arch == "aarch64":
-            # Upstream's check of the compiler does not get past `zig cc`, which has other words for -march; the
-            # compiler that is used knows both.
-            variables |= {"HAS_ARM64_BFLOAT16": "ON", "HAS_ARM64_FLOAT16": "ON"}
-        return variables | cross_compiling(self.arch)
+        return variables | dict(self.processor.cmake) | cross_compiling(self.arch)
 
     def environment(self, cache: Path) -> Mapping[str, str]:
         return zig_environment(cache)
@@ -125,7 +142,7 @@ class Zig:
         start = None
         if not link.exports:
             start = program_start(self.program, self.platform, identity=self.identity, context=context)
-        link_with_lld(self.program, link, arch=self.arch, glibc=self.glibc, start=start, context=context)
+        link_with_lld(self.program, link, self.processor, glibc=self.glibc, start=start, context=context)
 
     def pieces(self, map_file: Path) -> Iterator[Piece]:
         return read_link_map(map_file)

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 from tests.support.command import edgepack
 
-from edgepack.errors import BundleError, UsageError
+from edgepack.errors import BundleError, MissingToolError, UsageError
+from edgepack.foundry.platform import RuntimeOptions
+from edgepack.foundry.platforms import find_platform, platform_on
+from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
-from edgepack.runtimes.known import platform_of, platform_on, release_for
+from edgepack.runtimes.known import platform_of, release_for
 from edgepack.runtimes.library import fit, library_options, make_library, prove_again
-from edgepack.runtimes.platform import RuntimeOptions
 from edgepack_web.foundry.platform import WebPlatform
 from edgepack_web.foundry.toolchain import WEB_RELEASE
 
@@ -25,9 +27,16 @@ def module(tmp_path: Path) -> Path:
 
 
 def test_browsers_are_a_platform() -> None:
-    device, found = platform_on("wasm32", load_plugins())
+    known = load_plugins().extensions("platform")
+    device, found = platform_on("wasm32", known)
     assert (device.os, found.next_step) == ("web", WebPlatform().next_step)
-    assert release_for("1.21.0", "wasm32", load_plugins()) == WEB_RELEASE
+    assert find_platform(device, known).next_step == WebPlatform().next_step
+    assert release_for("1.21.0", "wasm32", known) == WEB_RELEASE
+
+
+def test_nothing_emulates_webassembly(context: HostContext) -> None:
+    with pytest.raises(MissingToolError, match="WebAssembly is not emulated"):
+        find_emulator("wasm32", context=context)
 
 
 def test_a_target_for_browsers() -> None:
@@ -56,7 +65,7 @@ def test_a_module_is_proved_with_its_script_and_fits_by_its_operators(
 ) -> None:
     model = module.with_name("model.ort")
     model.write_bytes(b"ORTM")
-    platform = platform_of(module, load_plugins())
+    platform = platform_of(module, load_plugins().extensions("platform"))
     assert platform.next_step == WebPlatform().next_step
     with pytest.raises(BundleError, match=r"should lie its JavaScript, ort\.mjs"):
         prove_again(module, model, platform=platform, levels="here", context=context)
@@ -76,7 +85,7 @@ def test_a_module_is_taken_apart_by_its_own_sections(module: Path) -> None:
         (["--threads"], "--threads is for platforms without"),
         (["--arch", "wasm32", "--kind", "full"], "there are no full runtimes for wasm32"),
         (["--arch", "wasm32", "--glibc", "2.28"], "needs no C library"),
-        (["--arch", "wasm64"], "no runtime can be built for wasm64 (did you mean wasm32?)"),
+        (["--arch", "wasm64"], "no runtime can be made for wasm64 (did you mean wasm32?)"),
     ],
 )
 def test_what_there_is_no_archive_of(options: list[str], said: str) -> None:

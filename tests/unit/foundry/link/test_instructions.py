@@ -3,13 +3,16 @@
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
 from edgepack.errors import FloorError, MissingToolError
-from edgepack.foundry.link.instructions import check_instructions, features, is_dispatched
+from edgepack.foundry.link.instructions import check_instructions, is_dispatched
+from edgepack.foundry.processor import MachineCode
+from edgepack.foundry.processors import aarch64, x86_64
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.units import Unit
 
@@ -19,8 +22,8 @@ __attribute__((target("avx2"))) void kernel(float *a) { for (int i = 0; i < 64; 
 """
 
 
-def found(arch: str, code: bytes) -> list[str]:
-    return [feature for feature, _ in features(arch, code)]
+def found(read: MachineCode, code: bytes) -> list[str]:
+    return [feature for feature, _ in read(code)]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,7 @@ def found(arch: str, code: bytes) -> list[str]:
     ],
 )
 def test_x86_64(code: str, feature: str | None) -> None:
-    assert found("x86_64", bytes.fromhex(code)) == ([feature] if feature else [])
+    assert found(x86_64.features, bytes.fromhex(code)) == ([feature] if feature else [])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_x86_64(code: str, feature: str | None) -> None:
     ],
 )
 def test_arm64(word: int, feature: str | None) -> None:
-    assert found("aarch64", struct.pack("<I", word)) == ([feature] if feature else [])
+    assert found(aarch64.features, struct.pack("<I", word)) == ([feature] if feature else [])
 
 
 @pytest.fixture
@@ -95,11 +98,18 @@ def library(tmp_path: Path) -> tuple[Path, list[Piece]]:
 def test_only_kernels_may_use_what_not_every_processor_has(library: tuple[Path, list[Piece]]) -> None:
     file, pieces = library
     assert len(pieces) == 2
-    check_instructions(file, pieces, is_kernel=lambda piece: piece.section == ".text.kernel")
+    check_instructions(file, pieces, x86_64.X86_64, is_kernel=lambda piece: piece.section == ".text.kernel")
     with pytest.raises(
         FloorError, match=r"liba\.so would need avx of every processor: v\w+ .* in \.text\.kernel of a\.o"
     ):
-        check_instructions(file, pieces, is_kernel=lambda piece: False)
+        check_instructions(file, pieces, x86_64.X86_64, is_kernel=lambda piece: False)
+
+
+@pytest.mark.tools("gcc")
+def test_a_processor_whose_code_nobody_reads(library: tuple[Path, list[Piece]]) -> None:
+    file, pieces = library
+    unread = replace(x86_64.X86_64, beyond_baseline=None)
+    check_instructions(file, pieces, unread, is_kernel=lambda piece: False)
 
 
 def test_which_units_are_dispatched() -> None:
@@ -116,5 +126,5 @@ def test_which_units_are_dispatched() -> None:
 def test_without_the_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "capstone", None)
     with pytest.raises(MissingToolError, match="capstone") as caught:
-        found("x86_64", b"\x90")
+        found(x86_64.features, b"\x90")
     assert "edgepack[build]" in str(caught.value.hint)

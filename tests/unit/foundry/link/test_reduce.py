@@ -20,6 +20,7 @@ from edgepack.foundry.compile.objects import sound_record
 from edgepack.foundry.link.library import NativeBuild, build_library, library_name
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
 from edgepack.foundry.patch import Patch, RuntimeRequest
+from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.gcc import Gcc
 from edgepack.foundry.toolchains.linkmap import Piece
@@ -93,7 +94,7 @@ def gcc(machine: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def zig(machine: HostContext, tmp_path: Path) -> Foundry:
     pytest.importorskip("ziglang")
-    toolchain = ToyZig(program=zig_program(), version="0", arch="x86_64", glibc="2.28")
+    toolchain = ToyZig(program=zig_program(), version="0", processor=X86_64, glibc="2.28")
     return foundry(toolchain, tmp_path, machine)
 
 

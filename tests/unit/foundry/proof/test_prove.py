@@ -16,7 +16,7 @@ from edgepack.foundry.proof import by_level
 from edgepack.foundry.proof import prove as module
 from edgepack.foundry.proof.by_level import Way
 from edgepack.foundry.proof.cpuid import replace_cpuid
-from edgepack.foundry.proof.emulator import Emulator
+from edgepack.foundry.proof.emulator import Qemu
 from edgepack.foundry.proof.harness import prover
 from edgepack.foundry.proof.prove import nearness, prove, prove_file, token_ids
 from edgepack.foundry.releases.known import RELEASE
@@ -134,7 +134,7 @@ def foreign(shipped: Shipped, monkeypatch: pytest.MonkeyPatch, *, lacking: str =
     program = runtime.file.with_name("qemu-aarch64")
     program.write_text(QEMU.format(lacking=lacking))
     program.chmod(0o755)
-    emulator = Emulator(program=program, version="10.0", libc=program.parent)
+    emulator = Qemu(program=program, version="10.0", libc=program.parent)
     monkeypatch.setattr(by_level, "find_emulator", lambda arch, context: emulator)
     monkeypatch.setattr(module, "prover", lambda arch, context: Path("/prove"))
     return shipped
@@ -167,7 +167,7 @@ def test_another_architecture_without_an_emulator(
 ) -> None:
     foreign(shipped, monkeypatch)
 
-    def none(arch: str, context: BuildContext) -> Emulator:
+    def none(arch: str, context: BuildContext) -> Qemu:
         raise MissingToolError("qemu is not installed", hint="install it")
 
     monkeypatch.setattr(by_level, "find_emulator", none)

@@ -1,19 +1,24 @@
-"""What the commands for runtimes ask of a platform: how its runtimes are compiled, made, proved, tried and explained."""
+"""A platform: devices that runtimes can be made for, and how those are compiled, made, proved, tried and explained."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgepack.context import BuildContext
-from edgepack.foundry.explain.sizes import Form
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.release import Release
-from edgepack.foundry.toolchains.toolchain import Toolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
-from edgepack.verify.compatibility import Fit
+
+if TYPE_CHECKING:
+    from edgepack.foundry.explain.sizes import Form
+    from edgepack.foundry.toolchains.toolchain import Toolchain
+    from edgepack.verify.compatibility import Fit
 
 DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 
@@ -37,16 +42,42 @@ class RuntimeOptions:
         return (*(("ml",) if self.ml else ()), *(("threads",) if self.threads else ()))
 
 
-class RuntimePlatform(Protocol):
-    """ONNX Runtimes for one system.
+class Emulator(Protocol):
+    """Runs programs for another processor."""
 
-    A plugin registers one as ``Spec(axis="platform")``, named as targets name the system (``platform.os``); ``make`` takes
-    no arguments.
+    @property
+    def name(self) -> str:
+        """What it is called in reports, e.g. ``qemu``."""
+
+    @property
+    def version(self) -> str: ...
+
+    def command(self, processor: str) -> list[str | Path]:
+        """What a program's command line begins with, to be run as on this processor of the emulator's."""
+
+
+class RuntimePlatform(Protocol):
+    """ONNX Runtimes for devices of one kind: operating system, C library, processors.
+
+    A plugin registers one as ``Spec(axis="platform")``; ``make`` takes no arguments. Whether it is one for a target's
+    devices is read off ``os``, ``libc`` and ``architectures``, and asked of ``check``, before anything is fetched.
     """
+
+    @property
+    def os(self) -> str:
+        """As targets name it (``platform.os``)."""
+
+    @property
+    def libc(self) -> str | None:
+        """The devices' C library, ``glibc`` or ``musl``; ``None``: programs link none that targets name."""
 
     @property
     def architectures(self) -> Sequence[str]:
         """The processors, as targets name them."""
+
+    @property
+    def processor(self) -> Processor | None:
+        """What is known of the processor of Linux that it is for; ``None`` for others than Linux."""
 
     @property
     def release(self) -> Release:
@@ -61,7 +92,7 @@ class RuntimePlatform(Protocol):
         """What a person does with a finished runtime, a line with ``{library}`` for its file."""
 
     def check(self, options: RuntimeOptions) -> None:
-        """Raise ``UsageError`` for what there are no runtimes of."""
+        """Raise ``UsageError`` for what there are no runtimes of: kinds, a C library that is too old, instruction sets."""
 
     def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
         """What kernel archives are compiled with. Raises ``MissingToolError``."""
@@ -84,6 +115,9 @@ class RuntimePlatform(Protocol):
 
     def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
         """Whether a library runs a model, found by running it. Raises ``BundleError`` where that cannot be tried."""
+
+    def emulator(self, *, context: BuildContext) -> Emulator:
+        """What runs its programs where they do not run by themselves. Raises ``MissingToolError`` when it cannot be had."""
 
     def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
         """What belongs to the library and its companions, which are in ``folder/lib`` already: links, headers."""

@@ -1,0 +1,54 @@
+"""A processor of Linux: all that edgepack has to know to compile for it, to check what was made, and to run it elsewhere."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from edgepack.foundry.feature_levels import FeatureLevel
+from edgepack.foundry.patch import Patch
+from edgepack.foundry.sources.pinned import Archive
+
+MachineCode = Callable[[bytes], Iterator[tuple[str, str]]]
+"""Machine code → the instruction sets it uses beyond what every such processor has, each with an instruction, in its order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sysroot:
+    """A C library of another processor, for programs that an emulator runs: Debian's, pinned."""
+
+    packages: tuple[Archive, ...]
+    root: str = ""
+    """The folder in the packages that stands for ``/``; it has ``lib`` in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor:
+    """One kind of processor under Linux with glibc. edgepack's own and plugins' are told apart by nothing."""
+
+    name: str
+    """As ``platform.machine()`` says it, as targets name it, and as the reader of ELF files knows it: ``riscv64``."""
+    triple: str
+    """What compilers and Debian's cross compilers call it: ``riscv64-linux-gnu``."""
+    headers: str
+    """What zig calls its folder of the kernel's headers, ``libc/include/{headers}-linux-any``: ``riscv``."""
+    emulation: str
+    """What lld calls its files (``-m``): ``elf64lriscv``."""
+    loader: str
+    """Where devices have glibc's dynamic loader: ``/lib/ld-linux-riscv64-lp64d.so.1``."""
+    debian: str
+    """What Debian calls it: ``riscv64``, ``arm64``."""
+    oldest_glibc: str = "2.17"
+    """The first glibc that there was for it, or that zig can link for."""
+    flags: tuple[str, ...] = ()
+    """What compilers are told beyond the triple: the baseline, where it is not the compiler's own."""
+    cmake: Mapping[str, str] = field(default_factory=dict)
+    """Variables of upstream's CMake."""
+    levels: tuple[FeatureLevel, ...]
+    """The kinds of it that a bundle is proved on, the least first; at least one."""
+    beyond_baseline: MachineCode | None = None
+    """Reads finished code; ``None``: it is not read."""
+    qemu: str = ""
+    """What qemu's program is called after ``qemu-``; empty: ``name``."""
+    sysroot: Sysroot | None = None
+    """For machines of another kind; ``None``: only what is installed there, ``/usr/{triple}``."""
+    patches: tuple[Patch, ...] = ()
+    """What is compiled otherwise of ONNX Runtime, after the release's patches."""
