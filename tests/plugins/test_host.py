@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgepack import listing
-from edgepack.cli import cli
+from edgepack.cli import cli, listed
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
@@ -115,7 +114,7 @@ def test_a_strangers_plugin_adds_a_builder_and_a_target(install: InstallPlugin) 
     assert (info.distribution, info.version, info.error) == ("edgepack-kiosk", "1.2", "")
     assert ([spec.name for spec in info.specs], info.targets) == (["kiosk"], ("kiosk-one",))
     assert host.target("kiosk-one").summary == "a kiosk"
-    rows = {row["target"]: row["state"] for row in listing.target_rows(host)}
+    rows = {row["target"]: row["state"] for row in listed.target_rows(host)}
     assert rows["kiosk-one"] == "missing kiosktool"
 
 

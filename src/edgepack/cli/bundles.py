@@ -183,27 +183,22 @@ def verify(
     """
     import dataclasses
 
-    from edgepack import verification
-    from edgepack.plugins.context import host_context
-    from edgepack.plugins.host import load_plugins
+    from edgepack import library
 
-    limits = load_plugins().target(target_name).model if target_name else None
-    if min_cosine is not None:
-        limits = dataclasses.replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
-
-    with host_context(offline=offline) as context:
-        result = verification.verify_again(
-            path,
-            model=model,
-            reading=reading,
-            limits=limits,
-            gate=gate,
-            write_vectors=write_vectors,
-            others=other_vectors,
-            run=run,
-            most=max_unpacked,
-            context=context,
-        )
+    result = library.verify(
+        path,
+        model=model,
+        target=target_name,
+        min_cosine=min_cosine,
+        gate=gate,
+        reading=reading,
+        run=run,
+        max_unpacked=max_unpacked,
+        write_vectors=write_vectors,
+        other_vectors=other_vectors,
+        offline=offline,
+        progress=True,
+    )
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -221,16 +216,10 @@ def verify(
 @common_options
 def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) -> None:
     """Say what a bundle weighs, by part and by encoding, and what its downloads cost."""
-    from edgepack import verification
+    from edgepack import library
     from edgepack.report import text
 
-    result = verification.report_again(path, prices=prices)
-    if html is not None:
-        from edgepack.files.store import written_beside
-        from edgepack.report.html import render_html
-
-        with written_beside(html) as temporary:
-            temporary.write_text(render_html(result), encoding="utf-8")
+    result = library.report(path, prices=prices, html=html)
     if as_json:
         print_json(text.as_json(result))
     else:
@@ -244,15 +233,11 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
 @common_options
 def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -> None:
     """Say what a model is made of, and which recipe fits it."""
-    from edgepack.console import Story
-    from edgepack.models.find.source import ingest
-    from edgepack.models.inspection import as_dict, inspect_model
-    from edgepack.plugins.context import host_context
+    from edgepack import library
+    from edgepack.models.inspection import as_dict
     from edgepack.report.inspection import render_inspection
 
-    with host_context(story=Story(quiet=as_json), offline=offline) as context:
-        source = ingest(model, reading=reading, context=context)
-        inspection = inspect_model(source, context=context)
+    inspection = library.inspect(model, reading=reading, offline=offline, progress=not as_json)
     if as_json:
         print_json(as_dict(inspection))
     else:

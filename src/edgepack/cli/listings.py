@@ -13,10 +13,10 @@ SHELLS = ("bash", "zsh", "fish")
 @common_options
 def list_targets(as_json: bool) -> None:
     """List the targets, and whether this machine can build them."""
-    from edgepack import listing
+    from edgepack.cli import listed
     from edgepack.plugins.host import load_plugins
 
-    rows = listing.target_rows(load_plugins())
+    rows = listed.target_rows(load_plugins())
     print_rows(rows, as_json=as_json, columns=("target", "state", "summary", "origin"))
 
 
@@ -24,19 +24,19 @@ def list_targets(as_json: bool) -> None:
 @common_options
 def list_models(as_json: bool) -> None:
     """List the models of the catalogue, which need no address; MODEL may be any other, too."""
-    from edgepack import listing
+    from edgepack.cli import listed
 
-    print_rows(listing.model_rows(), as_json=as_json, columns=("model", "MB", "license", "pinned"))
+    print_rows(listed.model_rows(), as_json=as_json, columns=("model", "MB", "license", "pinned"))
 
 
 @click.command("recipes")
 @common_options
 def list_recipes(as_json: bool) -> None:
     """List the recipes, and the passes that each runs; plugins bring more."""
-    from edgepack import listing
+    from edgepack.cli import listed
     from edgepack.plugins.host import load_plugins
 
-    rows = listing.recipe_rows(load_plugins())
+    rows = listed.recipe_rows(load_plugins())
     print_rows(rows, as_json=as_json, columns=("recipe", "summary", "passes", "origin"))
 
 
@@ -47,16 +47,16 @@ def list_plugins(as_json: bool) -> None:
 
     The exit code is 4 when one is broken.
     """
-    from edgepack import listing
+    from edgepack.cli import listed
     from edgepack.errors import PluginError
     from edgepack.plugins.host import load_plugins
 
     own = click.get_current_context().find_root().command
     assert isinstance(own, click.Group)
-    rows = listing.plugin_rows(load_plugins(), commands=own.commands)
+    rows = listed.plugin_rows(load_plugins(), commands=own.commands)
     columns = ("plugin", "state", "distribution", "api", "brings", "commands", "targets")
     print_rows(rows, as_json=as_json, columns=columns)
-    if any(row["state"].startswith(listing.BROKEN) for row in rows):
+    if any(row["state"].startswith(listed.BROKEN) for row in rows):
         raise click.exceptions.Exit(PluginError.exit_code)
 
 
@@ -86,10 +86,10 @@ def cache_where(as_json: bool) -> None:
 @common_options
 def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
     """Empty the cache, or only the kinds named."""
-    from edgepack import listing
+    from edgepack.cli import listed
     from edgepack.files.store import Store, default_root
 
-    freed = listing.clean_cache(Store(root=default_root()), kinds)
+    freed = listed.clean_cache(Store(root=default_root()), kinds)
     if as_json:
         print_json({"freed_bytes": freed})
     else:
@@ -109,11 +109,11 @@ def completion(shell: str) -> None:
 
 
 def _show_cache(*, as_json: bool) -> None:
-    from edgepack import listing
+    from edgepack.cli import listed
     from edgepack.files.store import Store, default_root
 
     root = default_root()
-    sizes = listing.cache_sizes(Store(root=root))
+    sizes = listed.cache_sizes(Store(root=root))
     if as_json:
         print_json({"path": str(root), "bytes": sum(sizes.values()), "kinds": sizes})
         return

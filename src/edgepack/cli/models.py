@@ -19,9 +19,8 @@ from edgepack.cli.output import print_json, print_rows, say
 from edgepack.records.target import FORMATS, Reading
 
 if TYPE_CHECKING:
-    from edgepack.records.model import PreparedModel
+    from edgepack.library import Quantized
     from edgepack.records.operators import Operators
-    from edgepack.records.report import Verification
 
 SCHEMA = 1
 LEVELS = ("none", "basic", "extended", "all")
@@ -54,70 +53,52 @@ def quantize(
     as_json: bool,
 ) -> None:
     """Make a model small by a recipe, and write it with its tokenizer into a folder."""
-    from edgepack.console import Story
-    from edgepack.models.find.source import ingest
-    from edgepack.models.reference import embed_with_onnxruntime
-    from edgepack.plugins.context import host_context
-    from edgepack.recipes.model_files import quantize_model
-    from edgepack.records.target import ModelOptions, Platform
-    from edgepack.verify.gate import verification_texts
-    from edgepack.verify.quality import measure_quality
+    from edgepack import library
 
-    options = ModelOptions(recipe=recipe, format=model_format, calibration=calibration)
-    platform = Platform(os="linux", arch="x86_64", isa=isa)
-    story = Story(quiet=as_json)
-    with host_context(story=story, offline=offline) as context:
-        with story.step("model"):
-            source = ingest(model, reading=reading, context=context)
-        with story.step("quantize"):
-            made, file = quantize_model(source, output, options=options, platform=platform, context=context)
-        with story.step("verify"):
-            found = measure_quality(
-                lambda texts: embed_with_onnxruntime(made.file, made.source, texts),
-                source,
-                verification_texts(),
-                together=lambda texts: embed_with_onnxruntime(
-                    made.file, made.source, texts, batch_size=len(texts)
-                ),
-                context=context,
-            )
+    made = library.quantize(
+        model,
+        recipe=recipe,
+        output=output,
+        format=model_format,
+        calibration=calibration,
+        isa=isa,
+        reading=reading,
+        offline=offline,
+        progress=not as_json,
+    )
     if as_json:
-        print_json(_as_dict(made, file, found))
+        print_json(_as_dict(made))
     else:
-        row = _row(made, file, found)
+        row = _row(made)
         print_rows([row], as_json=False, columns=tuple(row))
 
 
-def _as_dict(made: PreparedModel, file: Path, found: Verification) -> dict[str, Any]:
+def _as_dict(made: Quantized) -> dict[str, Any]:
     """What was made and how near it is, as plain data (schema 1)."""
     from dataclasses import asdict
 
-    from edgepack.operators.config import required
-
     return {
         "schema": SCHEMA,
-        "file": str(file),
-        "bytes": file.stat().st_size,
+        "file": str(made.file),
+        "bytes": made.size,
         "recipe": made.recipe,
         "precision": made.precision,
         "batch_dependent": made.batch_dependent,
-        "operators": len(required(made.needs)),
-        "quality": asdict(found),
-        "warnings": list(made.source.warnings),
+        "operators": made.operators,
+        "quality": asdict(made.verification),
+        "warnings": list(made.warnings),
     }
 
 
-def _row(made: PreparedModel, file: Path, found: Verification) -> dict[str, str]:
-    from edgepack.operators.config import required
-
+def _row(made: Quantized) -> dict[str, str]:
     return {
-        "file": str(file),
-        "MB": f"{file.stat().st_size / 1e6:.2f}",
+        "file": str(made.file),
+        "MB": f"{made.size / 1e6:.2f}",
         "precision": made.precision,
-        "operators": str(len(required(made.needs))),
-        "mean cosine": f"{found.mean_cosine:.5f}",
-        "min cosine": f"{found.min_cosine:.5f}",
-        "nearest kept": f"{found.neighbour_agreement:.1%}",
+        "operators": str(made.operators),
+        "mean cosine": f"{made.verification.mean_cosine:.5f}",
+        "min cosine": f"{made.verification.min_cosine:.5f}",
+        "nearest kept": f"{made.verification.neighbour_agreement:.1%}",
     }
 
 

@@ -1,0 +1,59 @@
+"""edgepack from Python."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.berts import write_bert
+from tests.support.command import edgepack
+
+from edgepack import library
+from edgepack.errors import ModelError, TargetError
+from edgepack.records.target import Reading
+
+pytestmark = pytest.mark.tools("python")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    write_bert(folder)
+    return folder
+
+
+def test_importing_it_is_light() -> None:
+    code = "import sys, edgepack.library; print(sorted({'numpy', 'onnx', 'rich', 'click', 'httpx'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_model_is_inspected_as_the_command_does(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = library.inspect(model, reading=Reading(pooling="cls"), offline=True)
+    assert (found.dimension, found.pooling.mode) == (32, "cls")
+    assert capsys.readouterr() == ("", "")
+    said = json.loads(edgepack("inspect", str(model), "--pooling", "cls", "--offline", "--json").stdout)
+    assert said["recipe"] == found.recipe
+
+
+def test_a_model_is_quantized_into_a_folder_that_is_a_model(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = library.quantize(model, recipe="fp16", output=tmp_path / "small", offline=True, progress=True)
+    assert made.file.parent == tmp_path / "small" and made.size == made.file.stat().st_size
+    assert made.precision == "fp16"
+    assert made.verification.mean_cosine > 0.999
+    assert "quantize" in capsys.readouterr().err
+
+
+def test_what_goes_wrong_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        library.inspect("no-such-model", offline=True)
+    assert caught.value.hint
+    with pytest.raises(TargetError, match="there is no target linux-x68"):
+        library.bundle(target="linux-x68")
+    with pytest.raises(TargetError, match="unknown option modle"):
+        library.bundle(target="linux-x86-min", settings={"modle": 1})
+    with pytest.raises(TargetError, match="int9"):
+        library.bundle(target="linux-x86-min", recipe="int9", output=tmp_path, offline=True)
