@@ -23,7 +23,9 @@ class FileDigest:
     sha256: str
 
 
-PoolingOrigin = Literal["modules.json", "set", "catalogue", "graph", "model card", "family", "guess"]
+PoolingOrigin = Literal[
+    "modules.json", "config.json", "set", "catalogue", "graph", "model card", "family", "guess"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

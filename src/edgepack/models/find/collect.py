@@ -11,6 +11,7 @@ from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.modules import read_modules
 from edgepack.models.read.purpose import Evidence, require_embedder
+from edgepack.models.read.static import is_static, static_folder
 from edgepack.records.target import PoolingMode, Reading
 
 
@@ -36,6 +37,13 @@ def collect(
     card = read_card(folder / "README.md")
     evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)
     require_embedder(evidence, model, treat=reading.treat_as_embedding)
+    if onnx is None and is_static(folder, config):
+        place = static_folder(there, model)
+        for name in {f"{place}tokenizer.json", f"{place}model.safetensors"} - set(
+            hub_layout.descriptions(there)
+        ):
+            get(name)
+        return
     read_modules(folder)
     hub_layout.require_tokenizer(there, model)
     if onnx is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgepack.errors import ModelError
 from edgepack.files.store import digest_file
+from edgepack.models.find.static import read_static_folder
 from edgepack.models.graph.onnx_file import (
     output_dimension,
     output_shapes,
@@ -24,6 +25,7 @@ from edgepack.models.read.pooling import PoolingReading, read_pooling
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
+from edgepack.models.read.static import is_static
 from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading
@@ -50,6 +52,10 @@ def read_folder(
     card = read_card(directory / "README.md")
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
     require_embedder(evidence, name, treat=reading.treat_as_embedding)
+    if onnx is None and is_static(directory, config):
+        return read_static_folder(
+            directory, names, config, card, name=name, origin=origin, reading=reading, license=license
+        )
     modules = read_modules(directory)
     hub_layout.require_tokenizer(names, name)
     if onnx is None:

@@ -10,6 +10,7 @@ GRAPH_WRITERS: Mapping[str, str] = {
     "mpnet": "edgepack.models.export.mpnet:write_mpnet",
     "nomic_bert": "edgepack.models.export.nomic_bert:write_nomic_bert",
     "roberta": "edgepack.models.export.roberta:write_roberta",
+    "static-embedding": "edgepack.models.export.static:write_static",
     "xlm-roberta": "edgepack.models.export.roberta:write_roberta",
 }
 """``model_type`` of config.json → the function that writes its graph from config and weights."""

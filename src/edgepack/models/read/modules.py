@@ -86,7 +86,7 @@ def read_modules(directory: Path) -> Modules | None:
         mode=pooling_mode(pools),
         dense=dense,
         normalize=_kind(modules[-1]) == "Normalize",
-        cut=_cut(directory),
+        cut=cut_of(directory),
     )
     return Modules(
         pooling=pooling,
@@ -185,7 +185,8 @@ def _dense(config: Mapping[str, Any], folder: Path) -> Dense:
     )
 
 
-def _cut(directory: Path) -> int | None:
+def cut_of(directory: Path) -> int | None:
+    """Numbers that a vector is cut to (``truncate_dim``). Raises ``ModelError``."""
     cut = read_optional(directory / SETTINGS).get("truncate_dim")
     if cut is not None and (type(cut) is not int or cut < 1):
         raise ModelError(f"{SETTINGS}: truncate_dim is {cut!r}, expected a positive whole number")

@@ -21,6 +21,7 @@ MAX_HEADER = 100_000_000
 """Bytes; the limit that the format's own library sets."""
 
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_INTEGERS = {"I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
 _DAMAGED = "the file is damaged or was not downloaded whole; fetch the model again"
 
@@ -63,6 +64,15 @@ class TensorFile:
                 hint="the model was damaged in training or conversion; get the weights again",
             )
         return array
+
+    def integers(self, name: str) -> npt.NDArray[np.int64]:
+        """A tensor of whole numbers, of the shape that it has. Raises ``ModelError`` for any other."""
+        tensor = self.tensors[name]
+        kind = _INTEGERS.get(tensor.dtype)
+        if kind is None:
+            raise ModelError(f"{self.path.name}: {name} is of type {tensor.dtype}, expected whole numbers")
+        raw = _bytes(self.path, tensor, name, np.dtype(kind).itemsize)
+        return np.frombuffer(raw, kind).astype(np.int64).reshape(tensor.shape)
 
 
 def open_tensors(path: Path) -> TensorFile:
@@ -137,17 +147,23 @@ def _read(path: Path, tensor: Tensor, name: str) -> Array:
             f"{path.name}: {name} is of type {tensor.dtype}; edgepack reads {', '.join(ITEM_BYTES)}",
             hint="give edgepack the model before it was quantized",
         )
-    with path.open("rb") as stream:
-        stream.seek(tensor.start)
-        raw = stream.read(tensor.end - tensor.start)
-    if len(raw) != ITEM_BYTES[tensor.dtype] * int(np.prod(tensor.shape, dtype=np.int64)):
-        raise ModelError(
-            f"{path.name}: {name} does not have as many bytes as its shape {list(tensor.shape)} asks for",
-            hint="the file is damaged; fetch the model again",
-        )
+    raw = _bytes(path, tensor, name, ITEM_BYTES[tensor.dtype])
     if tensor.dtype == "BF16":
         # bfloat16 is the upper half of a float32.
         widened = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
         return widened.view(np.float32).reshape(tensor.shape)
     stored = np.frombuffer(raw, {"F64": "<f8", "F32": "<f4", "F16": "<f2"}[tensor.dtype])
     return stored.astype(np.float32, copy=False).reshape(tensor.shape)
+
+
+def _bytes(path: Path, tensor: Tensor, name: str, item: int) -> bytes:
+    """A tensor's bytes, as many as its shape asks for; or ``ModelError``."""
+    with path.open("rb") as stream:
+        stream.seek(tensor.start)
+        raw = stream.read(tensor.end - tensor.start)
+    if len(raw) != item * int(np.prod(tensor.shape, dtype=np.int64)):
+        raise ModelError(
+            f"{path.name}: {name} does not have as many bytes as its shape {list(tensor.shape)} asks for",
+            hint="the file is damaged; fetch the model again",
+        )
+    return raw

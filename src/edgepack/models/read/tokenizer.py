@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import ModelError
 from edgepack.models.read.documents import read_object
 from edgepack.models.read.sentence_transformers import transformer_file
+from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
 
 
@@ -22,10 +23,14 @@ def load_tokenizer(source: ModelSource) -> Tokenizer:
 def minimal_json(source: ModelSource) -> str:
     """tokenizer.json as the runner needs it: compact, without truncation and padding, which the runner does itself.
 
-    A model that says ``do_lower_case`` beside the tokenizer gets that step put into it. Same model, same text.
+    A model that says ``do_lower_case`` beside the tokenizer gets that step put into it, a static one no special tokens. Same
+    model, same text.
     """
     document = dict(read_object(source.tokenizer))
     document["truncation"] = document["padding"] = None
+    if is_static_source(source):
+        # A table's own libraries put no special tokens around a text.
+        document["post_processor"] = None
     # sentence-transformers lowers the text before the tokenizer sees it when this file says so.
     if transformer_file(source.directory)[1].get("do_lower_case") is True:
         document["normalizer"] = _lowered(document.get("normalizer"))

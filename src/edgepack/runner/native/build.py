@@ -1,6 +1,7 @@
 """The native runner for a model: the program, linked with just the runtime that the model needs, and its tokenizer."""
 
 import shutil
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from edgepack.context import BuildContext
 from edgepack.files.elf import floor_of
 from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
+from edgepack.foundry.link.standalone import build_standalone
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.operators.config import required
 from edgepack.records.bundle import RunnerArtifact
@@ -19,6 +21,7 @@ from edgepack.runner.native.sources import (
     TOKENIZER_EXPORTS,
     library_sources,
     program_sources,
+    program_with_encoder,
     tokens_library_sources,
 )
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
@@ -73,6 +76,42 @@ def link_native_runner(
         kind=NATIVE,
         versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
         licenses=tuple(licenses.values()),
+        tokenizer=tokenizer,
+    )
+
+
+def link_encoder(
+    model: PreparedModel,
+    encoder: Mapping[str, str],
+    *,
+    platform: Platform,
+    glibc: str | None = None,
+    context: BuildContext,
+) -> RunnerArtifact:
+    """The program ``embed`` in C++ with an encoder of one's own in ONNX Runtime's place, and the model's tokenizer, compiled.
+
+    ``encoder`` is C++17, file name → text, headers too. Its ``session.h`` declares in the namespace ``embed``, as
+    ``runner/native/csrc/ort/session.h`` does, a ``Batch`` and a ``Session`` that opens the model's file and makes vectors of
+    batches; ``Session::INSTEAD`` says in words what makes them. It may include the program's ``base/error.h`` and
+    ``tokenizer/table.h``. No exceptions, no RTTI. A builder that uses it returns no runtime.
+
+    Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
+    ``MissingToolError`` or ``ToolError``.
+    """
+    tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
+    sources = ProgramSources(files=program_with_encoder(encoder), output=PROGRAM)
+    made = build_standalone(sources, platform=platform, glibc=glibc, context=context)
+    folder = context.work_dir / "native-runner"
+    folder.mkdir()
+    shutil.copyfile(made / PROGRAM, folder / PROGRAM)
+    (folder / PROGRAM).chmod(0o755)
+    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB without a runtime")
+    return RunnerArtifact(
+        directory=folder,
+        program=PROGRAM,
+        kind=NATIVE,
+        versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
+        licenses=tuple(sorted((made / "licenses").iterdir())),
         tokenizer=tokenizer,
     )
 

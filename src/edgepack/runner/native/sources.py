@@ -5,6 +5,7 @@ is the command line, ``libembed`` and ``libtokens`` are what is offered as a lib
 """
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 
 from edgepack.runner.frozen.program.options import parser
@@ -43,6 +44,16 @@ def embedding_sources(*folders: str, linked: bool) -> dict[str, str]:
 def program_sources(*, linked: bool = True) -> dict[str, str]:
     """The program ``embed``."""
     return {**embedding_sources("program", linked=linked), "program/help.h": help_header()}
+
+
+def program_with_encoder(encoder: Mapping[str, str]) -> dict[str, str]:
+    """The program ``embed`` with another encoder than ONNX Runtime: its sources take the place of the folder ``ort``.
+
+    Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with ``open``, ``run`` and ``INSTEAD``.
+    """
+    found = source_files("base", "tokenizer", "embedder", "program")
+    own = {f"ort/{name}": text for name, text in encoder.items()}
+    return {**found, **own, "program/help.h": help_header()}
 
 
 def library_sources(*, linked: bool = True) -> dict[str, str]:

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
+#include "ort/session.h"
 
 namespace embed {
 
@@ -40,7 +41,8 @@ Error Bundle::open(const std::string &folder) {
     if (Error error = read_manifest()) return error;
     if (Error error = file("model", "file", model)) return error;
     if (Error error = file("model", "tokenizer", tokenizer)) return error;
-    if (Error error = file("runtime", "library", library)) return error;
+    if (!Session::INSTEAD)
+        if (Error error = file("runtime", "library", library)) return error;
     for (auto [name, place] : {std::pair{"dimension", &dimension}, std::pair{"max_length", &max_length}}) {
         const Json *found = manifest.at("model", name);
         if (!found) return says_not(std::string("model.") + name);

@@ -11,7 +11,7 @@ namespace embed {
 struct Bundle {
     std::string directory;
     Json manifest;
-    std::string model, tokenizer, library;  // absolute paths
+    std::string model, tokenizer, library;  // absolute paths; no library where a session needs none
     size_t dimension = 0, max_length = 0;
     bool batch_dependent = false;
 

@@ -17,6 +17,9 @@ struct Batch {
 
 class Session {
 public:
+    // What makes vectors where the manifest names no runtime, in words; null where it must name one.
+    static constexpr const char *INSTEAD = nullptr;
+
     Session() = default;
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;

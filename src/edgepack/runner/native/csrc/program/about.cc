@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <map>
 
 namespace embed {
@@ -58,7 +59,7 @@ Error check_said(const Bundle &bundle) {
         {"runtime", "version"}, {"runtime", "kind"}, {"runtime", "operators"}, {"runner", "versions"}, {"target", "name"},
         {"target", "platform"}};
     for (auto [section, name] : needed)
-        if (!bundle.manifest.at(section, name))
+        if (!(Session::INSTEAD && !strcmp(section, "runtime")) && !bundle.manifest.at(section, name))
             return fail(BUNDLE, std::string("manifest.json lacks something: '") + name + "'", COPY_AGAIN);
     return {};
 }
@@ -87,8 +88,9 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         {"prefixes", or_else(joined(bundle.manifest.at("model", "prefixes"), " ", "'"), "none known")},
         {"--dim", dimensions_of(bundle)},
         {"recipe", bundle.text("model", "recipe")},
-        {"runtime", "ONNX Runtime " + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + "), " +
-                        std::to_string(operators ? operators->items.size() : 0) + " operator kernels"},
+        {"runtime", Session::INSTEAD ? Session::INSTEAD
+                                     : "ONNX Runtime " + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") +
+                                           "), " + std::to_string(operators ? operators->items.size() : 0) + " operator kernels"},
         {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
         {"for", of_platform("os") + " " + of_platform("arch") +
                     (of_platform("glibc").empty() ? "" : ", glibc " + of_platform("glibc") + " or newer")},

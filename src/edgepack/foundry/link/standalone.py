@@ -1,0 +1,156 @@
+"""A program without a runtime: one's own sources, and what of the C++ runtime they ask for. No source of ONNX Runtime is needed."""
+
+import json
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.files.store import written_beside
+from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
+from edgepack.foundry.link.demand import find_demand
+from edgepack.foundry.link.index import load_index
+from edgepack.foundry.link.program import FLAGS, ProgramSources
+from edgepack.foundry.link.search import may_define
+from edgepack.foundry.link.settle import MAP
+from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.toolchains.choose import choose
+from edgepack.foundry.toolchains.symbols import Symbols, check_floor
+from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
+from edgepack.foundry.units import Unit
+from edgepack.records.target import Platform
+
+SCHEMA = "1"
+"""Changes when the same sources are compiled or linked otherwise."""
+QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
+"""Beside a runtime, a program's own code is small and hardly runs; here it is all there is."""
+
+
+def build_standalone(
+    sources: ProgramSources, *, platform: Platform, glibc: str | None = None, context: BuildContext
+) -> Path:
+    """A folder in the store with the finished file, ``licenses/`` and ``link.map``.
+
+    Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
+    """
+    toolchain = choose(platform, glibc=glibc, context=context)
+    build = _Build(
+        toolchain=toolchain,
+        folder=context.store.folder("standalone-objects", {"toolchain": toolchain.identity}),
+        context=context,
+    )
+    inputs = {
+        "schema": SCHEMA,
+        "toolchain": toolchain.identity,
+        "units": repr(sorted(build.units.items())),
+        "sources": _text_of(sources),
+        "output": f"{sources.output} {' '.join(sources.exports)}",
+        "flags": " ".join(build.flags),
+    }
+    return context.store.cached("standalone", inputs, lambda made: build.link(sources, made))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Build:
+    """A toolchain, and the folder that its objects are kept in."""
+
+    toolchain: NativeToolchain
+    folder: Path
+    context: BuildContext
+
+    @cached_property
+    def units(self) -> Mapping[str, Unit]:
+        """The C++ runtime, as it is compiled for code without exceptions."""
+        variables = {"onnxruntime_DISABLE_EXCEPTIONS": "ON"}
+        return {unit.name: unit for unit in self.toolchain.units({}, variables)}
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (*QUICK, *self.toolchain.cxx_flags)
+
+    def link(self, sources: ProgramSources, folder: Path) -> None:
+        own = self._own_jobs(sources)
+        found = self._compile(own)
+        defined = {symbol for each in found.values() for symbol in (*each.defines, *each.weak)}
+        asked = {symbol for each in found.values() for symbol in each.needs} - defined
+        libraries = self.toolchain.libraries(context=self.context)
+        runtime = self._runtime(asked, libraries.offered)
+        link = Link(
+            objects=[job.object for job in (*own, *runtime)],
+            output=folder / sources.output,
+            map_file=folder / MAP,
+            log_file=self.folder / "link.log",
+            exports=sources.exports,
+            libraries=libraries,
+        )
+        self.toolchain.link(link, context=self.context)
+        link.map_file.write_text(link.map_file.read_text().replace(f"{self.folder}/", ""))
+        link.output.chmod(0o755)
+        check_floor(link.output, self.toolchain.glibc)
+        (folder / "licenses").mkdir()
+        for name, text in self.toolchain.licenses().items():
+            shutil.copyfile(text, folder / "licenses" / name)
+
+    def _runtime(self, asked: Collection[str], offered: Collection[str]) -> Sequence[CompileJob]:
+        """What of the C++ runtime defines these symbols, compiled."""
+        jobs = {name: self._job(unit) for name, unit in self.units.items()}
+        sources = {name: Path(job.command[-1]) for name, job in jobs.items()}
+        demand = find_demand(
+            (),
+            sorted(asked),
+            units=self.units,
+            index=load_index(RELEASE, "minimal", self.toolchain.arch),
+            compile=lambda names: self._compile([jobs[name] for name in sorted(names)]),
+            search=lambda symbols, rest: may_define(symbols, {name: sources[name] for name in rest}),
+            offered=offered,
+        )
+        return [jobs[name] for name in demand.units]
+
+    def _compile(self, jobs: Sequence[CompileJob]) -> Mapping[str, Symbols]:
+        with self.context.store.lock(self.folder):
+            return compile_objects(
+                jobs,
+                read=self.toolchain.symbols,
+                log_file=self.folder / "compile.log",
+                label="compile the program",
+                context=self.context,
+            )
+
+    def _own_jobs(self, sources: ProgramSources) -> list[CompileJob]:
+        folder = self.folder / "programs" / identity_of(_text_of(sources))[:16]
+        for name, text in sources.files.items():
+            with written_beside(folder / name) as beside:
+                beside.write_text(text, encoding="utf-8")
+        command = [*self.toolchain.command("CXX"), *self.flags, f"-ffile-prefix-map={folder}=", f"-I{folder}"]
+        return [
+            CompileJob(
+                name=name,
+                object=folder / f"{name}.o",
+                command=(*command, "-c", str(folder / name)),
+                identity=identity_of(self.toolchain.identity, folder.name, name, *self.flags),
+            )
+            # By file name: the order in which objects are linked shows in the program's bytes.
+            for name in sorted(sources.files, key=lambda name: Path(name).name)
+            if name.endswith(".cc")
+        ]
+
+    def _job(self, unit: Unit) -> CompileJob:
+        command = [*self.toolchain.command(unit.language), *map(self._expand, unit.flags), "-w"]
+        command += [f"-ffile-prefix-map={place}=" for place in self.toolchain.places.values()]
+        return CompileJob(
+            name=unit.name,
+            object=self.folder / "runtime" / f"{unit.name}.o",
+            command=(*command, "-c", self._expand(unit.source)),
+            identity=identity_of(self.toolchain.identity, unit.name, unit.source, *unit.flags),
+        )
+
+    def _expand(self, text: str) -> str:
+        for placeholder, folder in self.toolchain.places.items():
+            text = text.replace(placeholder, str(folder))
+        return text
+
+
+def _text_of(sources: ProgramSources) -> str:
+    return json.dumps(dict(sorted(sources.files.items())))

@@ -1,0 +1,100 @@
+"""A folder with a static model: a table and a tokenizer."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.files.store import digest_file
+from edgepack.models.read.card import Card
+from edgepack.models.read.modules import cut_of, module_kinds
+from edgepack.models.read.safetensors import open_tensors
+from edgepack.models.read.sentence_transformers import read_prompts
+from edgepack.models.read.static import (
+    EMBEDDINGS,
+    STATIC,
+    UNKNOWN,
+    longest_text,
+    normalizes,
+    static_folder,
+    table_name,
+    table_of,
+    unknown_token,
+)
+from edgepack.models.read.tokenizer import highest_token
+from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource, Pooling
+from edgepack.records.target import Reading
+from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+
+PRECISIONS = {"F16": "fp16", "BF16": "bf16", "I8": "int8"}
+"""Of tables that are not in full precision."""
+
+
+def read_static_folder(
+    directory: Path,
+    names: Sequence[str],
+    config: Mapping[str, Any],
+    card: Card,
+    *,
+    name: str,
+    origin: str,
+    reading: Reading,
+    license: str | None,
+) -> ModelSource:
+    """The static model in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
+    if reading.pooling not in (None, "mean"):
+        raise UnsupportedModelError(f"{name} is a static model, which has no pooling but mean")
+    place = directory / static_folder(names, name)
+    weights, tokenizer = place / "model.safetensors", place / "tokenizer.json"
+    file = open_tensors(weights)
+    table = table_name(file)
+    model2vec = table == EMBEDDINGS
+    normalize = normalizes(directory, config, model2vec=model2vec)
+    pooling = Pooling(
+        normalize=normalize if reading.normalize is None else reading.normalize, cut=cut_of(directory)
+    )
+    prompts = read_prompts(directory)
+    precision = PRECISIONS.get(file.tensors[table].dtype, FULL_PRECISION)
+    made = {
+        "model_type": STATIC,
+        "architectures": ["StaticModel" if model2vec else "StaticEmbedding"],
+        "hidden_size": file.tensors[table].shape[1],
+        UNKNOWN: unknown_token(tokenizer) if model2vec else None,
+        "pad_token_id": pad_id_of(Tokenizer.from_file(str(tokenizer))),
+    }
+    tokens = table_of(file, made).tokens
+    if (highest := highest_token(tokenizer)) >= tokens:
+        raise ModelError(
+            f"tokenizer.json has token {highest}, the table has {tokens}",
+            hint="tokenizer and weights are of different models",
+        )
+    used = {weights, tokenizer, *(directory / each for each in prompts.files)}
+    used |= {directory / each for each in ("config.json", "modules.json") if each in names}
+    return ModelSource(
+        name=name,
+        origin=origin,
+        directory=directory,
+        weights=weights,
+        onnx=None,
+        tokenizer=tokenizer,
+        config=made,
+        pooling=pooling,
+        max_length=longest_text(tokenizer, config, model2vec=model2vec),
+        dimension=pooling.dimension(made["hidden_size"]),
+        license=card.license or license,
+        files=tuple(digest_file(path, relative_to=directory) for path in sorted(used)),
+        prompts={**prompts.texts, **reading.prompts},
+        pooling_from="config.json" if module_kinds(directory) is None else "modules.json",
+        default_prompt=prompts.default,
+        reading=reading,
+        warnings=_warnings(precision),
+        precision=precision,
+    )
+
+
+def _warnings(precision: str) -> tuple[str, ...]:
+    if precision in FLOAT_PRECISIONS:
+        return ()
+    return (f"quantized already ({precision}): compared with this file, not with the full-precision model",)

@@ -1,0 +1,150 @@
+"""Static embeddings: a table with a vector for each token, and no transformer. A text's vector is the mean of its tokens'.
+
+Two forms: sentence-transformers' StaticEmbedding module (tensor ``embedding.weight``), and model2vec's (``embeddings``, and
+with a vocabulary that was quantized ``mapping`` and ``weights``), which leaves unknown tokens out of the mean.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.read.documents import read_object, size_of
+from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
+from edgepack.records.model import ModelSource
+
+STATIC = "static-embedding"
+"""``model_type`` of such a source's configuration."""
+UNKNOWN = "unknown_token_id"
+"""In that configuration: the token that does not count where others do; ``null``: all count."""
+MODULE = "StaticEmbedding"
+FOLDERS = ("", "0_StaticEmbedding/")
+"""Where sentence-transformers puts the module's files: now beside modules.json, before 5.0 in a folder."""
+WEIGHT, EMBEDDINGS, MAPPING, WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
+MODEL2VEC_LENGTH = 512
+"""Tokens, where config.json does not say it."""
+UNLIMITED = 1_000_000
+"""Tokens, for a module that cuts no text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticTable:
+    """What a static model is made of."""
+
+    vectors: Array
+    """float32 [rows, dimension]."""
+    rows: npt.NDArray[np.int64] | None
+    """The row that each token has, [tokens]; ``None``: the one of its own number."""
+    scales: Array | None
+    """What each token's row is multiplied by, float32 [tokens]; ``None``: 1."""
+    unknown: int | None
+    """The token that counts only in a text of no other; ``None``: all count."""
+
+    @property
+    def tokens(self) -> int:
+        return len(self.vectors if self.rows is None else self.rows)
+
+
+def is_static(directory: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a folder, of which modules.json and config.json are there, holds a static model."""
+    kinds = module_kinds(directory)
+    if kinds is not None:
+        return kinds[:1] == [MODULE]
+    # model2vec's own config.json named itself for a time, and names its table's type since.
+    named = config.get("model_type")
+    return named == "model2vec" or (named is None and "embedding_dtype" in config)
+
+
+def static_folder(names: Iterable[str], model: str) -> str:
+    """Where in a model's folder table and tokenizer lie: one of ``FOLDERS``. Raises ``ModelError``."""
+    there = set(names)
+    for folder in FOLDERS:
+        if {f"{folder}model.safetensors", f"{folder}tokenizer.json"} <= there:
+            return folder
+    raise ModelError(
+        f"{model} has no model.safetensors with a tokenizer.json beside it",
+        hint="a static model has both; StaticModel.from_pretrained(F).save_pretrained(F) of model2vec writes them",
+    )
+
+
+def is_static_source(source: ModelSource) -> bool:
+    """Whether a source is a table with a tokenizer."""
+    return source.config.get("model_type") == STATIC
+
+
+def static_table(source: ModelSource) -> StaticTable:
+    """The table of a static model.
+
+    Raises ``UnsupportedModelError`` for another kind of model, ``ModelError`` for weights that are damaged.
+    """
+    if source.weights is None or not is_static_source(source):
+        raise UnsupportedModelError(
+            f"{source.name} is no static model: it is more than a table with a vector for each token",
+            hint="take a model of model2vec or of sentence-transformers' StaticEmbedding, or a target for transformers",
+        )
+    return table_of(open_tensors(source.weights), source.config)
+
+
+def table_of(file: TensorFile, config: Mapping[str, Any]) -> StaticTable:
+    """The table in a file. Raises ``ModelError``."""
+    name = table_name(file)
+    shape = file.tensors[name].shape
+    integers = file.tensors[name].dtype == "I8"
+    vectors = file.integers(name).astype(np.float32) if integers else file.read(name, shape)
+    rows = file.integers(MAPPING) if MAPPING in file.tensors else None
+    if rows is not None and (rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= shape[0]):
+        raise ModelError(f"{file.path.name}: {MAPPING} names rows that {name} does not have")
+    tokens = shape[0] if rows is None else len(rows)
+    scales = file.read(WEIGHTS, (tokens,)) if WEIGHTS in file.tensors else None
+    unknown = config.get(UNKNOWN)
+    return StaticTable(vectors=vectors, rows=rows, scales=scales, unknown=unknown)
+
+
+def table_name(file: TensorFile) -> str:
+    """The tensor that is the table. Raises ``ModelError``."""
+    for name in (WEIGHT, EMBEDDINGS):
+        if name in file.tensors and len(file.tensors[name].shape) == 2:
+            return name
+    raise ModelError(
+        f"{file.path.name} has no table called {WEIGHT} or {EMBEDDINGS}",
+        hint="its tensors are " + (", ".join(sorted(file.tensors)[:5]) or "none"),
+    )
+
+
+def normalizes(directory: Path, config: Mapping[str, Any], *, model2vec: bool) -> bool:
+    """Whether vectors get length 1. Raises ``UnsupportedModelError`` for modules that a bundle cannot do."""
+    kinds = module_kinds(directory) or [MODULE]
+    if kinds not in ([MODULE], [MODULE, "Normalize"]):
+        raise UnsupportedModelError(
+            f"modules.json asks for {' and '.join(kinds[1:])} behind {MODULE}, which a bundle cannot do",
+            hint=f"edgepack takes static models of {MODULE} and, if need be, Normalize",
+        )
+    said = kinds[-1] == "Normalize"
+    return bool(config.get("normalize", said)) if model2vec else said
+
+
+def longest_text(tokenizer: Path, config: Mapping[str, Any], *, model2vec: bool) -> int:
+    """Tokens that a text is cut to, as its own library does it."""
+    if model2vec:
+        return size_of({"max_length": config.get("max_length") or MODEL2VEC_LENGTH}, "max_length")
+    truncation = read_object(tokenizer).get("truncation")
+    return size_of(truncation, "max_length", where=tokenizer.name) if truncation else UNLIMITED
+
+
+def unknown_token(tokenizer: Path) -> int | None:
+    """The token for what is not in a vocabulary, as model2vec finds it."""
+    from tokenizers import Tokenizer
+
+    model = read_object(tokenizer).get("model")
+    if not isinstance(model, dict):
+        raise ModelError(f"{tokenizer.name} has no model")
+    if "unk_token" not in model:
+        return model.get("unk_id")
+    name = model["unk_token"]
+    found: int | None = Tokenizer.from_file(str(tokenizer)).token_to_id(name) if name else None
+    return found
