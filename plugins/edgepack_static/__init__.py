@@ -18,6 +18,7 @@ def edgepack_specs() -> Iterable[Spec]:
             name="static",
             summary="a folder for Linux with static embeddings: a table and a native program without ONNX Runtime",
             make=lazy("edgepack_static.builder:create_builder"),
+            formats=("table",),
             missing=missing,
             fetch=lazy("edgepack_static.builder:fetch"),
         )

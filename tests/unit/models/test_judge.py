@@ -11,12 +11,11 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers.base.modules import Dense, Normalize
-from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm, Pooling, StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm, Pooling
 from tests.support.checkpoints import WIDTH, change, save, with_tokenizer, write_encoder, write_head
 from tests.support.families import FAMILIES, write_family
 from tests.support.small_models import write_small_model
 from tests.support.tiny import MODULES, write_json
-from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
@@ -236,14 +235,6 @@ def test_modules_that_are_refused(
 ) -> None:
     with pytest.raises(UnsupportedModelError, match=words):
         ingest(str(save(tmp_path / "model", *modules)), context=context)
-
-
-def test_a_static_model_is_refused(tmp_path: Path, context: HostContext) -> None:
-    tokenizer = Tokenizer.from_file(str(write_encoder(tmp_path / "encoder") / "tokenizer.json"))
-    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
-    static.save(str(tmp_path / "model"), create_model_card=False)
-    with pytest.raises(UnsupportedModelError, match="StaticEmbedding"):
-        ingest(str(tmp_path / "model"), context=context)
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,6 @@ def test_pooling_that_a_bundle_cannot_do(
             "CNN",
         ),
         ([MODULES[0], {**MODULES[1], "type": "their.Pooling"}], "their.Pooling"),
-        ([{"idx": 0, "path": "", "type": "sentence_transformers.models.StaticEmbedding"}], "StaticEmbedding"),
         (MODULES[:1], "Transformer"),
         ([], "nothing"),
         ([{**MODULES[0], "path": "0_Transformer"}, *MODULES[1:]], "0_Transformer"),
