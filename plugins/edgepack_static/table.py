@@ -57,7 +57,7 @@ def in_form(
                 hint="--recipe fp32, or int8",
             )
         return vectors.astype("<f2"), None
-    if np.array_equal(vectors, np.rint(vectors)) and np.abs(vectors).max(initial=0) <= 127:
+    if np.array_equal(vectors, np.clip(np.rint(vectors), -128, 127)):
         return vectors.astype("i1"), None  # quantized so already, and exact
     scales = np.abs(vectors).max(axis=1, keepdims=True) / np.float32(127)
     codes = np.rint(vectors / np.where(scales > 0, scales, 1))

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
-from tests.support.static_models import quantized, write_model2vec, write_module
+from tests.support.static_models import table, write_with_words
 
 from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 LARGEST_PROGRAM = 250_000
+UNKNOWN = "\U0001f701"
+"""No token of BERT's vocabulary."""
 
 
 def static_bundle(folder: Path, model: Path, *options: str) -> Bundle:
@@ -23,9 +26,9 @@ def static_bundle(folder: Path, model: Path, *options: str) -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def static(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def static(tmp_path_factory: pytest.TempPathFactory, minilm: ModelSource) -> Bundle:
     folder = tmp_path_factory.mktemp("static")
-    return static_bundle(folder / "out", write_model2vec(folder / "model"))
+    return static_bundle(folder / "out", write_with_words(folder / "model", minilm.tokenizer))
 
 
 def said(bundle: Bundle, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -62,12 +65,12 @@ def test_it_has_the_command_line_of_every_bundle(static: Bundle) -> None:
     ).stdout
     first, second = (json.loads(line) for line in lines.splitlines())
     assert first["id"] == 7
-    assert len(first["embedding"]) == len(second["embedding"]) == 8
+    assert len(first["embedding"]) == len(second["embedding"]) == 16
     assert said(static, "--dim", "4", "hello").returncode == 2
 
 
 def test_texts_of_nothing_known_and_of_nothing(static: Bundle) -> None:
-    unknown, beside, hello, empty = vectors(static, "zebra", "zebra hello", "hello", "")
+    unknown, beside, hello, empty = vectors(static, UNKNOWN, f"{UNKNOWN} hello", "hello", "")
     assert beside == hello
     assert unknown != hello
     for vector in (unknown, hello, empty):
@@ -90,23 +93,37 @@ def test_a_damaged_table_is_named(static: Bundle, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["fp32", "int8"])
-def test_other_forms_of_the_table(tmp_path: Path, form: str) -> None:
-    model = write_model2vec(tmp_path / "model", quantized(np.int8))
+def test_other_forms_of_a_table_with_fewer_rows_than_tokens(
+    tmp_path: Path, minilm: ModelSource, form: str
+) -> None:
+    random = np.random.default_rng(8)
+    model = write_with_words(
+        tmp_path / "model",
+        minilm.tokenizer,
+        embeddings=np.rint(table(70_000, width=16) * 40).astype(np.int8),
+        mapping=random.integers(0, 70_000, 30_522),
+        weights=random.uniform(0.2, 1, 30_522).astype(np.float32),
+    )
     made = static_bundle(tmp_path / "out", model, "--recipe", form)
     assert made.manifest["model"]["source_precision"] == "int8"
     assert made.manifest["model"]["precision"] == form
 
 
-def test_a_module_of_sentence_transformers_for_another_processor(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_module_of_sentence_transformers_for_another_processor(tmp_path: Path, minilm: ModelSource) -> None:
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
 
-    model = write_module(tmp_path / "model", normalize=False)
-    made = made_bundle("linux-arm64-static", tmp_path / "out", "--model", str(model))
+    tokenizer = Tokenizer.from_file(str(minilm.tokenizer))
+    judge = SentenceTransformer(modules=[StaticEmbedding(tokenizer, table(30_522, width=16))], device="cpu")
+    judge.save(str(tmp_path / "model"), create_model_card=False)
+    made = made_bundle("linux-arm64-static", tmp_path / "out", "--model", str(tmp_path / "model"))
     report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
     assert report["verification"]["status"] == "passed"
-    judge = SentenceTransformer(str(model), device="cpu").encode(["hello small world"])
-    here = static_bundle(tmp_path / "here", model)
-    np.testing.assert_allclose(vectors(here, "hello small world"), judge, atol=2e-3)
+    here = static_bundle(tmp_path / "here", tmp_path / "model")
+    texts = ["hello small world", f"{UNKNOWN} hello", "A longer text, with more words than before."]
+    np.testing.assert_allclose(vectors(here, *texts), judge.encode(texts), atol=2e-3)
 
 
 def test_a_transformer_is_refused_in_words(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Static models of a few rows: as sentence-transformers saves them, and as model2vec does."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
+from tokenizers import Tokenizer
 
 from tests.support.tiny import WORDS, tokenizer_document, write_json
 
@@ -43,6 +45,14 @@ def write_model2vec(
     save_file(tensors, folder / "model.safetensors")
     said = {"normalize": True, "embedding_dtype": tensors["embeddings"].dtype.name}
     write_json(folder / "config.json", {**said, **config})
+    return folder
+
+
+def write_with_words(folder: Path, tokenizer: Path, **tensors: npt.NDArray[Any]) -> Path:
+    """model2vec's form with a real tokenizer, so that texts differ: 16 numbers for each of its tokens."""
+    tokens = len(Tokenizer.from_file(str(tokenizer)).get_vocab())
+    write_model2vec(folder, {"embeddings": table(tokens, width=16), **tensors})
+    shutil.copyfile(tokenizer, folder / "tokenizer.json")
     return folder
 
 
