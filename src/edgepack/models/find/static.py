@@ -57,7 +57,7 @@ def read_static_folder(
     )
     prompts = read_prompts(directory)
     precision = PRECISIONS.get(file.tensors[table].dtype, FULL_PRECISION)
-    made = {
+    made: dict[str, Any] = {
         "model_type": STATIC,
         "architectures": ["StaticModel" if model2vec else "StaticEmbedding"],
         "hidden_size": file.tensors[table].shape[1],
