@@ -231,7 +231,9 @@ def report(path: str | Path, *, prices: str | Path | None = None, html: str | Pa
     """A bundle's size by part and encoding, and what its downloads cost; ``html`` is written as a page, too."""
     from edgepack import verification
 
-    result = verification.report_again(Path(path), prices=None if prices is None else Path(prices))
+    with _context() as context:
+        table = None if prices is None else Path(prices)
+        result = verification.report_again(Path(path), prices=table, context=context)
     if html is not None:
         from edgepack.files.store import written_beside
         from edgepack.report.html import render_html

@@ -3,6 +3,7 @@
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from edgepack.plugins.hookspecs import hookimpl
@@ -59,6 +60,12 @@ def edgepack_specs() -> list[Spec]:
             summary="the runtime has each operator kernel that the model needs",
             make=partial(_imported, "edgepack.operators.fit:operators_fit"),
         ),
+        Spec(
+            axis="prices",
+            name="clouds",
+            summary="list prices of clouds for traffic to the internet",
+            make=partial(_file, "edgepack.report", "prices.toml"),
+        ),
         *(
             Spec(
                 axis="platform",
@@ -69,6 +76,10 @@ def edgepack_specs() -> list[Spec]:
             for arch in ("x86_64", "aarch64")
         ),
     ]
+
+
+def _file(package: str, name: str) -> Traversable:
+    return files(package) / name
 
 
 def _imported(reference: str) -> Any:

@@ -28,7 +28,9 @@ from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.report.budget import foretell_budget, require_budget
+from edgepack.report.cost import Prices, prices_of
 from edgepack.report.measure import UNMATCHED, measure, weigh
+from edgepack.report.sections import with_sections
 from edgepack.report.text import as_json
 from edgepack.tools import install_hint
 from edgepack.verify.copies import require_used_files
@@ -65,6 +67,7 @@ def build(
     story = context.story
     story.plan(STEPS)
     packagers = packagers_of(target, context)
+    table = prices_of(prices, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)
     passes = passes_of(target.model.recipe, context)
@@ -118,7 +121,7 @@ def build(
             _require_untouched(bundle)
         with story.step("pack"):
             outcome = _pack_and_report(
-                bundle, packagers, verification, proofs, destination, target, prices, beside, context
+                bundle, packagers, verification, proofs, destination, target, table, beside, context
             )
         if force:
             _withdraw(outcome)
@@ -206,7 +209,7 @@ def _pack_and_report(
     proofs: tuple[LevelProof, ...],
     destination: Path,
     target: Target,
-    prices: Path | None,
+    prices: Prices,
     beside: ExitStack,
     context: HostContext,
 ) -> Outcome:
@@ -222,6 +225,7 @@ def _pack_and_report(
     report = measure(packed, verification, sizes=sizes, prices=prices)
     report = replace(report, proofs=proofs, packages=tuple(packages))
     require_budget(target, report)
+    report = with_sections(packed, report, context=context)
     report_file = report_file_of(destination)
     temporary = beside.enter_context(written_beside(report_file))
     temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")

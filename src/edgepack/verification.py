@@ -19,7 +19,9 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
+from edgepack.report.cost import prices_of
 from edgepack.report.measure import measure, weigh
+from edgepack.report.sections import with_sections
 from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verify import gate as gatekeeper
@@ -135,14 +137,16 @@ def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
     return BundleRunner(context=context, sandbox=sandbox, limited=True)
 
 
-def report_again(path: Path, *, prices: Path | None) -> Report:
+def report_again(path: Path, *, prices: Path | None, context: HostContext) -> Report:
     """Measure a bundle; its verification is the one that the build wrote beside it, when it is of this very bundle."""
     bundle = open_bundle(path)
     archive = archive_of(path)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
     verification, proofs = _recorded(bundle)
-    return replace(measure(bundle, verification, sizes=weigh(bundle), prices=prices), proofs=proofs)
+    table = prices_of(prices, context)
+    report = measure(bundle, verification, sizes=weigh(bundle), prices=table)
+    return with_sections(bundle, replace(report, proofs=proofs), context=context)
 
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:

@@ -115,7 +115,7 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
         kiosk,
         monkeypatch,
         ("return [api.Spec(", f"return [{check}, api.Spec("),
-        ('OPTIONS = {"colour": "red"}', 'OPTIONS = {"colour": "red", "legs": (4, 3), "paints": None}'),
+        ('= {"colour": "red"}', '= {"colour": "red", "legs": (4, 3), "paints": None}'),
     )
     with pytest.raises(MismatchError, match=r"do not fit \(check paint of kiosk\): red paint$"):
         build(model, tmp_path / "dist", own, "x-kiosk.paint=red")
@@ -324,7 +324,7 @@ def test_a_build_killed_while_it_replaces_a_bundle_leaves_nothing_beside_another
 def test_a_program_for_the_device_alone_is_not_verified(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(kiosk, monkeypatch, ("COMMAND = ()", "COMMAND = None"))
+    install(kiosk, monkeypatch, ("COMMAND: tuple[str, ...] | None = ()", "COMMAND = None"))
     made = build(model, tmp_path / "dist", own)
     assert made.report.verification.status == "not verified"
     assert made.report.verification.reason == "its program runs on the device alone"
@@ -396,7 +396,7 @@ def test_a_model_that_onnx_runtime_does_not_read_ships_as_what_it_is(
 @pytest.mark.parametrize(
     ("oracle", "words"),
     [
-        ("OTHER", r"prepare_model made no oracle: it has mean cosine 0\.\d+ to the full-precision model, below 0.99"),
+        ("OTHER", r"prepare_model made no oracle: it has mean cosine -?0\.\d+ to the full-precision model, below 0.99"),
         ("file", "prepare_model made no oracle: tiny.squeezed is not a model"),
         ("pathlib.Path('gone.onnx')", "prepare_model names gone.onnx, which is not a file"),
         ("pathlib.Path('IDENTITY')", "failed in prepare_model's oracle: "),

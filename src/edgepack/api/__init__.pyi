@@ -13,6 +13,7 @@ from edgepack.foundry.link.library import reduce_runtime as reduce_runtime
 from edgepack.options import OptionTable as OptionTable
 from edgepack.options import read_options as read_options
 from edgepack.options import require_platform as require_platform
+from edgepack.plugins.delegate import builder_of as builder_of
 from edgepack.plugins.hookspecs import hookimpl as hookimpl
 from edgepack.plugins.spec import Spec as Spec
 from edgepack.plugins.spec import TargetBuilder as TargetBuilder

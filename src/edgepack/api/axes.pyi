@@ -19,4 +19,6 @@ from edgepack.plugins.spec import Transform as Transform
 from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material
 from edgepack.records.recipe import Note as Note
+from edgepack.records.report import Section as Section
+from edgepack.report.sections import ReportRows as ReportRows
 from edgepack.runtimes.linux import LinuxPlatform as LinuxPlatform

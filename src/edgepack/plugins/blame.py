@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -50,7 +51,7 @@ def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T
             answers.put(error)
 
     with blamed_on(plugin, called):
-        threading.Thread(target=run, daemon=True).start()
+        threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
         try:
             answer = answers.get(timeout=seconds)
         except queue.Empty:

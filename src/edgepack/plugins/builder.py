@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -22,6 +23,18 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which builders there are, and which of them were asked for something that is not answered yet, the first first."""
+
+    builders: Callable[[], Mapping[str, RegisteredBuilder]]
+    names: tuple[str, ...] = ()
+
+
+ASKED: ContextVar[Asked] = ContextVar("ASKED")
+"""Set while a builder's plugin is called, for ``builder_of``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RegisteredBuilder:
     """A builder's spec, and the plugin that registered it."""
 
@@ -29,10 +42,29 @@ class RegisteredBuilder:
     plugin: str
     distribution: str
     version: str
+    others: Callable[[], Mapping[str, RegisteredBuilder]]
+    """All that are registered, by name."""
+
+    @contextmanager
+    def asked(self, called: str) -> Iterator[None]:
+        """Around each call: what it raises is the plugin's fault. Raises ``PluginError`` for builders that ask in a circle."""
+        before = ASKED.get(None) or Asked(builders=self.others)
+        names = (*before.names, self.spec.name)
+        if self.spec.name in before.names:
+            raise PluginError(
+                f"plugin {self.plugin}: builders delegate in a circle: {' → '.join(names)}",
+                hint="a builder may delegate to others, not to one that delegates to it",
+            )
+        token = ASKED.set(replace(before, names=names))
+        try:
+            with blamed_on(self.plugin, called):
+                yield
+        finally:
+            ASKED.reset(token)
 
     def create(self, target: Target, context: BuildContext) -> Builder:
         """The object that makes the target's bundle; raises ``PluginError`` for one that cannot."""
-        with blamed_on(self.plugin, "make"):
+        with self.asked("make"):
             made = self.spec.make(target, context)
         lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
         if lacking:
@@ -40,12 +72,12 @@ class RegisteredBuilder:
                 f"plugin {self.plugin}: what builder {self.spec.name} makes has no {', '.join(lacking)}",
                 hint="a builder has the methods of edgepack.api.TargetBuilder",
             )
-        return Builder(plugin=self.plugin, builder=made)
+        return Builder(plugin=self.plugin, builder=made, asked=self.asked)
 
     def options(self) -> OptionTable:
         """The builder's own options. Raises ``PluginError`` for one that has the name of a flag of every builder."""
         called = f"options of builder {self.spec.name}"
-        with blamed_on(self.plugin, called):
+        with self.asked(called):
             known = self.spec.options()
         if not isinstance(known, Mapping):
             raise PluginError(
@@ -62,14 +94,15 @@ class RegisteredBuilder:
     def missing(self, target: Target) -> tuple[str, ...]:
         """Names of tools that a build would miss on this host."""
         called = f"missing of builder {self.spec.name}"
-        found = within(SECONDS, self.plugin, called, lambda: tuple(self.spec.missing(target)))
+        with self.asked(called):
+            found = within(SECONDS, self.plugin, called, lambda: tuple(self.spec.missing(target)))
         if wrong := [name for name in found if not isinstance(name, str)]:
             raise PluginError(f"plugin {self.plugin}: {called} yielded {wrong[0]!r}, expected names of tools")
         return found
 
     def fetch(self, target: Target, context: BuildContext) -> None:
         """What a build needs beside the model, put into the store."""
-        with blamed_on(self.plugin, "fetch"):
+        with self.asked("fetch"):
             self.spec.fetch(target, context)
 
     @contextmanager
@@ -124,6 +157,7 @@ class Builder:
 
     plugin: str
     builder: TargetBuilder
+    asked: Callable[[str], AbstractContextManager[None]]
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         made = self._call("prepare_model", PreparedModel, self.builder.prepare_model, source)
@@ -148,7 +182,7 @@ class Builder:
         return made
 
     def _call(self, step: str, kind: Any, method: Callable[..., Made], *arguments: object) -> Made:
-        with blamed_on(self.plugin, step):
+        with self.asked(step):
             made = method(*arguments)
         if not isinstance(made, kind):
             raise PluginError(

@@ -107,6 +107,7 @@ class PluginHost:
                 plugin=each.plugin.name,
                 distribution=each.plugin.distribution,
                 version=each.plugin.version,
+                others=lambda: self.builders,
             )
             for name, each in self.registered["builder"].items()
         }

@@ -39,6 +39,8 @@ INTERFACES: Mapping[str, Interfaces] = {
     "recipe": Interfaces(),
     "package": Interfaces(),
     "checks": Interfaces(),
+    "report": Interfaces(),
+    "prices": Interfaces(),
     "source": Interfaces(),
 }
 """By axis: what plugins can bring."""

@@ -102,6 +102,16 @@ class PackageSize:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Section:
+    """What a plugin says of a bundle."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[str, str], ...]
+    """A label and a value each."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a bundle weighs and what its downloads cost."""
 
@@ -120,6 +130,8 @@ class Report:
     packages: tuple[PackageSize, ...] = ()
     checks: tuple[str, ...] = ()
     """Names of the checks of whether model and runtime fit that passed when it was built."""
+    sections: tuple[Section, ...] = ()
+    """Of plugins."""
     visits: tuple[Visit, ...] = ()
     """For a bundle that is served as files: what a visit takes, a cold one first."""
 

@@ -3,13 +3,17 @@
 import math
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from edgepack.errors import UsageError
+from edgepack.context import BuildContext
+from edgepack.errors import PluginError, UsageError
+from edgepack.plugins.blame import blamed_on
 from edgepack.records.report import DownloadCost
 from edgepack.typed import Malformed, check_value, load_toml, read_table
 
 SCHEMA = 1
+AXIS = "prices"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,31 @@ def download_costs(archive_bytes: int, prices: Prices) -> tuple[DownloadCost, ..
     )
 
 
-def load_prices(path: Path | None = None) -> Prices:
+def prices_of(path: Path | None, context: BuildContext) -> Prices:
+    """The user's own table, or else all that edgepack and plugins bring together, for as many devices as edgepack's own says.
+
+    Raises ``UsageError`` for what is wrong with the user's, ``PluginError`` for what is wrong with a plugin's.
+    """
+    if path is not None:
+        return load_prices(path)
+    tables: list[Prices] = []
+    for name, found in context.extensions(AXIS).items():
+        made = found.make()
+        try:
+            with blamed_on(found.plugin, f"prices {name}"):
+                table = load_prices(made)
+        except UsageError as error:
+            raise PluginError(f"plugin {found.plugin}: {error.message}", hint=error.hint) from error
+        known = {each.name for one in tables for each in one.lists}
+        if twice := sorted(known & {each.name for each in table.lists}):
+            raise PluginError(
+                f"plugin {found.plugin}: prices {name}: provider {twice[0]} is in another list already"
+            )
+        tables.append(table)
+    return Prices(lists=tuple(each for one in tables for each in one.lists), devices=tables[0].devices)
+
+
+def load_prices(path: Traversable | None = None) -> Prices:
     """A price table in TOML: the user's, or the built-in one. Raises ``UsageError`` that says what is wrong with it."""
     name = str(path or "prices.toml")
     try:

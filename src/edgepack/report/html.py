@@ -34,6 +34,7 @@ def render_html(report: Report) -> str:
         sizes=_sizes(report),
         visits=_visits(report),
         costs=_costs(report),
+        sections=_sections(report),
         notes="".join(f"<p>{escape(note)}</p>" for note in report.notes),
     )
 
@@ -66,6 +67,13 @@ def _visits(report: Report) -> str:
         return ""
     rows = _table(VISIT_HEAD, visit_rows(report))
     return f'<h2>What a visit downloads, in MB</h2><div class="wide">{rows}</div>\n'
+
+
+def _sections(report: Report) -> str:
+    return "".join(
+        f'<h2>{escape(each.title)}</h2><div class="wide">{_table((), each.rows)}</div>\n'
+        for each in report.sections
+    )
 
 
 def _costs(report: Report) -> str:
@@ -108,7 +116,7 @@ _PAGE = """<!doctype html>
 <div class="wide">{sizes}</div>
 {visits}<h2>Cost of one download per device</h2>
 <div class="wide">{costs}</div>
-<footer>{notes}</footer>
+{sections}<footer>{notes}</footer>
 </main>
 </body>
 </html>

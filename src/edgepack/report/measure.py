@@ -20,7 +20,7 @@ from edgepack.report.compressed import (
     compressed_sizes,
     total,
 )
-from edgepack.report.cost import download_costs, load_prices
+from edgepack.report.cost import Prices, download_costs, load_prices
 
 UNMATCHED = "operators not matched: the runtime is not reduced to the model's, or these are not known"
 
@@ -46,10 +46,10 @@ def measure(
     verification: Verification,
     *,
     sizes: Mapping[str, CompressedSize],
-    prices: Path | None = None,
+    prices: Prices | None = None,
 ) -> Report:
-    """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` is the user's own price table."""
-    table = load_prices(prices)
+    """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` what ``prices_of`` says (edgepack's own)."""
+    table = prices or load_prices()
     parts = _parts(bundle, sizes)
     visits = _visits(bundle, sizes)
     archive_bytes = bundle.archive.stat().st_size if bundle.archive else None

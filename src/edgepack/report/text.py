@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from edgepack.records.report import DownloadCost, PartSize, Report, Verification
+from edgepack.records.report import DownloadCost, PartSize, Report, Section, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.report.figures import figures, heading
 from edgepack.tables import Number, add_row, megabytes, table
@@ -27,6 +27,7 @@ def render(report: Report) -> Group:
     if report.proofs:
         lines.append(Text(proof_line(report.proofs)))
     lines.append(_cost_table(report))
+    lines += [_section_table(section) for section in report.sections]
     lines += [Text(f"warning: {warning}", style="yellow") for warning in report.warnings]
     lines += [Text(note, style="dim") for note in report.notes]
     return Group(*lines)
@@ -48,6 +49,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "verification": asdict(report.verification),
         "proofs": [asdict(proof) for proof in report.proofs],
         "checks": list(report.checks),
+        **({"sections": [_section_json(each) for each in report.sections]} if report.sections else {}),
         "notes": list(report.notes),
         "warnings": list(report.warnings),
         **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
@@ -156,6 +158,18 @@ def visit_rows(report: Report) -> list[tuple[str, ...]]:
         (visit.name, str(visit.files), *(megabytes(size) for size in (visit.raw, visit.gzip, visit.brotli)))
         for visit in report.visits
     ]
+
+
+def _section_table(section: Section) -> Table:
+    made = table("", "", title=section.title)
+    for row in section.rows:
+        add_row(made, *row)
+    return made
+
+
+def _section_json(section: Section) -> dict[str, Any]:
+    rows = [{"label": label, "value": value} for label, value in section.rows]
+    return {"name": section.name, "title": section.title, "rows": rows}
 
 
 def _visit_table(report: Report) -> Table:

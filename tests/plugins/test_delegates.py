@@ -1,0 +1,170 @@
+"""Builders that delegate to others: all of the other is in reach, faults are of who makes them, circles end."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgepack.api import builder_of
+from edgepack.errors import PluginError, TargetError
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import PluginHost, load_plugins
+from edgepack.records.target import Target
+from edgepack.targets import parse_target
+
+BOX = """
+from dataclasses import dataclass
+from typing import Any
+from edgepack import api
+
+@dataclass(frozen=True)
+class Box:
+    inner: api.TargetBuilder
+    context: Any
+
+    def prepare_model(self, source):
+        return self.inner.prepare_model(source)
+
+    def provide_runtime(self, model):
+        return self.inner.provide_runtime(model)
+
+    def make_runner(self, model, runtime):
+        return self.inner.make_runner(model, runtime)
+
+def options():
+    return {**api.builder_of("kiosk").options(), "lid": True}
+
+def make(target, context):
+    api.read_options(target, options())
+    return Box(api.builder_of("kiosk").create(target, context), context)
+
+def missing(target):
+    return ["saw", *api.builder_of("kiosk").missing(target)]
+
+def fetch(target, context):
+    api.builder_of("kiosk").fetch(target, context)
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="builder", name="box", summary="", make=make, options=options, missing=missing, fetch=fetch)]
+"""
+KIOSK = """
+from edgepack import api
+
+class Kiosk:
+    def prepare_model(self, source):
+        STEP
+
+    def provide_runtime(self, model):
+        STEP
+
+    def make_runner(self, model, runtime):
+        STEP
+
+def make(target, context):
+    api.read_options(target, {"colour": "red"})
+    assert target.builder == "kiosk"
+    return Kiosk()
+
+def fetch(target, context):
+    (context.work_dir / "fetched").write_text(target.options["colour"])
+
+@api.hookimpl
+def edgepack_specs():
+    return [
+        api.Spec(
+            axis="builder",
+            name="kiosk",
+            summary="",
+            make=make,
+            options=lambda: {"colour": "red"},
+            missing=lambda target: ["glue"],
+            fetch=fetch,
+        )
+    ]
+"""
+Install = Callable[..., PluginHost]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs both plugins, with changes to their code."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(*changes: tuple[str, str], step: str = "return None") -> PluginHost:
+        for name, code in (("box", BOX), ("kiosk", KIOSK)):
+            for old, new in (*changes, ("STEP", step)):
+                code = code.replace(old, new)
+            (tmp_path / f"edgepack_{name}.py").write_text(code)
+            info = tmp_path / f"edgepack_{name}-1.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: edgepack-{name}\nVersion: 1\n")
+            (info / "entry_points.txt").write_text(f"[edgepack]\n{name} = edgepack_{name}\n")
+            monkeypatch.delitem(sys.modules, f"edgepack_{name}", raising=False)
+        return load_plugins()
+
+    return write
+
+
+def target(builder: str = "box", **options: object) -> Target:
+    table = {"schema": 1, "builder": builder, "platform": {"os": "linux", "arch": "x86_64"}}
+    return parse_target("t", {**table, "options": options}, origin="t")
+
+
+def test_all_of_the_other_builder_is_in_reach(install: Install, context: HostContext) -> None:
+    box = install().builder_of(target())
+    assert box.options() == {"colour": "red", "lid": True}
+    assert box.missing(target()) == ("saw", "glue")
+    box.fetch(target(colour="blue", lid=False), context)
+    assert (context.work_dir / "fetched").read_text() == "blue"
+    assert box.create(target(colour="blue", lid=False), context).provide_runtime(None) is None  # type: ignore[arg-type]
+    with pytest.raises(TargetError, match="unknown option colours"):
+        box.create(target(colours="blue"), context)
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("1 / 0", "plugin kiosk failed in {step}: ZeroDivisionError"),
+        ("return 'x'", "plugin kiosk: {step} returned 'x', expected"),
+    ],
+)
+def test_what_goes_wrong_in_the_other_is_its_fault(
+    install: Install, context: HostContext, step: str, words: str
+) -> None:
+    made = install(step=step).builder_of(target()).create(target(), context)
+    for name, parts in (("prepare_model", 1), ("provide_runtime", 1), ("make_runner", 2)):
+        with pytest.raises(PluginError, match=words.format(step=name)):
+            getattr(made, name)(*[None] * parts)
+
+
+CIRCLE = r"builders delegate in a circle: box → kiosk → box"
+
+
+def test_a_circle_ends_wherever_it_is_closed(install: Install, context: HostContext) -> None:
+    host = install(
+        ("    return Kiosk()", "    return api.builder_of('box').create(target, context)"),
+        ('options=lambda: {"colour": "red"}', "options=lambda: api.builder_of('box').options()"),
+        ('lambda target: ["glue"]', "lambda target: api.builder_of('box').missing(target)"),
+    )
+    box = host.builder_of(target())
+    for ask in (box.options, lambda: box.missing(target()), lambda: box.create(target(), context)):
+        with pytest.raises(PluginError, match=CIRCLE):
+            ask()
+
+
+def test_a_circle_of_steps_ends(install: Install, context: HostContext) -> None:
+    step = "return api.builder_of('box').create(TARGET[0], None).prepare_model(source)"
+    host = install(('assert target.builder == "kiosk"', "TARGET.append(target)"), ("class Kiosk", "TARGET = []\nclass Kiosk"), step=step)  # fmt: skip
+    made = host.builder_of(target()).create(target(), context)
+    with pytest.raises(PluginError, match=CIRCLE):
+        made.prepare_model(None)  # type: ignore[arg-type]
+    host.builders["kiosk"].options()  # nothing is left of it
+
+
+def test_a_builder_that_is_not_there(install: Install) -> None:
+    install()
+    assert builder_of("kiosk").options() == {"colour": "red"}
+    with pytest.raises(PluginError, match=r"no builder kiosks to delegate to \(did you mean kiosk\?\)"):
+        builder_of("kiosks")
