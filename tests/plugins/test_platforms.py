@@ -75,7 +75,7 @@ def test_who_brings_what_is_said_to_those_who_ask_for_something_else() -> None:
         find_platform(Platform(os="linux", arch="armv7l"), known)
     assert caught.value.message == (
         "no runtime can be made for linux on armv7l, only for "
-        "linux on x86_64, aarch64, abacus (plugin kiosk); web on wasm32"
+        "linux on x86_64, aarch64, riscv64 (plugin riscv64), abacus (plugin kiosk); web on wasm32 (plugin web)"
     )
 
 

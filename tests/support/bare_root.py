@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from edgepack.files.elf import SYSTEM_LIBRARIES
+from edgepack.files.elf import is_system_library
 
 NOBODY = "65534:65534"
 
@@ -64,7 +64,7 @@ def bare_root(root: Path) -> None:
     for line in listing.splitlines():
         name, _, path = line.strip().partition(" => ")
         name = name.split(" ")[0]
-        if name in SYSTEM_LIBRARIES and ("x86-64" in line or "AArch64" in line or "64bit" in line):
+        if is_system_library(name) and ("x86-64" in line or "AArch64" in line or "64bit" in line):
             places = [Path(path)]
             if name.startswith("ld-"):
                 places.append(Path("/lib64" if "x86-64" in name else "/lib") / name)

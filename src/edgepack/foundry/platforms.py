@@ -17,6 +17,8 @@ from edgepack.words import did_you_mean
 
 DEFAULT_LIBC = {"linux": "glibc"}
 """Operating system → the C library of its devices, where a target names none."""
+OWN = "edgepack"
+"""The plugin that brings edgepack's own."""
 _ANOTHER = "a plugin can bring another platform (docs/plugins.md)"
 
 
@@ -87,7 +89,7 @@ def _in_words(known: Sequence[tuple[Extension, RuntimePlatform]]) -> str:
     by_os: dict[str, list[str]] = {}
     for extension, found in known:
         libc = "" if found.libc == DEFAULT_LIBC.get(found.os) else f" with {found.libc}"
-        by = f" (plugin {extension.plugin})" if extension.identity else ""
+        by = f" (plugin {extension.plugin})" if extension.plugin != OWN else ""
         by_os.setdefault(found.os, []).extend(f"{name}{libc}{by}" for name in found.architectures)
     return "; ".join(f"{name} on {', '.join(found)}" for name, found in by_os.items())
 
