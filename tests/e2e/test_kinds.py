@@ -61,6 +61,6 @@ def test_a_bundle_for_riscv64_is_right_and_small(tmp_path: Path) -> None:
     assert glibc_floor(bundle / "embed") == "2.27"
     assert (bundle / "embed").stat().st_size <= 900_000
     report = json.loads(done.stdout)
-    assert report["verification"]["status"] == "verified"
-    assert report["verification"]["mean_cosine"] >= 0.998
+    assert report["verification"]["status"] == "passed"
+    assert report["verification"]["mean_cosine"] >= 0.9985
     assert [proof["level"] for proof in report["proofs"] if proof["proved"]] == ["rv64gc"]

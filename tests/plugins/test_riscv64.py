@@ -90,17 +90,8 @@ def test_code_of_a_compiler_s_making_is_read(context: HostContext, tmp_path: Pat
             check=True,
         )
         library = tmp_path / f"{name}.so"
-        linked = [
-            toolchain.command("C")[0],
-            "ld.lld",
-            "-m",
-            RISCV64.emulation,
-            "-shared",
-            tmp_path / "a.o",
-            "-o",
-            library,
-        ]
-        subprocess.run(linked, check=True)
+        linked = [toolchain.command("C")[0], "ld.lld", "-m", RISCV64.emulation, "-shared", "-o", str(library)]
+        subprocess.run([*linked, tmp_path / "a.o"], check=True)
         assert (architecture(library), glibc_floor(library)) == ("riscv64", None)
     check(tmp_path / "baseline.so")
     with pytest.raises(FloorError, match=r"vectors\.so would need more than RV64GC of every processor"):
