@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from edgepack.models.inspection import ModelInspection
     from edgepack.plugins.context import HostContext
+    from edgepack.project.build import Result
     from edgepack.records.report import Report, Verification
 
 
@@ -113,6 +114,28 @@ def bundle(
         manifest=made.manifest,
         report=outcome.report,
     )
+
+
+def build(
+    project: str | Path | None = None,
+    *,
+    only: Sequence[str] = (),
+    dry_run: bool = False,
+    force: bool = False,
+    offline: bool = False,
+    progress: bool = False,
+) -> list[Result]:
+    """Make of a project's bundles those whose inputs changed, as `edgepack build` does; one that fails stops no other.
+
+    ``project`` is its file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``.
+    """
+    from edgepack.plugins.host import load_plugins
+    from edgepack.project.build import build_cells, cells_of
+    from edgepack.project.file import find_project
+
+    cells = cells_of(find_project(None if project is None else Path(project)), only)
+    with _context(offline=offline, progress=progress) as context:
+        return list(build_cells(cells, host=load_plugins(), context=context, force=force, dry_run=dry_run))
 
 
 def inspect(

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgepack import __version__
-from edgepack.cli import archives, bundles, doctor, listings, models, runtimes, searching
+from edgepack.cli import archives, building, bundles, doctor, listings, models, runtimes, searching
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.words import harmless
@@ -69,6 +69,7 @@ def cli(no_plugins: bool) -> None:
 
 for command in (
     bundles.bundle,
+    building.build,
     bundles.fetch,
     bundles.inspect,
     bundles.report,

@@ -1,0 +1,75 @@
+"""The command that makes all bundles of a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.output import print_json, print_rows
+
+if TYPE_CHECKING:
+    from edgepack.project.build import Result
+
+SCHEMA = 1
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "-p",
+    "--project",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The project file. [default: edgepack.toml, else [tool.edgepack] of pyproject.toml]",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be made, and make nothing.")
+@click.option("-f", "--force", is_flag=True, help="Make also what is up to date.")
+@offline_option
+@common_options
+def build(
+    names: tuple[str, ...], file: Path | None, dry_run: bool, force: bool, offline: bool, as_json: bool
+) -> None:
+    """Make the bundles of a project, models by targets, those whose inputs changed.
+
+    NAME is a model, a target or MODEL:TARGET of the project; without any, all are made. One that fails stops no other; the exit
+    code is that of the first that failed.
+    """
+    from edgepack import library
+
+    results = library.build(
+        file, only=names, dry_run=dry_run, force=force, offline=offline, progress=not as_json
+    )
+    if as_json:
+        print_json({"schema": SCHEMA, "bundles": [_as_dict(each) for each in results]})
+    else:
+        rows = [_row(each) for each in results]
+        print_rows(rows, as_json=False, columns=("bundle", "state", "archive MB", "mean cosine", "seconds"))
+    if failed := [each.error for each in results if each.error]:
+        raise click.exceptions.Exit(failed[0].exit_code)
+
+
+def _row(found: Result) -> dict[str, str]:
+    report = found.report
+    return {
+        "bundle": found.label,
+        "state": f"failed: {found.error.message}" if found.error else found.state,
+        "archive MB": f"{(report.archive_bytes or 0) / 1e6:.2f}" if report else "",
+        "mean cosine": f"{report.verification.mean_cosine:.4f}" if report else "",
+        "seconds": f"{found.seconds:.1f}",
+    }
+
+
+def _as_dict(found: Result) -> dict[str, Any]:
+    error = found.error
+    return {
+        "bundle": found.label,
+        "state": found.state,
+        "path": None if found.path is None else str(found.path),
+        "digest": found.report.digest if found.report else None,
+        "archive_bytes": found.report.archive_bytes if found.report else None,
+        "error": None if error is None else {"message": error.message, "hint": error.hint},
+    }

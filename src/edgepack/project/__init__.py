@@ -1,0 +1,1 @@
+"""A project: several models for several targets, made together."""

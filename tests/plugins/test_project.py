@@ -1,0 +1,77 @@
+"""A project's bundles are made where something changed, and one that fails stops no other."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.berts import write_bert
+from tests.support.kiosk import install, prepare_site
+
+from edgepack import library
+from edgepack.project.build import REMEMBERED
+
+pytestmark = pytest.mark.tools("env", may=("setpriv",))
+
+PROJECT = """
+[[bundle]]
+model = "one"
+targets = ["kiosk-one"]
+[[bundle]]
+model = "none"
+targets = ["kiosk-one"]
+[[bundle]]
+model = "two"
+targets = ["kiosk-one"]
+"""
+
+
+@pytest.fixture
+def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """Runs `edgepack build` in a project of three models, one of which is not there."""
+    install(prepare_site(tmp_path / "site", monkeypatch), monkeypatch)
+    monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
+    write_bert(tmp_path / "one")
+    write_bert(tmp_path / "two")
+    (tmp_path / "edgepack.toml").write_text(PROJECT)
+
+    def run(*, dry_run: bool = False, force: bool = False) -> dict[str, str]:
+        made = library.build(tmp_path / "edgepack.toml", offline=True, dry_run=dry_run, force=force)
+        assert all((each.error is not None) == (each.state == "failed") for each in made)
+        return {each.label.partition(":")[0]: each.state for each in made}
+
+    return run
+
+
+def test_what_changed_is_made_and_nothing_else(states: Callable[..., dict[str, str]], tmp_path: Path) -> None:
+    project, one = tmp_path / "edgepack.toml", tmp_path / "dist" / "one-kiosk-one"
+    assert states(dry_run=True) == {"one": "to be made", "none": "failed", "two": "to be made"}
+    assert not one.exists()
+    assert states() == {"one": "made", "none": "failed", "two": "made"}
+    assert states() == {"one": "up to date", "none": "failed", "two": "up to date"}
+    project.write_text(
+        PROJECT.replace('model = "one"', 'model = "one"\nsettings = { "model.min_agreement" = 0.5 }')
+    )
+    assert states(dry_run=True) == {"one": "to be made", "none": "failed", "two": "up to date"}
+    project.write_text(PROJECT)
+    (one / "boot.bin").write_bytes(b"damaged!")
+    assert states() == {"one": "made", "none": "failed", "two": "up to date"}
+    assert (one / "boot.bin").read_bytes() == b"firmware"
+    (tmp_path / "dist" / "two-kiosk-one.tar.zst").unlink()
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    (tmp_path / "one" / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-5}))
+    assert states() == {"one": "made", "none": "failed", "two": "made"}
+    (tmp_path / "dist" / REMEMBERED).write_text('{"one-kiosk-one": 1}')
+    assert set(states(dry_run=True).values()) == {"to be made", "failed"}
+    assert states(force=True)["two"] == "made"
+
+
+def test_two_that_would_be_one_folder_are_refused(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    shutil.copytree(tmp_path / "one", tmp_path / "elsewhere" / "one")
+    (tmp_path / "edgepack.toml").write_text(PROJECT.replace('"none"', '"elsewhere/one"'))
+    made = library.build(tmp_path / "edgepack.toml", offline=True, dry_run=True)
+    assert [each.state for each in made] == ["to be made", "failed", "to be made"]
+    assert "as one:kiosk-one is" in str(made[1].error)
