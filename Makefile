@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle test test-all prepared checked fetched lint clean gpu-kit test-gpu
+.PHONY: bundle test test-all fuzz prepared checked fetched lint clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -19,6 +19,10 @@ test: prepared
 # Also what takes minutes, compiles other kinds of runtimes or for browsers, or fetches NVIDIA's wheels: hours on a new machine.
 test-all: prepared
 	$(PYTEST) --slow --kinds --web --gpu-wheels
+
+# Mutated inputs for all that reads what strangers wrote, SECONDS for each parser (docs/security.md).
+fuzz: prepared
+	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
 
 # What needs no test, beside what has to be fetched for them.
 prepared: $(VENV)/.installed-dev

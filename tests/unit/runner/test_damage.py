@@ -1,6 +1,10 @@
 """A bundle that arrived broken: each missing or damaged file is named, with an exit code of its own."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -123,3 +127,45 @@ def test_a_model_of_another_width_is_refused(copy: Path) -> None:
     done = run_program(copy, "a cat")
     assert done.returncode == 5
     assert "8 dimensions, the manifest says 9" in complaint(done)[0]
+
+
+CUT_SHORT = b"""
+import os, signal, sys
+from edgepack.runner.frozen.base.signals import answer_aborts
+answer_aborts()
+import mmap
+with open(sys.argv[1], "r+b") as stream:
+    content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    stream.truncate(0)
+    content[0]
+"""
+
+
+def test_a_mapped_file_that_is_cut_short_is_a_message(tmp_path: Path) -> None:
+    """What a server says when somebody writes into its bundle, in the place of SIGBUS."""
+    (tmp_path / "model").write_bytes(bytes(10_000))
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_SHORT, tmp_path / "model"], capture_output=True, check=False
+    )
+    assert done.returncode == 4
+    assert b"error: a file of the bundle was cut short" in done.stderr
+    assert b"by a rename" in done.stderr
+
+
+def test_a_model_cut_short_under_the_native_program_is_a_message(native_sample: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(native_sample, tmp_path / "bundle", symlinks=True))
+    with subprocess.Popen(
+        [folder / "embed", "--batch-size", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdin.write(b"a cat\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        os.truncate(folder / "model/tokenizer.bin", 0)
+        process.stdin.write(b"the kitten\n")
+        process.stdin.close()
+        assert b"error: a file of the bundle was cut short" in process.stderr.read()
+    assert process.returncode == 4

@@ -8,7 +8,11 @@ ABORTED = (
     b"error: the runtime library gave up on the model\n"
     b"hint: run the program with --self-test: it says which file of the bundle is damaged\n"
 )
-RUNTIME_FAILURE = 5
+CUT_SHORT = (
+    b"error: a file of the bundle was cut short, or could not be read, while the program ran\n"
+    b"hint: replace a bundle's folder as a whole, by a rename, and never a file in it\n"
+)
+RUNTIME_FAILURE, BUNDLE_DAMAGED = 5, 4
 
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -52,7 +56,8 @@ def remove_when_stopped(path: str, held: set[int]) -> None:
 
 
 def answer_aborts() -> None:
-    """A library built without exceptions aborts where another would throw: say so, and end with our own exit code.
+    """A library built without exceptions aborts where another would throw, and what reads a mapped file that was cut short
+    gets SIGBUS: say so, and end with our own exit code.
 
     Python's handlers would wait for the library to return, so this one is a C callback.
     """
@@ -60,16 +65,17 @@ def answer_aborts() -> None:
     import ctypes
 
     kind = ctypes.CFUNCTYPE(None, ctypes.c_int)
-    _handler = kind(_aborted)
+    _handler = kind(_failed)
     set_handler = ctypes.CDLL(None).signal
     set_handler.argtypes = (ctypes.c_int, kind)
     set_handler.restype = ctypes.c_void_p
     set_handler(signal.SIGABRT, _handler)
+    set_handler(signal.SIGBUS, _handler)
 
 
 _handler: object = None
 
 
-def _aborted(number: int) -> None:
-    os.write(2, ABORTED)
-    os._exit(RUNTIME_FAILURE)
+def _failed(number: int) -> None:
+    os.write(2, ABORTED if number == signal.SIGABRT else CUT_SHORT)
+    os._exit(RUNTIME_FAILURE if number == signal.SIGABRT else BUNDLE_DAMAGED)

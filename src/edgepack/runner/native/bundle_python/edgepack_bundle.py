@@ -34,11 +34,15 @@ class _Options(ctypes.Structure):
         ("dimension", ctypes.c_size_t),
         ("threads", ctypes.c_int),
         ("prefix", ctypes.c_char_p),
+        ("check", ctypes.c_int),
     )
 
 
 class Bundle:
-    """An open bundle; any number of threads may call ``embed`` at once. ``close()`` it, or use it in a ``with``."""
+    """An open bundle; any number of threads may call ``embed`` at once. ``close()`` it, or use it in a ``with``.
+
+    ``check`` is how a damaged model is found: ``content`` (its SHA-256), ``once`` (the same, once in a process) or ``size``.
+    """
 
     def __init__(
         self,
@@ -49,12 +53,14 @@ class Bundle:
         max_length: int = 0,
         batch_size: int = 0,
         threads: int = 0,
+        check: str = "content",
     ) -> None:
         self._library = ctypes.CDLL(os.path.join(folder, "lib", "libembed.so"))
         self._library.embed_dimension.restype = ctypes.c_size_t
         for function in (self._library.embed_dimension, self._library.embed_close):
             function.argtypes = [ctypes.c_void_p]
-        options = _Options(batch_size, max_length, dim, threads, prefix.encode() if prefix else None)
+        how = ("content", "once", "size").index(check)
+        options = _Options(batch_size, max_length, dim, threads, prefix.encode() if prefix else None, how)
         self._bundle = ctypes.c_void_p()
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))
         self.dimension = int(self._library.embed_dimension(self._bundle))

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "base/utf8.h"
 
@@ -134,9 +135,10 @@ private:
             if (here() != ':') return wrong("Expecting ':' delimiter", at_);
             at_++;
             blank();
-            if (!this->value(place(value, std::move(name)), depth + 1)) return false;
+            value.members.emplace_back(std::move(name), Json());
+            if (!this->value(value.members.back().second, depth + 1)) return false;
             blank();
-            if (here() == '}') return at_++, true;
+            if (here() == '}') return at_++, settle(value.members), true;
             if (here() != ',') return wrong("Expecting ',' delimiter", at_);
             at_++;
             blank();
@@ -144,11 +146,19 @@ private:
     }
 
     // Of members of one name the last one counts, in the place of the first.
-    static Json &place(Json &object, std::string name) {
-        for (auto &member : object.members)
-            if (member.first == name) return member.second = Json();
-        object.members.emplace_back(std::move(name), Json());
-        return object.members.back().second;
+    static void settle(std::vector<std::pair<std::string, Json>> &members) {
+        std::map<std::string_view, size_t> places;
+        size_t kept = 0;
+        for (auto &member : members) {
+            if (auto found = places.find(member.first); found != places.end()) {
+                members[found->second].second = std::move(member.second);
+                continue;
+            }
+            if (&members[kept] != &member) members[kept] = std::move(member);
+            places.emplace(members[kept].first, kept);
+            kept++;
+        }
+        members.resize(kept);
     }
 
     bool string(std::string &out) {

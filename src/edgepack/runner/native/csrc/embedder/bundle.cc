@@ -107,19 +107,32 @@ Error Bundle::check_contents(size_t &files) const {
     const Json *listed = manifest.get("files");
     if (!listed) return says_not("files");
     for (const Json &entry : listed->items) {
-        const Json *mode = entry.get("mode"), *sha256 = entry.get("sha256");
         files++;
-        if (mode && mode->text == "link") continue;
-        std::string path;
-        if (Error error = check_size(entry, path)) return error;
-        Sha256 digest;
-        int failure = read_all(path, [&](const char *data, size_t size) {
-            digest.update(reinterpret_cast<const uint8_t *>(data), size);
-        });
-        if (failure) return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);
-        if (!sha256 || digest.finish() != sha256->text)
-            return fail(BUNDLE, entry.get("path")->text + " is damaged: its content is not what was packed", COPY_AGAIN);
+        if (Error error = check_content(entry)) return error;
     }
+    return {};
+}
+
+Error Bundle::check_data() const {
+    std::string names[] = {text("model", "file"), text("model", "tokenizer")};
+    for (const Json &entry : manifest.get("files")->items)
+        if (const Json *path = entry.get("path"); path && (path->text == names[0] || path->text == names[1]))
+            if (Error error = check_content(entry)) return error;
+    return {};
+}
+
+Error Bundle::check_content(const Json &entry) const {
+    const Json *mode = entry.get("mode"), *sha256 = entry.get("sha256");
+    if (mode && mode->text == "link") return {};
+    std::string path;
+    if (Error error = check_size(entry, path)) return error;
+    Sha256 digest;
+    int failure = read_all(path, [&](const char *data, size_t size) {
+        digest.update(reinterpret_cast<const uint8_t *>(data), size);
+    });
+    if (failure) return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);
+    if (!sha256 || digest.finish() != sha256->text)
+        return fail(BUNDLE, entry.get("path")->text + " is damaged: its content is not what was packed", COPY_AGAIN);
     return {};
 }
 

@@ -19,6 +19,8 @@ struct Bundle {
     Error open(const std::string &directory);
     // Reads every listed file and compares its SHA-256.
     Error check_contents(size_t &files) const;
+    // The same for the model and the tokenizer alone.
+    Error check_data() const;
     // A text of the manifest; empty where there is none.
     std::string text(std::string_view section, std::string_view name) const;
     // What goes before a `query` or a `passage`: null where the model knows no such thing.
@@ -28,6 +30,7 @@ private:
     Error read_manifest();
     Error file(const char *section, const char *name, std::string &path) const;
     Error check_size(const Json &entry, std::string &path) const;
+    Error check_content(const Json &entry) const;
 };
 
 // The whole of a file; a code of 4.

@@ -4,6 +4,9 @@
  * closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
  * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, 5 the model does not load or run;
  * `error` then holds a sentence (cut to `error_size` bytes, NUL included; it may be NULL). What runs out of memory aborts.
+ *
+ * A bundle's files are mapped while it is open: replace its folder by a rename, never a file in it. A file that is cut short
+ * under an open bundle ends the process with SIGBUS.
  */
 #ifndef EMBED_H
 #define EMBED_H
@@ -18,6 +21,13 @@ extern "C" {
 
 typedef struct embed_bundle embed_bundle;
 
+/* What embed_open does to find a damaged model or tokenizer, which is a code of 4 then. */
+enum {
+    EMBED_CHECK_CONTENT = 0, /* compares their SHA-256 with the manifest's, each time */
+    EMBED_CHECK_ONCE = 1,    /* not again where this process has, and inode, size and times of the files are as they were */
+    EMBED_CHECK_SIZE = 2     /* compares their sizes alone: what is damaged otherwise may abort, or give other vectors */
+};
+
 /* All zero is the bundle's own way. */
 typedef struct embed_options {
     size_t batch_size;  /* texts at once */
@@ -25,6 +35,7 @@ typedef struct embed_options {
     size_t dimension;   /* only the first so many numbers, for models that were trained for it */
     int threads;        /* processor threads */
     const char *prefix; /* NULL, "query" or "passage": what the model wants before such a text */
+    int check;          /* EMBED_CHECK_... */
 } embed_options;
 
 /* `options` may be NULL. */

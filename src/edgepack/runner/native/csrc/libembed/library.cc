@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <sys/stat.h>
 
 #include "libembed/embed.h"
 #include "embedder/embedder.h"
@@ -17,6 +21,32 @@ int answer(const embed::Error &failure, char *error, size_t error_size) {
     return failure.code;
 }
 
+// A file as the system knows it: another content has another time.
+using Identity = std::array<uint64_t, 7>;
+
+bool identify(const std::string &path, Identity &identity) {
+    struct stat found;
+    if (stat(path.c_str(), &found)) return false;
+    identity = {uint64_t(found.st_dev), uint64_t(found.st_ino), uint64_t(found.st_size), uint64_t(found.st_mtim.tv_sec),
+                uint64_t(found.st_mtim.tv_nsec), uint64_t(found.st_ctim.tv_sec), uint64_t(found.st_ctim.tv_nsec)};
+    return true;
+}
+
+embed::Error check(const embed::Bundle &bundle, int how) {
+    static std::mutex mutex;
+    static std::vector<std::array<Identity, 3>> known;
+    if (how == EMBED_CHECK_SIZE) return {};
+    std::array<Identity, 3> files;
+    bool found = identify(bundle.directory + "/manifest.json", files[0]) && identify(bundle.model, files[1]) &&
+                 identify(bundle.tokenizer, files[2]);
+    std::lock_guard<std::mutex> held(mutex);
+    bool checked = found && std::find(known.begin(), known.end(), files) != known.end();
+    if (how == EMBED_CHECK_ONCE && checked) return {};
+    embed::Error failure = bundle.check_data();
+    if (!failure && found && !checked) known.push_back(files);
+    return failure;
+}
+
 embed::Wishes wishes_of(const embed_options *options) {
     if (!options) return {};
     return {options->batch_size, options->max_length, options->dimension, options->threads, false, options->prefix ? options->prefix : ""};
@@ -30,6 +60,7 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
     auto made = std::make_unique<embed_bundle>();
     *bundle = nullptr;
     embed::Error failure = made->bundle.open(directory);
+    if (!failure) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
     if (!failure) failure = made->embedder.open(made->bundle, wishes_of(options));
     if (!failure) *bundle = made.release();
     return answer(failure, error, error_size);

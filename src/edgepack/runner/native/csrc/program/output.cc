@@ -29,6 +29,14 @@ void aborted(int) {
     _exit(done >= 0 ? RUNTIME : RUNTIME);
 }
 
+void cut_short(int) {
+    static const char text[] = "error: a file of the bundle was cut short, or could not be read, while the program ran\n"
+                               "hint: replace a bundle's folder as a whole, by a rename, and never a file in it\n";
+    if (unfinished[0]) unlink(unfinished);
+    ssize_t done = ::write(2, text, sizeof text - 1);
+    _exit(done >= 0 ? BUNDLE : BUNDLE);
+}
+
 Error failed(int failure) { return fail(OUTPUT, std::string("cannot write the output: ") + strerror(failure)); }
 
 // A path without links; that of a file that is not there yet is its folder's.
@@ -61,6 +69,8 @@ void listen_to_signals() {
     }
     // A library built without exceptions aborts where another would throw.
     signal(SIGABRT, aborted);
+    // The model and the tokenizer are mapped.
+    signal(SIGBUS, cut_short);
 }
 
 Output::~Output() {

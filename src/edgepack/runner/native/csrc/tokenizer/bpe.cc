@@ -14,19 +14,21 @@ enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4 };
 
 class Bpe final : public TextModel {
 public:
-    explicit Bpe(const Table &table) {
-        vocabulary_.open(table.section("vocab"));
-        kinds_.open(table.section("pieces"));
+    bool open(const Table &table) {
+        Bytes bytes = table.section("bytes"), merges = table.section("merges");
+        if (!vocabulary_.open(table.section("vocab"), Trie::none) || !kinds_.open(table.section("pieces"))) return false;
+        if (bytes.size < 4 * 256 || merges.size < 8) return false;
         flags_ = table.section("model").as<uint32_t>(8)[0];
-        bytes_ = table.section("bytes").as<uint32_t>();
-        Bytes merges = table.section("merges");
+        bytes_ = bytes.as<uint32_t>();
         const uint32_t *numbers = merges.as<uint32_t>();
-        size_t rows = numbers[0], count = numbers[1];
+        uint64_t rows = numbers[0], count = numbers[1];
+        if (2 + rows + 1 + 3 * count > merges.size / 4) return false;
         rows_ = uint32_t(rows);
         first_ = numbers + 2;
         right_ = first_ + rows + 1;
         rank_ = right_ + count;
         joined_ = rank_ + count;
+        return std::is_sorted(first_, right_) && first_[rows] <= count;
     }
 
     void encode(std::string_view text, bool, Ids &ids) const override {
@@ -132,6 +134,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<TextModel> open_bpe(const Table &table) { return std::make_unique<Bpe>(table); }
+std::unique_ptr<TextModel> open_bpe(const Table &table) { return open_model<Bpe>(table); }
 
 }  // namespace embed

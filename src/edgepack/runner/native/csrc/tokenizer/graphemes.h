@@ -8,8 +8,7 @@ namespace embed {
 
 class Graphemes {
 public:
-    void open(Bytes bytes) { kinds_.open(bytes); }
-    explicit operator bool() const { return bool(kinds_); }
+    bool open(Bytes bytes) { return kinds_.open(bytes); }
     // The length in bytes of the cluster at the front of a text that is not empty.
     size_t next(std::string_view text) const;
 

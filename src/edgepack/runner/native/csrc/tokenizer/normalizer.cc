@@ -6,10 +6,22 @@
 
 namespace embed {
 
-void Forms::open(Bytes forms, Bytes text) {
-    forms_.open(forms);
+namespace {
+constexpr uint32_t LONGEST_FORM = 1024;  // code points of a form; Unicode's own have 18 at most
+}
+
+bool Forms::open(Bytes forms, Bytes text) {
+    if (!forms_.open(forms) || text.size < 12) return false;
+    count_ = text.as<uint32_t>()[0];
+    uint64_t points = text.size / 4 - 2;
+    // A form is a number of 16 bits.
+    if (count_ > 0xFFFF || points < uint64_t(count_) + 1) return false;
+    points -= uint64_t(count_) + 1;
     offsets_ = text.as<uint32_t>(8);
-    points_ = offsets_ + text.as<uint32_t>()[0] + 1;
+    points_ = offsets_ + count_ + 1;
+    for (uint32_t form = 0; form < count_; form++)
+        if (offsets_[form] > offsets_[form + 1] || offsets_[form + 1] - offsets_[form] > LONGEST_FORM) return false;
+    return offsets_[count_] <= points && forms_.below(limit());
 }
 
 namespace {
@@ -17,8 +29,8 @@ namespace {
 // Treats each code point by itself, and may bring marks into canonical order.
 class ByCodePoint final : public NormalizerStep {
 public:
-    explicit ByCodePoint(const Table &table) {
-        forms_.open(table.section("forms"), table.section("formtext"));
+    bool open(const Table &table) override {
+        if (!forms_.open(table.section("forms"), table.section("formtext"))) return false;
         Bytes marks = table.section("marks");
         marks_ = marks.as<uint32_t>();
         mark_count_ = marks.size / 4;
@@ -29,6 +41,7 @@ public:
             const uint32_t *begin = forms_.begin(form);
             if (forms_.end(form) == begin + 1 && *begin < 128) ascii_[point] = uint8_t(*begin);
         }
+        return true;
     }
 
     void apply(std::string_view text, std::string &normal) const override {
@@ -113,10 +126,9 @@ private:
 // which only the shortest beginning that the map knows is looked at, to all others character by character.
 class Precompiled final : public NormalizerStep {
 public:
-    explicit Precompiled(const Table &table) {
-        forms_.open(table.section("pcforms"), table.section("pctext"));
-        clusters_.open(table.section("clusters"));
-        graphemes_.open(table.section("graphem"));
+    bool open(const Table &table) override {
+        return forms_.open(table.section("pcforms"), table.section("pctext")) &&
+               clusters_.open(table.section("clusters"), forms_.limit()) && graphemes_.open(table.section("graphem"));
     }
 
     void apply(std::string_view text, std::string &normal) const override {
@@ -192,7 +204,7 @@ public:
         while (left_ && begin < end) {
             size_t next = begin;
             if (!is_white_space(next_code_point(text, next))) break;
-            begin = next;
+            begin = std::min(next, end);
         }
         while (right_ && end > begin) {
             size_t start = end - 1;
@@ -212,15 +224,16 @@ enum Code : uint32_t { BY_CODE_POINT = 1, PRECOMPILED, SQUEEZE, STRIP_LEFT, STRI
 
 }  // namespace
 
-void Normalizer::open(const Table &table) {
+bool Normalizer::open(const Table &table) {
     Bytes steps = table.section("steps");
     for (size_t index = 0; index < steps.size / 4; index++) {
         uint32_t code = steps.as<uint32_t>()[index];
-        if (code == BY_CODE_POINT) steps_.push_back(std::make_unique<ByCodePoint>(table));
-        if (code == PRECOMPILED) steps_.push_back(std::make_unique<Precompiled>(table));
+        if (code == BY_CODE_POINT) steps_.push_back(std::make_unique<ByCodePoint>());
+        if (code == PRECOMPILED) steps_.push_back(std::make_unique<Precompiled>());
         if (code == SQUEEZE) steps_.push_back(std::make_unique<Squeeze>(table.section("squeeze").text()));
         if (code >= STRIP_LEFT) steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));
     }
+    return std::all_of(steps_.begin(), steps_.end(), [&](auto &step) { return step->open(table); });
 }
 
 void Normalizer::normalize(std::string_view text, std::string &normal) const {

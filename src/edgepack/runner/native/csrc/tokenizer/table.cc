@@ -36,18 +36,31 @@ void Mapping::release_pages() const {
     if (data_) madvise(const_cast<uint8_t *>(data_), size_, MADV_DONTNEED);
 }
 
-void Trie::open(Bytes bytes) {
-    if (!bytes) return;
-    auto aligned = [](size_t size) { return (size + 7) & ~size_t(7); };
+bool Trie::open(Bytes bytes, uint64_t limit) {
+    if (bytes.size < 8) return false;
+    auto aligned = [](uint64_t size) { return (size + 7) & ~uint64_t(7); };
     nodes_ = bytes.as<uint32_t>()[0];
-    size_t numbers = bytes.as<uint32_t>()[1];
-    size_t words = nodes_ / 64 + 1, bases = (size_t(nodes_) + 1 + 63) / 64, at = 8;
+    uint64_t numbers = bytes.as<uint32_t>()[1], words = nodes_ / 64 + 1, bases = (uint64_t(nodes_) + 1 + 63) / 64, at = 8;
+    uint64_t needed = 8 + 8 * words + aligned(4 * bases) + aligned(4 * words) + aligned(4 * numbers) +
+                      aligned(2 * (uint64_t(nodes_) + 1)) + nodes_;
+    if (nodes_ == 0 || needed > bytes.size) return false;
     bits_ = bytes.as<uint64_t>(at);
     base_ = bytes.as<uint32_t>(at += 8 * words);
     ranks_ = bytes.as<uint32_t>(at += aligned(4 * bases));
     numbers_ = bytes.as<uint32_t>(at += aligned(4 * words));
     offsets_ = bytes.as<uint16_t>(at += aligned(4 * numbers));
-    labels_ = bytes.as<uint8_t>(at += aligned(2 * (size_t(nodes_) + 1)));
+    labels_ = bytes.as<uint8_t>(at += aligned(2 * (uint64_t(nodes_) + 1)));
+    return is_sound(numbers, limit);
+}
+
+// A node's children are nodes, and a node that ends a key has a number.
+bool Trie::is_sound(size_t numbers, uint64_t limit) const {
+    for (uint32_t node = 0; node < nodes_; node++)
+        if (first(node) > first(node + 1)) return false;
+    if (first(nodes_) > nodes_) return false;
+    for (size_t word = 0; word <= nodes_ / 64; word++)
+        if (uint64_t(ranks_[word]) + uint64_t(__builtin_popcountll(bits_[word])) > numbers) return false;
+    return std::all_of(numbers_, numbers_ + numbers, [&](uint32_t number) { return number < limit; });
 }
 
 uint32_t Trie::longest(std::string_view text, size_t &length) const {
@@ -68,6 +81,10 @@ uint32_t Trie::find(std::string_view key) const {
     for (char letter : key)
         if ((node = step(node, uint8_t(letter))) == none) return none;
     return key.empty() ? none : value(node);
+}
+
+Error damaged_table(const std::string &path) {
+    return fail(BUNDLE, path + " is damaged: it is not the tokenizer that was made", COPY_AGAIN);
 }
 
 namespace {
@@ -96,10 +113,14 @@ Error Table::open(const std::string &path) {
     auto header = reinterpret_cast<const Header *>(file_.data());
     bool sound = file_.size() >= sizeof(Header) && memcmp(header->magic, "EDGETOK1", 8) == 0 &&
                  header->size == file_.size() && file_.size() % 8 == 0 &&
-                 header->sections * sizeof(Entry) <= file_.size() - sizeof(Header) &&
+                 header->sections <= (file_.size() - sizeof(Header)) / sizeof(Entry) &&
                  header->sum == weighted_sum(file_.data() + sizeof(Header), file_.size() - sizeof(Header));
-    if (!sound) return fail(BUNDLE, path + " is damaged: it is not the tokenizer that was made", COPY_AGAIN);
-    return {};
+    auto entries = reinterpret_cast<const Entry *>(file_.data() + sizeof(Header));
+    for (uint64_t index = 0; sound && index < header->sections; index++) {
+        const Entry &entry = entries[index];
+        sound = entry.offset % 8 == 0 && entry.offset <= file_.size() && entry.size <= file_.size() - entry.offset;
+    }
+    return sound ? Error{} : damaged_table(path);
 }
 
 Bytes Table::section(const char *name) const {

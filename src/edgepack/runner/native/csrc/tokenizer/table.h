@@ -1,5 +1,6 @@
 // The compiled tokenizer: a file of sections, mapped and used in place. runner/tokenizer/compile.py writes it.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -39,12 +40,19 @@ struct Bytes {
 // A table by code point, in two stages.
 template <class T> class CodePointTable {
 public:
-    void open(Bytes bytes) {
-        if (!bytes) return;
+    // False where the section is none: nothing of it leads beyond its end.
+    bool open(Bytes bytes) {
+        constexpr size_t stages = 0x110000 >> 7, head = 8 + 2 * stages;
+        if (bytes.size < head) return false;
         stage_ = bytes.as<uint16_t>(8);
-        blocks_ = bytes.as<T>(8 + 2 * (0x110000 >> 7));
+        blocks_ = bytes.as<T>(head);
+        size_ = (bytes.size - head) / sizeof(T);
+        return std::all_of(stage_, stage_ + stages, [&](uint16_t block) { return (size_t(block) + 1) << 7 <= size_; });
     }
-    explicit operator bool() const { return stage_ != nullptr; }
+    // Whether no code point has more.
+    bool below(uint32_t limit) const {
+        return std::all_of(blocks_, blocks_ + size_, [&](T value) { return value < limit; });
+    }
     T operator[](uint32_t point) const {
         return point < 0x110000 ? blocks_[size_t(stage_[point >> 7]) << 7 | (point & 127)] : T(0);
     }
@@ -52,6 +60,7 @@ public:
 private:
     const uint16_t *stage_ = nullptr;
     const T *blocks_ = nullptr;
+    size_t size_ = 0;
 };
 
 // Byte strings with numbers; walked a byte at a time.
@@ -60,7 +69,8 @@ public:
     static constexpr uint32_t none = ~0u;
     static constexpr uint32_t root = 0;
 
-    void open(Bytes bytes);
+    // False where the section is none: nothing of it leads beyond its end, and no key's number is `limit` or more.
+    bool open(Bytes bytes, uint64_t limit);
     bool empty() const { return nodes_ <= 1; }
     // The child of a node, or `none`.
     uint32_t step(uint32_t node, uint8_t label) const {
@@ -86,6 +96,7 @@ public:
 
 private:
     uint32_t first(uint32_t node) const { return base_[node >> 6] + offsets_[node]; }
+    bool is_sound(size_t numbers, uint64_t limit) const;
 
     uint32_t nodes_ = 0;
     const uint64_t *bits_ = nullptr;
@@ -94,11 +105,13 @@ private:
     const uint8_t *labels_ = nullptr;
 };
 
+Error damaged_table(const std::string &path);
+
 class Table {
 public:
     // Maps and checks the file; a code of 4 for one that is damaged.
     Error open(const std::string &path);
-    // A section; empty when the file does not have it.
+    // A section, which lies in the file; empty when the file does not have it.
     Bytes section(const char *name) const;
     void release_pages() const { file_.release_pages(); }
 

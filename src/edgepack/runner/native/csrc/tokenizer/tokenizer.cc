@@ -1,8 +1,8 @@
 #include "tokenizer/tokenizer.h"
 
-#include <cstring>
-
 #include "base/utf8.h"
+
+using namespace std::string_view_literals;
 
 namespace embed {
 
@@ -65,16 +65,21 @@ void split_at_added(std::string_view text, const Trie &trie, const uint32_t *tab
 Error Tokenizer::open(const std::string &path) {
     if (Error error = table_.open(path)) return error;
     Bytes model = table_.section("model"), frame = table_.section("template");
-    normalizer_.open(table_);
-    added_.open(table_.section("added"));
-    added_normalized_.open(table_.section("addednrm"));
-    added_ids_ = table_.section("addedids").as<uint32_t>();
-    if (model.size >= 20 && memcmp(model.data, "wordpiec", 8) == 0) model_ = open_wordpiece(table_);
-    if (model.size >= 20 && memcmp(model.data, "bytebpe", 8) == 0) model_ = open_bpe(table_);
-    if (model.size >= 20 && memcmp(model.data, "unigram", 8) == 0) model_ = open_unigram(table_);
-    if (!model_ || frame.size < 12) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
+    Bytes added = table_.section("addedids");
+    added_ids_ = added.as<uint32_t>();
+    if (!normalizer_.open(table_) || !added_.open(table_.section("added"), added.size / 8) ||
+        !added_normalized_.open(table_.section("addednrm"), added.size / 8))
+        return damaged_table(path);
+    if (model.size < 20 || frame.size < 12) return damaged_table(path);
+    std::string_view kind = model.text().substr(0, 8);
+    std::unique_ptr<TextModel> (*open)(const Table &) = kind == "wordpiec"sv ? open_wordpiece
+                                                        : kind == "bytebpe\0"sv ? open_bpe
+                                                        : kind == "unigram\0"sv ? open_unigram : nullptr;
+    if (!open) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
+    model_ = open(table_);
     template_ = frame.as<uint32_t>();
-    if (Bytes size = table_.section("size")) size_ = size.as<uint32_t>()[0];
+    if (!model_ || uint64_t(template_[0]) + template_[1] > (frame.size / 4 - 3) / 2) return damaged_table(path);
+    if (Bytes size = table_.section("size"); size.size >= 4) size_ = size.as<uint32_t>()[0];
     before_ = template_[0];
     after_ = template_[1];
     type_ = template_[2];

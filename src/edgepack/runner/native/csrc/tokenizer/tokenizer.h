@@ -57,6 +57,13 @@ private:
     uint32_t before_ = 0, after_ = 0, type_ = 0, pad_id_ = 0, size_ = 0;
 };
 
+// Null where what the model needs of the table is not sound.
+template <class Model> std::unique_ptr<TextModel> open_model(const Table &table) {
+    auto made = std::make_unique<Model>();
+    if (!made->open(table)) return nullptr;
+    return made;
+}
+
 std::unique_ptr<TextModel> open_wordpiece(const Table &table);
 std::unique_ptr<TextModel> open_bpe(const Table &table);
 std::unique_ptr<TextModel> open_unigram(const Table &table);

@@ -10,13 +10,16 @@ namespace embed {
 
 namespace {
 
+constexpr uint32_t LONGEST_TOKEN = 1 << 16;  // bytes of a token
+
 enum Split : uint32_t { AT_SPACES = 1, META = 2, META_SPLITS = 4, PREPEND = 8, PREPEND_FIRST = 16, DOUBLES = 32 };
 
 class Unigram final : public TextModel {
 public:
-    explicit Unigram(const Table &table) {
-        vocabulary_.open(table.section("vocab"));
-        const uint32_t *settings = table.section("model").as<uint32_t>(8);
+    bool open(const Table &table) {
+        Bytes model = table.section("model");
+        if (model.size < 32) return false;
+        const uint32_t *settings = model.as<uint32_t>(8);
         split_ = settings[0];
         unknown_ = settings[1];
         longest_ = settings[3];
@@ -25,6 +28,8 @@ public:
         Bytes scores = table.section("scores");
         if (split_ & DOUBLES) doubles_ = scores.as<double>();
         else floats_ = scores.as<float>();
+        size_t width = doubles_ ? sizeof *doubles_ : sizeof *floats_;
+        return longest_ <= LONGEST_TOKEN && vocabulary_.open(table.section("vocab"), scores.size / width);
     }
 
     void encode(std::string_view text, bool first, Ids &ids) const override {
@@ -83,7 +88,8 @@ private:
         };
         for (size_t start = 0; start < text.size();) {
             double so_far = scores[start & (window - 1)];
-            size_t length = utf8_length(uint8_t(text[start]));
+            // An added token may end within a character.
+            size_t length = std::min(utf8_length(uint8_t(text[start])), text.size() - start);
             bool whole = false;
             uint32_t node = Trie::root;
             for (size_t at = start; at < text.size();) {
@@ -117,6 +123,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<TextModel> open_unigram(const Table &table) { return std::make_unique<Unigram>(table); }
+std::unique_ptr<TextModel> open_unigram(const Table &table) { return open_model<Unigram>(table); }
 
 }  // namespace embed

@@ -12,15 +12,15 @@ enum Kind : uint8_t { LETTER, SEPARATOR, ALONE };
 
 class Wordpiece final : public TextModel {
 public:
-    explicit Wordpiece(const Table &table) {
-        vocabulary_.open(table.section("vocab"));
-        kinds_.open(table.section("pieces"));
+    bool open(const Table &table) {
+        if (!vocabulary_.open(table.section("vocab"), Trie::none) || !kinds_.open(table.section("pieces"))) return false;
         const uint32_t *settings = table.section("model").as<uint32_t>(8);
         unknown_ = settings[0];
         longest_word_ = settings[1];
         continuation_ = Trie::root;
         for (char letter : table.section("prefix").text())
             if (continuation_ != Trie::none) continuation_ = vocabulary_.step(continuation_, uint8_t(letter));
+        return true;
     }
 
     void encode(std::string_view text, bool, Ids &ids) const override {
@@ -74,6 +74,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<TextModel> open_wordpiece(const Table &table) { return std::make_unique<Wordpiece>(table); }
+std::unique_ptr<TextModel> open_wordpiece(const Table &table) { return open_model<Wordpiece>(table); }
 
 }  // namespace embed

@@ -1,0 +1,1 @@
+"""Mutated inputs for whatever reads what strangers wrote; ``make fuzz`` for hours, a few seconds of it in ``make test``."""

@@ -1,0 +1,21 @@
+// JSON of a stranger: what is read is written again, and read again as the same.
+#include <cstdlib>
+#include <string>
+
+#include "base/json.h"
+
+int fuzz_json(const uint8_t *data, size_t size) {
+    std::string_view text(reinterpret_cast<const char *>(data), size);
+    embed::Json value, again;
+    std::string message, written, twice;
+    size_t position = 0;
+    if (!embed::parse_json(text, value, message, position)) return message.empty() || position > size ? (abort(), 0) : 0;
+    for (bool ascii : {false, true}) {
+        written.clear();
+        embed::write_json(value, written, 0, ascii);
+    }
+    if (!embed::parse_json(written, again, message, position)) abort();
+    embed::write_json(again, twice, 0, true);
+    if (written != twice) abort();
+    return 0;
+}

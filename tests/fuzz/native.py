@@ -1,0 +1,108 @@
+"""The parsers in C++, compiled with sanitizers where the compiler has them, and fed by ``driver.cc``.
+
+``python -m tests.fuzz.native SECONDS`` goes through all targets, for as many seconds each, with another seed each time.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgepack.runner.native.sources import program_sources
+from tests.support.native import compile_together as compile_one
+from tests.support.native import compiler
+
+TARGETS = ("table", "json", "lines", "bundle")
+SANITIZERS = (
+    "-O1",
+    "-g",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+)
+
+
+def has_sanitizers(folder: Path) -> bool:
+    """Whether the compiler here has the libraries that ``-fsanitize`` asks for."""
+    source = folder / "probe.cc"
+    source.write_text("int main() { return 0; }")
+    command = [*compiler(), *SANITIZERS, "-o", str(folder / "probe"), str(source)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def compile_targets(folder: Path) -> Path:
+    """The program ``fuzz`` of all targets."""
+    own = {
+        f"fuzz/{path.name}": path.read_text(encoding="utf-8")
+        for path in sorted(Path(__file__).parent.glob("*.cc"))
+    }
+    sources = {
+        name: text for name, text in program_sources(linked=False).items() if name != "program/main.cc"
+    }
+    flags = SANITIZERS if has_sanitizers(folder) else ("-O1",)
+    return compile_one({**sources, **own}, folder / "fuzz", *flags)
+
+
+def run_target(program: Path, target: str, seeds: Sequence[Path], *, seconds: float, seed: int) -> int:
+    """How many inputs were tried. Raises ``AssertionError`` naming the file with the input that went wrong, and why."""
+    last, log = program.with_name(f"{target}.last"), program.with_name(f"{target}.log")
+    done = subprocess.run(
+        [program, target, str(seconds), str(seed), last, *seeds],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        timeout=60 + 2 * seconds,
+        env={
+            "ASAN_OPTIONS": f"log_path={log}:allocator_may_return_null=0",
+            "UBSAN_OPTIONS": f"log_path={log}",
+        },
+    )
+    if done.returncode:
+        said = "".join(path.read_text()[:3000] for path in program.parent.glob(f"{log.name}.*"))
+        raise AssertionError(f"{target} ended with {done.returncode} at {last}, seed {seed}\n{said}")
+    return int(done.stdout)
+
+
+def write_seeds(folder: Path, target: str) -> list[Path]:
+    """Sound inputs to start from."""
+    if target == "table":
+        from tests.fuzz.tables import small_tables
+
+        contents = list(small_tables())
+    elif target == "bundle":
+        from tests.fuzz.tables import small_manifest
+
+        contents = [small_manifest()]
+    else:
+        contents = [line.encode() for line in LINES]
+    paths = [folder / f"{target}-{number}" for number in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    return paths
+
+
+LINES = (
+    '{"text": "a cat", "id": 7}\n{"text": "\\ud83d\\ude00 \\u00fc"}\n\n{"text": ""}',
+    "\ufeffa cat\r\nthe kitten\n\nüñí 漢字 🙂",
+    '[1, -0.5e+10, true, false, null, NaN, -Infinity, {"a": [{}], "a": 2, "": "\\n\\t\\"\\/"}]',
+    "--jsonl --text-field name --out npy --dtype int8 --dim 4 -- text",
+    "[" * 100 + "]" * 100,
+)
+
+
+def main() -> None:
+    import tempfile
+
+    seconds = float(sys.argv[1])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = compile_targets(folder)
+        seed = int(time.time())
+        for target in TARGETS:
+            runs = run_target(program, target, write_seeds(folder, target), seconds=seconds, seed=seed)
+            print(f"{target}: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

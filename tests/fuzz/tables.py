@@ -1,0 +1,95 @@
+"""Small sound inputs: a compiled tokenizer of each kind, a manifest."""
+
+import base64
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
+
+from edgepack.runner.freeze.sample_bundle import sample_tokenizer, write_manifest
+from edgepack.runner.tokenizer.compile import compile_tokenizer
+
+TEXTS = Path(__file__).parents[2] / "src/edgepack/verify/data/texts.txt"
+
+
+def small_tables() -> Iterator[bytes]:
+    """WordPiece, byte-level BPE, Unigram with a map of characters."""
+    yield compile_tokenizer(sample_tokenizer())
+    yield compile_tokenizer(byte_level())
+    yield compile_tokenizer(json.dumps(unigram()))
+
+
+def byte_level() -> str:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "<pad>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train([str(TEXTS)], trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return str(tokenizer.to_str())
+
+
+def unigram() -> dict[str, Any]:
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = Path(folder) / "model"
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(TEXTS),
+            model_prefix=str(prefix),
+            vocab_size=2000,
+            hard_vocab_limit=False,
+            normalization_rule_name="nmt_nfkc",
+            minloglevel=2,
+        )
+        model: Any = vars(sentencepiece_model_pb2)["ModelProto"]()
+        model.ParseFromString(prefix.with_suffix(".model").read_bytes())
+    charsmap = base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
+    special = ("<s>", "<pad>", "</s>", "<unk>")
+    vocabulary = [
+        *([token, 0.0] for token in special),
+        *([piece.piece, piece.score] for piece in model.pieces[3:]),
+    ]
+    steps = [
+        {"type": "Precompiled", "precompiled_charsmap": charsmap},
+        {"type": "Strip", "strip_left": False, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"},
+    ]
+    return {
+        "version": "1.0",
+        "added_tokens": [
+            {
+                "id": number,
+                "content": token,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for number, token in enumerate(special)
+        ],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": None,
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": vocabulary, "byte_fallback": False},
+    }
+
+
+def small_manifest() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in ("model/model.onnx", "model/tokenizer.bin", "lib/libonnxruntime.so", "golden.json"):
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_bytes(b"x")
+        write_manifest(folder, library="lib/libonnxruntime.so")
+        return (folder / "manifest.json").read_bytes()

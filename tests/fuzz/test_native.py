@@ -1,0 +1,32 @@
+"""A few seconds of fuzzing for each parser in C++. Inputs that crashed once are tests of their own beside what they crashed."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.native import TARGETS, compile_targets, run_target, write_seeds
+from tests.support.once import made_once
+
+pytestmark = pytest.mark.tools("c++")
+
+SECONDS = float(os.environ.get("EDGEPACK_FUZZ_SECONDS", "3"))
+
+
+def compile_all(folder: Path) -> None:
+    compile_targets(folder)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_once(tmp_path_factory, "fuzz", compile_all) / "fuzz"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_that_a_stranger_wrote_brings_a_parser_down(
+    program: Path, tmp_path: Path, target: str
+) -> None:
+    seed = random.randrange(1 << 32)
+    runs = run_target(program, target, write_seeds(tmp_path, target), seconds=SECONDS, seed=seed)
+    assert runs > 20
