@@ -35,6 +35,7 @@ OPTIONS: OptionTable = {
     "fallback": ("none", "stock"),
     "threads": False,
     "webgpu": False,
+    "copies": True,
     "asset_cap": "25 MiB",
 }
 
@@ -50,6 +51,7 @@ class WebBuilder:
     asset_cap: int
     threads: bool = False
     webgpu: bool = False
+    copies: bool = True
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(
@@ -78,6 +80,7 @@ class WebBuilder:
             tables=tables,
             library=library,
             gpu=self._on_gpu(model.source),
+            copies=self.copies,
             context=self.context,
         )
         write_node_program(root)
@@ -165,4 +168,5 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         asset_cap=cap,
         threads=options["threads"],
         webgpu=options["webgpu"],
+        copies=options["copies"],
     )

@@ -69,11 +69,12 @@ def write_page(
     tables: api.TokenizerTables,
     library: Path | None,
     gpu: OnGpu | None = None,
+    copies: bool = True,
     context: BuildContext,
 ) -> Placement:
     """Fill the folder; where everything lies in it. ``library`` is @huggingface/tokenizers, for what is no WordPiece.
 
-    ``gpu`` is what a page takes that asks for it, the last of the runtimes.
+    ``gpu`` is what a page takes that asks for it, the last of the runtimes; without ``copies`` nothing lies beside it compressed.
     """
     pieces = [
         folder.asset(f"model-{index + 1}.bin", content, "model")
@@ -87,7 +88,7 @@ def write_page(
     shared = [worker, *(tokenizer[key] for key in ("table", "code") if key in tokenizer)]
     first = [*pieces, engines[0]["glue"], engines[0]["wasm"], *shared]
     assets = sorted(folder.parts)
-    encoded = write_encoded(folder.root, assets, context=context)
+    encoded = write_encoded(folder.root, assets, context=context) if copies else []
     _note_sizes(
         [
             *pieces,
@@ -113,7 +114,7 @@ def write_page(
     (folder.root / "bundle.json").write_text(_compact(bundle), encoding="utf-8", newline="\n")
     _write_service_worker(folder.root, assets)
     stable = [*STABLE, "bundle.json"]
-    encoded += write_encoded(folder.root, stable, context=context)
+    encoded += write_encoded(folder.root, stable, context=context) if copies else []
     write_host_files(folder.root, stable)
     folder.parts |= dict.fromkeys(encoded, "encoded")
     return Placement(

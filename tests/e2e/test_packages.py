@@ -12,9 +12,12 @@ import pytest
 from tests.support.bare_root import CHROOT, bare_root
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
+from tests.support.npm_tools import required_tools
 from tests.support.once import made_once
 
 from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.plugins.context import HostContext
+from edgepack_web.npm.node import find_node, npm_command
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -211,3 +214,120 @@ def test_dpkg_installs_and_removes_the_package(packed: Path, folder: Path, root:
     dpkg("--remove", NAME)
     assert not (root / "usr/lib/edgepack").exists()
     assert not (root / "usr/bin/embed").is_symlink()
+
+
+ASK = """
+import { readFileSync } from "node:fs";
+import { close, cosine, encode } from "all-minilm-l6-v2";
+const golden = JSON.parse(readFileSync("golden.json", "utf8"));
+const vectors = await encode(golden.texts);
+const lowest = Math.min(...vectors.map((vector, at) => cosine(vector, golden.vectors[at])));
+const one = await encode(golden.texts[0]);
+const refused = await encode("a cat", { prefix: "query" }).catch((error) => error.name);
+console.log(lowest > 0.999, one.length, cosine(one, vectors[0]) > 0.999, refused);
+if (typeof Deno !== "undefined") await close();
+"""
+TYPED = """
+import { close, encode, type EmbedOptions } from "all-minilm-l6-v2";
+const options: EmbedOptions = { dim: 64 };
+export const one: Float32Array = await encode("a cat", options);
+export const several: Float32Array[] = await encode(new Set(["a cat"]));
+await close();
+"""
+
+
+@pytest.fixture(scope="module")
+def packed_for_npm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With npm's own runtime, which is there without a compiler."""
+    options = ("runtime=stock", "copies=false", "package.version=1.2.0", 'budget.download="30 MB"')
+    settings = [word for each in options for word in ("--set", each)]
+    return made_once(
+        tmp_path_factory,
+        "packed-for-npm",
+        lambda folder: made_bundle("web-wasm", folder, "--as", "npm", *settings),
+    )
+
+
+@pytest.fixture
+def app(packed_for_npm: Path, tmp_path: Path) -> Path:
+    """A folder in which npm installed the package, and nothing else."""
+    (tmp_path / "package.json").write_text('{"name": "app", "private": true, "type": "module"}')
+    install = [
+        *npm_command(),
+        "install",
+        "--offline",
+        "--no-audit",
+        "--no-fund",
+        only(packed_for_npm, "*.tgz"),
+    ]
+    subprocess.run(install, cwd=tmp_path, check=True)
+    assert [each.name for each in (tmp_path / "node_modules").glob("[!.]*")] == ["all-minilm-l6-v2"]
+    folder = next(each for each in packed_for_npm.iterdir() if each.is_dir())
+    inside = tmp_path / "node_modules/all-minilm-l6-v2/bundle"
+    assert digest(open_bundle(inside)) == digest(open_bundle(folder))
+    shutil.copy(folder / "golden.json", tmp_path)
+    (tmp_path / "ask.mjs").write_text(ASK)
+    (tmp_path / "ask.ts").write_text(TYPED)
+    return tmp_path
+
+
+def client(name: str) -> list[str | Path]:
+    """How a JavaScript runtime is started; or the test is skipped."""
+    if name == "node":
+        return [find_node()]
+    tools = required_tools() / "node_modules"
+    if name == "bun":
+        # Without its installation script, which puts it elsewhere.
+        return [sorted(tools.glob("@oven/bun-linux-*/bin/bun"))[0]]
+    return [tools / ".bin/deno", "run", "--allow-read", "--no-prompt"]
+
+
+@pytest.mark.parametrize("runtime", ["node", "bun", "deno"])
+def test_npm_s_package_is_imported_by_name(app: Path, runtime: str) -> None:
+    environment = {**os.environ, "DENO_DIR": str(app / "deno")}
+    done = subprocess.run(
+        [*client(runtime), "ask.mjs"],
+        cwd=app,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "true 384 true RangeError\n", done.stderr
+
+
+def test_typescript_knows_npm_s_package(app: Path) -> None:
+    tsc = required_tools() / "node_modules/.bin/tsc"
+    settings = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"]
+    done = subprocess.run([tsc, *settings, "ask.ts"], cwd=app, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_npm_s_package_is_verified(packed_for_npm: Path) -> None:
+    done = edgepack("verify", str(only(packed_for_npm, "*.tgz")), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "passed"
+
+
+def test_npm_s_package_is_small(online: HostContext, tmp_path: Path) -> None:
+    made_bundle("web-wasm", tmp_path, "--as", "npm", "--set", "copies=false")
+    assert only(tmp_path, "*.tgz").stat().st_size <= 15_000_000
+
+
+@pytest.mark.parametrize(
+    ("target", "form", "words"),
+    [
+        ("web-wasm", "deb", "a bundle for web on wasm32 is no Debian package"),
+        ("web-wasm", "wheel", "a bundle for web on wasm32 is no wheel"),
+        ("web-wasm", "npm", "--set copies=false"),
+        ("linux-x86-min", "npm", "a bundle for linux is no npm package"),
+    ],
+)
+def test_what_has_no_such_package_is_said_before_anything_is_built(
+    tmp_path: Path, target: str, form: str, words: str
+) -> None:
+    done = edgepack("bundle", "--target", target, "--as", form, "--output", str(tmp_path))
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())
+    assert "model" not in done.stderr.split("error:")[0]

@@ -1,0 +1,119 @@
+"""An npm package of a web bundle (https://docs.npmjs.com/cli/configuring-npm/package-json).
+
+The bundle's folder lies in ``package/bundle``, as it is; beside it the modules that are imported by the package's name.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from edgepack.api import BuildContext, Bundle, Target, UsageError
+from edgepack.api.axes import TarEntry, bundle_entries
+from edgepack_npm.tgz import write_tgz
+
+TOP = "package"
+VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
+NAME = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
+"""As npm takes them for new packages; 214 characters at most."""
+MODULE = "embed.mjs"
+NODE = ">=20"
+README = """# {name}
+
+{model} and what runs it, made by edgepack: text embeddings in Node, Bun and Deno, with no other package.
+
+```js
+import {{ close, encode }} from "{name}";
+
+const vector = await encode("A man is eating food."); // Float32Array of {dimension} numbers
+const vectors = await encode(["one text", "another"]);
+await close(); // Deno would wait
+```
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpmPackage:
+    """The packager (``edgepack.api.axes.Packager``)."""
+
+    version: str
+    name: str = ""
+    """Of the package; empty: as its model is called."""
+
+    def file_name(self, bundle: Bundle) -> str:
+        """As npm itself names tarballs, e.g. ``all-minilm-l6-v2-1.0.0.tgz``."""
+        return f"{self._name(bundle).lstrip('@').replace('/', '-')}-{self.version}.tgz"
+
+    def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
+        """Write the package; the same bundle and version give the same bytes. Raises ``UsageError``."""
+        listed = {str(file["path"]): file["mode"] for file in bundle.manifest["files"]}
+        if MODULE not in listed or "link" in listed.values():
+            raise UsageError(f"an npm package is of a bundle with {MODULE} and without symbolic links")
+        with destination.open("wb") as out:
+            write_tgz(out, self._entries(bundle))
+
+    def _entries(self, bundle: Bundle) -> Iterator[TarEntry]:
+        """Files only: npm makes folders as it needs them."""
+        name = self._name(bundle)
+        described = json.dumps(self._described(bundle), indent=2, ensure_ascii=False) + "\n"
+        yield TarEntry(name=f"{TOP}/package.json", source=described.encode())
+        model = bundle.manifest["model"]
+        text = README.format(name=name, model=model["name"], dimension=model["dimension"])
+        yield TarEntry(name=f"{TOP}/README.md", source=text.encode())
+        for source in sorted((files("edgepack_npm") / "js").iterdir(), key=lambda each: each.name):
+            module = source.read_text(encoding="utf-8").replace("{{name}}", name)
+            yield TarEntry(name=f"{TOP}/{source.name}", source=module.encode())
+        for entry in bundle_entries(bundle, top=f"{TOP}/bundle"):
+            if isinstance(entry.source, Path) and entry.source.is_file():
+                yield entry
+
+    def _described(self, bundle: Bundle) -> dict[str, Any]:
+        model = bundle.manifest["model"]["name"]
+        return {
+            "name": self._name(bundle),
+            "version": self.version,
+            "description": f"Text embeddings by {model}, in WebAssembly, with no dependencies",
+            "license": "SEE LICENSE IN bundle/LICENSES/NOTICES.txt",
+            "type": "module",
+            "exports": {
+                ".": {"types": "./index.d.mts", "default": "./index.mjs"},
+                "./bundle/*": "./bundle/*",
+                "./package.json": "./package.json",
+            },
+            "types": "./index.d.mts",
+            "engines": {"node": NODE},
+            "sideEffects": False,
+        }
+
+    def _name(self, bundle: Bundle) -> str:
+        if self.name:
+            return self.name
+        model = str(bundle.manifest["model"]["name"]).rpartition("/")[2]
+        return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "model"
+
+
+def create_packager(target: Target) -> NpmPackage:
+    """Raises ``UsageError`` for a platform, version or name that no npm package is of."""
+    if target.platform.os != "web":
+        raise UsageError(
+            f"a bundle for {target.platform.os} is no npm package", hint="bundles of target web-wasm are"
+        )
+    if target.builder == "web" and target.options.get("copies", True):
+        raise UsageError(
+            "an npm package has no use for the compressed copies in this bundle", hint="--set copies=false"
+        )
+    if not VERSION.fullmatch(target.version):
+        raise UsageError(
+            f"{target.version!r} is no version of an npm package", hint='e.g. --set package.version="1.2.0"'
+        )
+    own = dict(target.extra.get("npm", {}))
+    name = own.pop("name", "")
+    if own or not isinstance(name, str) or (name and not (NAME.fullmatch(name) and len(name) <= 214)):
+        raise UsageError(
+            f"[x-npm] says {', '.join(own) or repr(name)}",
+            hint='it takes name, the package\'s, e.g. name = "@acme/embeddings"',
+        )
+    return NpmPackage(version=target.version, name=name)
