@@ -43,10 +43,9 @@ class WithPlugins(click.Group):
     def _of_plugins(self) -> list[tuple[str, str]]:
         """Name and origin."""
         from edgepack.plugins.commands import plugin_commands
-        from edgepack.plugins.entry_points import origin
 
         return [
-            (name, origin(point)) for name, point in plugin_commands().items() if name not in self.commands
+            (name, point.origin) for name, point in plugin_commands().items() if name not in self.commands
         ]
 
 

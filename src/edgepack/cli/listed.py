@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
 from edgepack.plugins.commands import plugin_commands, refused_commands
-from edgepack.plugins.entry_points import package
 from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
 from edgepack.plugins.spec import Spec
 from edgepack.words import did_you_mean
@@ -80,7 +79,7 @@ def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str) -> Row:
         error = wrong.message
     state = f"disabled by {plugin.disabled}" if plugin.disabled else "ready"
     state = f"deprecated: {plugin.ending}" if plugin.ending else state
-    commands = [name for name, point in plugin_commands().items() if package(point) == plugin.package]
+    commands = [name for name, point in plugin_commands().items() if point.package == plugin.package]
     return {
         "plugin": plugin.name,
         "state": f"{BROKEN}: {error}" if error else state,

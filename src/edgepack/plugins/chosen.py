@@ -1,11 +1,12 @@
 """Which of the installed plugins are loaded: all, but for what the user or the project rules out."""
 
 import os
-from importlib.metadata import EntryPoint
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from edgepack.errors import UsageError
-from edgepack.plugins.entry_points import is_ours
+from edgepack.plugins.entry_points import Point
 from edgepack.typed import Malformed, check_value, load_toml
 
 VARIABLE = "EDGEPACK_DISABLE_PLUGINS"
@@ -14,18 +15,22 @@ PROJECT_FILES = (("edgepack.toml", ()), ("pyproject.toml", ("tool", "edgepack"))
 """In the current folder: files, and the tables in them, whose ``plugins`` lists those that a project takes."""
 
 
-def why_not(point: EntryPoint) -> str:
-    """Who rules a plugin out, or nothing. Those of edgepack itself are always loaded. Raises ``UsageError``."""
-    if is_ours(point):
-        return ""
+def rules() -> Callable[[Point], str]:
+    """Who rules a plugin out, or nothing, for each that is asked about. Those of edgepack itself are always loaded.
+
+    The project's files are read once, and only for plugins of others. What is returned raises ``UsageError``.
+    """
     disabled = {name.strip() for name in os.environ.get(VARIABLE, "").split(",")}
-    if {"*", point.name} & disabled:
-        return VARIABLE
-    for name, tables in PROJECT_FILES:
-        allowed = _allowed(Path(name), tables)
-        if allowed is not None and point.name not in allowed:
-            return name
-    return ""
+    allowed = cache(lambda: [(name, _allowed(Path(name), tables)) for name, tables in PROJECT_FILES])
+
+    def why_not(point: Point) -> str:
+        if point.is_ours:
+            return ""
+        if {"*", point.name} & disabled:
+            return VARIABLE
+        return next((file for file, names in allowed() if names is not None and point.name not in names), "")
+
+    return why_not
 
 
 def _allowed(file: Path, tables: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -3,21 +3,21 @@
 import sys
 from collections.abc import Collection
 from contextlib import redirect_stdout
-from importlib.metadata import EntryPoint
 
 import click
 
 from edgepack.errors import PluginError
-from edgepack.plugins.chosen import why_not
-from edgepack.plugins.entry_points import entry_points, origin, package
+from edgepack.plugins.chosen import rules
+from edgepack.plugins.entry_points import Point, entry_points
 
 GROUP = "edgepack.commands"
 """The entry points whose names are commands: ``NAME = "MODULE:OBJECT"``, the object a click command or group."""
 
 
-def plugin_commands() -> dict[str, EntryPoint]:
+def plugin_commands() -> dict[str, Point]:
     """Entry points by the command's name; of two that have one name the first, edgepack's own before others'."""
-    found: dict[str, EntryPoint] = {}
+    found: dict[str, Point] = {}
+    why_not = rules()
     for point in entry_points(GROUP):
         if not why_not(point):
             found.setdefault(point.name, point)
@@ -30,8 +30,8 @@ def refused_commands(own: Collection[str]) -> dict[str, str]:
     wrong = {}
     for point in entry_points(GROUP):
         if point.name in own or point.value != taken.get(point.name, point).value:
-            whose = "edgepack's own" if point.name in own else f"that of {origin(taken[point.name])}"
-            wrong[package(point)] = f"its command {point.name} is {whose}"
+            whose = "edgepack's own" if point.name in own else f"that of {taken[point.name].origin}"
+            wrong[point.package] = f"its command {point.name} is {whose}"
     return wrong
 
 
@@ -40,7 +40,7 @@ def load_command(name: str) -> click.Command | None:
     point = plugin_commands().get(name)
     if point is None:
         return None
-    where = f"command {name} of {origin(point)}"
+    where = f"command {name} of {point.origin}"
     try:
         with redirect_stdout(sys.stderr):
             command = point.load()

@@ -1,30 +1,57 @@
 """What installed distributions say that they bring, read from their metadata alone."""
 
 import importlib.metadata
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from typing import Any
 
 OURS = "edgepack"
 
 
-def entry_points(group: str) -> list[EntryPoint]:
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """An entry point, and whose it is."""
+
+    point: EntryPoint
+    distribution: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        return self.point.name
+
+    @property
+    def value(self) -> str:
+        return self.point.value
+
+    @property
+    def package(self) -> str:
+        """The top-level package that it lies in: several plugins may come in one distribution."""
+        return self.point.module.partition(".")[0]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether edgepack itself brings it."""
+        return self.distribution == OURS
+
+    @property
+    def origin(self) -> str:
+        """The package, and its distribution where that is not edgepack itself."""
+        return self.package if self.is_ours else f"{self.package} ({self.distribution} {self.version})"
+
+    def load(self) -> Any:
+        """What it names, imported."""
+        return self.point.load()
+
+
+def entry_points(group: str) -> list[Point]:
     """A group's entry points by name, those of edgepack itself first: a clash of names is the newcomer's to mend."""
     # The same distribution can be found twice (an editable install beside its source folder).
     unique = {(point.name, point.value): point for point in importlib.metadata.entry_points(group=group)}
-    return sorted(unique.values(), key=lambda point: (not is_ours(point), point.name))
+    return sorted(map(_read, unique.values()), key=lambda point: (not point.is_ours, point.name))
 
 
-def origin(point: EntryPoint) -> str:
-    """Whose an entry point is: the package, and its distribution where that is not edgepack itself."""
-    if is_ours(point) or point.dist is None:
-        return package(point)
-    return f"{package(point)} ({point.dist.name} {point.dist.version})"
-
-
-def package(point: EntryPoint) -> str:
-    """The top-level package that an entry point lies in: several plugins may come in one distribution."""
-    return point.module.partition(".")[0]
-
-
-def is_ours(point: EntryPoint) -> bool:
-    """Whether edgepack itself brings it."""
-    return point.dist is not None and point.dist.name == OURS
+def _read(point: EntryPoint) -> Point:
+    # Parsed anew whenever it is asked for: once is a third of what a plugin adds to a start.
+    said = point.dist.metadata if point.dist else {"Name": "?", "Version": "?"}
+    return Point(point=point, distribution=said["Name"], version=said["Version"])

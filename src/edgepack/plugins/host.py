@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
-from edgepack.plugins.chosen import why_not
-from edgepack.plugins.entry_points import OURS, entry_points, package
+from edgepack.plugins.chosen import rules
+from edgepack.plugins.entry_points import OURS, Point, entry_points
 from edgepack.plugins.spec import INTERFACES, SCHEME, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
@@ -176,12 +175,13 @@ def load_plugins() -> PluginHost:
     registered: dict[str, dict[str, Registered]] = {axis: {} for axis in INTERFACES}
     target_files = {file.name: file for file in _as_target_files(targets.built_in_targets(), "edgepack")}
     plugins = []
+    why_not = rules()
     for entry_point in entry_points(GROUP):
         info = PluginInfo(
             name=entry_point.name,
-            package=package(entry_point),
-            distribution=entry_point.dist.name if entry_point.dist else "?",
-            version=entry_point.dist.version if entry_point.dist else "?",
+            package=entry_point.package,
+            distribution=entry_point.distribution,
+            version=entry_point.version,
         )
         if disabled := why_not(entry_point):
             plugins.append(replace(info, disabled=disabled))
@@ -197,7 +197,7 @@ def load_plugins() -> PluginHost:
 
 def _load(
     manager: pluggy.PluginManager,
-    entry_point: EntryPoint,
+    entry_point: Point,
     info: PluginInfo,
     registered: dict[str, dict[str, Registered]],
     target_files: dict[str, TargetFile],
