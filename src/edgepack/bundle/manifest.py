@@ -180,6 +180,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         "origin": source.origin,
         "license": source.license,
         **({"source_precision": source.precision} if source.precision != FULL_PRECISION else {}),
+        **({"graph_by": source.graph_by} if source.graph_by else {}),
         "recipe": model.recipe,
         "precision": model.precision,
         "format": model.format,

@@ -26,7 +26,7 @@ def exported_model(source: ModelSource, *, context: BuildContext) -> Path:
     """The full-precision ONNX file of a source, exported once and kept in the store."""
 
     def make(folder: Path) -> None:
-        export_onnx(source, folder / "model.onnx")
+        export_onnx(source, folder / "model.onnx", context=context)
 
     return context.store.cached("onnx", source_key(source), make) / "model.onnx"
 

@@ -19,6 +19,8 @@ from edgepack.records.target import Target
 if TYPE_CHECKING:
     import onnx
 
+    from edgepack.models.graph.writer import GraphWriter, TokenVectors
+    from edgepack.models.read.safetensors import TensorFile
     from edgepack.records.recipe import Note
 
 
@@ -42,6 +44,7 @@ INTERFACES: Mapping[str, Interfaces] = {
     "report": Interfaces(),
     "prices": Interfaces(),
     "source": Interfaces(),
+    "architecture": Interfaces(),
 }
 """By axis: what plugins can bring."""
 
@@ -102,6 +105,20 @@ class Source(Protocol):
         """
 
 
+class Architecture(Protocol):
+    """Writes the graph of one kind of model from its configuration and weights."""
+
+    def __call__(
+        self, config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter, /
+    ) -> TokenVectors:
+        """Write the encoder, which makes token vectors, float32 [batch, sequence, hidden].
+
+        The graph's inputs are ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64 [batch, sequence], of which it
+        takes those that it needs. Pooling and normalisation are the host's. Raises ``UnsupportedModelError`` for a model of
+        this kind that it cannot write.
+        """
+
+
 def no_options() -> OptionTable:
     """For builders that do not say which options they take."""
     return {}
@@ -125,13 +142,13 @@ class Spec:
     name: str
     """Of a builder: what a target's ``builder`` says; of a platform: what its ``platform.os`` says; of a recipe: what its
     ``model.recipe`` says; of a pass: what a recipe's ``pass`` says; of a package: what ``package.formats`` and ``--as`` say;
-    of a source: the scheme of its addresses, e.g. ``s3``."""
+    of a source: the scheme of its addresses, e.g. ``s3``; of an architecture: ``model_type`` in config.json."""
     summary: str
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
     ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``; of a source:
-    ``() -> Source``. Heavy imports happen in here."""
+    ``() -> Source``; of an architecture: ``() -> Architecture``. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""
@@ -145,7 +162,8 @@ class Spec:
     next_step: str = ""
     """A command to try the finished bundle with, ``{bundle}`` for its folder; empty: its program, with a text."""
     revision: str = "1"
-    """Of a pass: changes whenever it would make another model than before. It is part of the keys of prepared models."""
+    """Of a pass or an architecture: changes whenever it would make another model than before. It is part of the keys of exported
+    and prepared models."""
     api: int = 2
     """The plugin interface that the plugin was written for. Whoever does not say wrote for 2, whatever edgepack speaks."""
 

@@ -107,6 +107,9 @@ class ModelSource:
     precision: str = FULL_PRECISION
     """Of a graph what its weights are: ``int8`` and the like for one that was quantized before edgepack saw it. Its vectors
     are then not those of the full-precision model, and whatever is measured against them says so."""
+    graph_by: str = ""
+    """The plugin that writes its graph from its weights, by distribution, version and revision; empty: edgepack or PyTorch does,
+    or there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

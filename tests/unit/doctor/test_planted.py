@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.installed import read_folder
 from tests.support.planted import (
     HIDDEN,
     KINDS,
@@ -25,7 +26,6 @@ from edgepack.doctor.gather import gather
 from edgepack.doctor.verdict import Diagnosis
 from edgepack.errors import UsageError
 from edgepack.files.store import Store
-from edgepack.models.find.folder import read_folder
 from edgepack.plugins.context import host_context
 from edgepack.verify.gate import verification_texts
 
@@ -209,7 +209,6 @@ def test_a_graph_that_pools_inside(tmp_path: Path) -> None:
         name="own",
         origin="own",
         onnx=patient.folder / "model.onnx",
-        note=lambda message: None,
     )
     with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path / "two")) as context:
         tools = instruments(source, context=context)

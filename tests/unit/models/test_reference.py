@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from tests.support.berts import Tokens, change_weights, torch_vectors, write_bert
+from tests.support.installed import export_onnx
 from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import ModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors, well_formed

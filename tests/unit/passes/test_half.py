@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from tests.support.berts import onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 from tests.support.families import FAMILIES, tokens_of, write_family
+from tests.support.installed import export_onnx
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.graph.pooling import is_pooling, pool
 from edgepack.models.graph.writer import PREFIX, GraphWriter
 from edgepack.models.reference import exported_model

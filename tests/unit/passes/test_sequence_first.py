@@ -9,8 +9,8 @@ import pytest
 from tests.support.berts import onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 from tests.support.families import FAMILIES, tokens_of, write_family
+from tests.support.installed import export_onnx
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.graph.precision import is_batch_dependent
 from edgepack.passes.fast_gelu import fast_gelu

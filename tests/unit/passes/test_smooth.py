@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from tests.support.berts import change_weights, onnx_vectors, some_tokens, write_bert
+from tests.support.installed import export_onnx
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
 from edgepack.passes.int8_dynamic import int8_dynamic
 from edgepack.passes.smooth import smooth

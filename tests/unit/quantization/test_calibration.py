@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import write_bert
+from tests.support.installed import export_onnx
 
 from edgepack.errors import UsageError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.plugins.context import HostContext
 from edgepack.quantization.calibration import (
     LARGEST_FILE,

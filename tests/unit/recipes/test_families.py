@@ -8,8 +8,8 @@ import onnx
 import pytest
 from tests.support.berts import onnx_vectors
 from tests.support.families import FAMILIES, tokens_of, write_family
+from tests.support.installed import export_onnx
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import required

@@ -6,21 +6,19 @@ After transformers' ``modeling_bert.py``; MiniLM, BGE, E5 and GTE (the first gen
 from collections.abc import Mapping
 from typing import Any
 
-import onnx
-
 from edgepack.models.export.encoder import (
     EncoderShape,
     LayerNames,
     activation_of,
     embed_tokens,
-    finish_encoder,
     open_encoder,
     require_absolute_positions,
     require_encoder,
+    write_layers,
 )
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import size_of
 from edgepack.models.read.safetensors import TensorFile
-from edgepack.records.model import Pooling
 
 NAMES = LayerNames(
     query="attention.self.query",
@@ -51,10 +49,8 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
     )
 
 
-def write_bert(
-    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
-) -> onnx.ModelProto:
-    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden_size]."""
-    encoder = open_encoder(weights, read_shape(config), names=("bert.",))
+def write_bert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
+    """Token vectors, float32 [batch, sequence, hidden_size] (``edgepack.api.axes.Architecture``)."""
+    encoder = open_encoder(writer, weights, read_shape(config), names=("bert.",))
     hidden = embed_tokens(encoder, with_types=True)
-    return finish_encoder(encoder, hidden, layers="encoder.layer", names=NAMES, name=name, pooling=pooling)
+    return TokenVectors(name=write_layers(encoder, hidden, layers="encoder.layer", names=NAMES))

@@ -6,19 +6,17 @@ After transformers' ``modeling_distilbert.py``.
 from collections.abc import Mapping
 from typing import Any
 
-import onnx
-
 from edgepack.models.export.encoder import (
     EncoderShape,
     LayerNames,
     activation_of,
     embed_tokens,
-    finish_encoder,
     open_encoder,
+    write_layers,
 )
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import size_of
 from edgepack.models.read.safetensors import TensorFile
-from edgepack.records.model import Pooling
 
 NAMES = LayerNames(
     query="attention.q_lin",
@@ -48,12 +46,8 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
     )
 
 
-def write_distilbert(
-    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
-) -> onnx.ModelProto:
-    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, dim]."""
-    encoder = open_encoder(weights, read_shape(config), names=("distilbert.",))
+def write_distilbert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
+    """Token vectors, float32 [batch, sequence, dim] (``edgepack.api.axes.Architecture``)."""
+    encoder = open_encoder(writer, weights, read_shape(config), names=("distilbert.",))
     hidden = embed_tokens(encoder, with_types=False)
-    return finish_encoder(
-        encoder, hidden, layers="transformer.layer", names=NAMES, name=name, pooling=pooling
-    )
+    return TokenVectors(name=write_layers(encoder, hidden, layers="transformer.layer", names=NAMES))

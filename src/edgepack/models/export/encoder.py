@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.activations import ACTIVATIONS
-from edgepack.models.graph.pooling import pool
-from edgepack.models.graph.writer import GraphWriter, finish
+from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
-from edgepack.records.model import Pooling
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
 WRAPPERS = ("", "model.", "0.auto_model.", "auto_model.")
@@ -98,12 +95,14 @@ class Encoder:
     shape: EncoderShape
 
 
-def open_encoder(weights: TensorFile, shape: EncoderShape, *, names: Sequence[str]) -> Encoder:
+def open_encoder(
+    writer: GraphWriter, weights: TensorFile, shape: EncoderShape, *, names: Sequence[str]
+) -> Encoder:
     """Begin to write; ``names`` are what transformers puts before tensors of this architecture, e.g. ``bert.``."""
     for prefix in (*WRAPPERS, *names, *(wrapper + name for wrapper in WRAPPERS[1:] for name in names)):
         if prefix + WORD_TABLE in weights.tensors:
             tensors = Prefixed(weights=weights, prefix=prefix)
-            return Encoder(writer=GraphWriter(), tensors=tensors, shape=shape)
+            return Encoder(writer=writer, tensors=tensors, shape=shape)
     raise missing_tensor(weights.path, WORD_TABLE)
 
 
@@ -219,25 +218,17 @@ def embed_tokens(encoder: Encoder, *, with_types: bool) -> str:
     return layer_norm(encoder, "embeddings.LayerNorm", placed)
 
 
-def finish_encoder(
-    encoder: Encoder,
-    hidden: str,
-    *,
-    layers: str,
-    names: LayerNames,
-    name: str,
-    pooling: Pooling,
-    bias: str | None = None,
-) -> onnx.ModelProto:
-    """The layers, each called ``layers`` and its number, pooling and normalisation: the whole model.
+def write_layers(
+    encoder: Encoder, hidden: str, *, layers: str, names: LayerNames, bias: str | None = None
+) -> str:
+    """The layers, each called ``layers`` and its number: the token vectors, float32 [batch, sequence, hidden].
 
     ``bias`` is added to the scores; without, what hides padding.
     """
     added = bias or additive_mask(encoder.writer)
     for number in range(encoder.shape.layers):
         hidden = layer(encoder, f"{layers}.{number}.", names, hidden, added)
-    pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=pooling.dimension(encoder.shape.hidden))
+    return hidden
 
 
 def split_heads(encoder: Encoder, name: str, projected: str, order: list[int]) -> str:

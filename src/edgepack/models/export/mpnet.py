@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.export import bert
@@ -21,13 +20,13 @@ from edgepack.models.export.encoder import (
     count_tokens,
     count_up,
     embedding_initializer,
-    finish_encoder,
     open_encoder,
     placed_words,
     word_vectors,
+    write_layers,
 )
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import TensorFile
-from edgepack.records.model import Pooling
 
 NAMES = replace(
     bert.NAMES,
@@ -44,23 +43,19 @@ FARTHEST = 128
 """Tokens; all greater distances share a bucket with this one."""
 
 
-def write_mpnet(
-    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
-) -> onnx.ModelProto:
-    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden_size]."""
+def write_mpnet(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
+    """Token vectors, float32 [batch, sequence, hidden_size] (``edgepack.api.axes.Architecture``)."""
     if (buckets := config.get("relative_attention_num_buckets", BUCKETS)) != BUCKETS:
         raise UnsupportedModelError(
             f"config.json asks for {buckets} buckets of distances; MPNet has {BUCKETS}",
             hint="export the model to ONNX yourself and give edgepack the .onnx file",
         )
     shape = bert.read_shape({**config, "type_vocab_size": 1})
-    encoder = open_encoder(weights, shape, names=("mpnet.",))
+    encoder = open_encoder(writer, weights, shape, names=("mpnet.",))
     hidden = _embeddings(encoder)
     mask = additive_mask(encoder.writer)
     bias = encoder.writer.add("Add", "attention.bias", _distances(encoder), mask)
-    return finish_encoder(
-        encoder, hidden, layers="encoder.layer", names=NAMES, name=name, pooling=pooling, bias=bias
-    )
+    return TokenVectors(name=write_layers(encoder, hidden, layers="encoder.layer", names=NAMES, bias=bias))
 
 
 def _embeddings(encoder: Encoder) -> str:

@@ -6,35 +6,29 @@ After transformers' ``modeling_xlm_roberta.py``; multilingual-E5 and BGE-M3's de
 from collections.abc import Mapping
 from typing import Any
 
-import onnx
-
 from edgepack.models.export import bert
 from edgepack.models.export.encoder import (
     Encoder,
     count_tokens,
-    finish_encoder,
     open_encoder,
     placed_words,
     word_vectors,
+    write_layers,
 )
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import TensorFile
-from edgepack.records.model import Pooling
 
 PADDING = 1
 """The token that is padding, where config.json does not say it."""
 
 
-def write_roberta(
-    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
-) -> onnx.ModelProto:
-    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden_size]."""
+def write_roberta(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
+    """Token vectors, float32 [batch, sequence, hidden_size] (``edgepack.api.axes.Architecture``)."""
     shape = bert.read_shape({"type_vocab_size": 1, **config})
-    encoder = open_encoder(weights, shape, names=("roberta.", "xlm_roberta.", "camembert."))
+    encoder = open_encoder(writer, weights, shape, names=("roberta.", "xlm_roberta.", "camembert."))
     padding = config.get("pad_token_id")
     hidden = _embeddings(encoder, padding if isinstance(padding, int) else PADDING)
-    return finish_encoder(
-        encoder, hidden, layers="encoder.layer", names=bert.NAMES, name=name, pooling=pooling
-    )
+    return TokenVectors(name=write_layers(encoder, hidden, layers="encoder.layer", names=bert.NAMES))
 
 
 def _embeddings(encoder: Encoder, padding: int) -> str:

@@ -4,22 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 
-from edgepack.models.graph.pooling import pool
-from edgepack.models.graph.writer import GraphWriter, finish
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import TensorFile
 from edgepack.models.read.static import StaticTable, table_of
-from edgepack.records.model import Pooling
 
 IDS, MASK = "input_ids", "attention_mask"
 
 
-def write_static(
-    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
-) -> onnx.ModelProto:
-    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, dimension]."""
-    table, writer = table_of(weights, config), GraphWriter()
+def write_static(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
+    """Token vectors, float32 [batch, sequence, dimension] (``edgepack.api.axes.Architecture``)."""
+    table = table_of(weights, config)
     rows = (
         IDS if table.rows is None else writer.add("Gather", "rows", writer.weight("mapping", table.rows), IDS)
     )
@@ -28,9 +23,7 @@ def write_static(
         scales = writer.add("Gather", "token_scales", writer.weight("scales", table.scales), IDS)
         column = writer.add("Unsqueeze", "token_scales_column", scales, writer.ints(2))
         tokens = writer.add("Mul", "tokens_scaled", tokens, column)
-    pool(writer, tokens, _counted(writer, table), pooling)
-    dimension = pooling.dimension(table.vectors.shape[1])
-    return finish(writer, name=name, dimension=dimension)
+    return TokenVectors(name=tokens, counted=_counted(writer, table))
 
 
 def _counted(writer: GraphWriter, table: StaticTable) -> str:

@@ -120,7 +120,7 @@ def ingest_entry(entry: Entry, *, reading: Reading = UNSAID, context: BuildConte
         license=entry.license,
         reading=reading,
         known=entry.pooling,
-        note=context.note,
+        context=context,
     )
     return with_known_facts(source, entry)
 

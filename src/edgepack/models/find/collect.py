@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from edgepack.context import BuildContext
 from edgepack.errors import ModelError
 from edgepack.models.find.folder import list_names
 from edgepack.models.graph.onnx_file import external_locations
@@ -24,6 +25,7 @@ def collect(
     reading: Reading,
     known: PoolingMode | None = None,
     onnx: str | None = None,
+    context: BuildContext,
 ) -> None:
     """Fill ``folder`` with one model: ``get(name)`` puts a file of ``names`` there.
 
@@ -48,7 +50,7 @@ def collect(
     hub_layout.require_tokenizer(there, model)
     if onnx is None:
         hub_layout.require_config(there, model)
-    chosen = onnx or hub_layout.choose_weights(there, config, model)
+    chosen = onnx or hub_layout.choose_weights(there, config, model, context=context)
     get(chosen)
     if chosen.endswith(".onnx"):
         parent = chosen.rpartition("/")[0]
@@ -56,7 +58,9 @@ def collect(
             get(f"{parent}/{location}" if parent else location)
 
 
-def collect_from_tree(tree: Path, folder: Path, *, model: str, reading: Reading) -> None:
+def collect_from_tree(
+    tree: Path, folder: Path, *, model: str, reading: Reading, context: BuildContext
+) -> None:
     """Move the one model that is somewhere below ``tree`` into ``folder``."""
     root = find_model(tree, model)
 
@@ -67,7 +71,7 @@ def collect_from_tree(tree: Path, folder: Path, *, model: str, reading: Reading)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         source.replace(folder / name)
 
-    collect(list_names(root), get, folder, model=model, reading=reading)
+    collect(list_names(root), get, folder, model=model, reading=reading, context=context)
 
 
 def find_model(tree: Path, model: str) -> Path:

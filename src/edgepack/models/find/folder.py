@@ -1,10 +1,11 @@
 """A model folder in the Hugging Face layout, read and checked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError
 from edgepack.files.store import digest_file
 from edgepack.models.find.static import read_static_folder
@@ -17,6 +18,7 @@ from edgepack.models.graph.onnx_file import (
 )
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.read import hub_layout
+from edgepack.models.read.architectures import written_by
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional, size_of
 from edgepack.models.read.made_small import read_made_small
@@ -36,7 +38,7 @@ def read_folder(
     *,
     name: str,
     origin: str,
-    note: Callable[[str], None],
+    context: BuildContext,
     reading: Reading = UNSAID,
     onnx: Path | None = None,
     license: str | None = None,
@@ -60,19 +62,20 @@ def read_folder(
     hub_layout.require_tokenizer(names, name)
     if onnx is None:
         hub_layout.require_config(names, name)
-    chosen = onnx or directory / hub_layout.choose_weights(names, config, name)
+    chosen = onnx or directory / hub_layout.choose_weights(names, config, name, context=context)
     is_graph = chosen.suffix == ".onnx"
     tensors, outputs = ({}, output_shapes(chosen)) if is_graph else (open_tensors(chosen).tensors, {})
     evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
     warnings = require_embedder(evidence, name, treat=reading.treat_as_embedding)
     bases = (name, *card.bases, str(config.get("_name_or_path", "")))
     pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
-    max_length, length_files = read_max_length(directory, config, note=note)
+    max_length, length_files = read_max_length(directory, config, note=context.note)
     prompts = read_prompts(directory)
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
     weight_files, dimension, rows = (_measure_graph if is_graph else _measure_weights)(chosen, config)
     _require_agreement(pools, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
+    writer = None if is_graph else written_by(config, context)
     used = {"tokenizer.json", *pools.files, *length_files, *prompts.files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
     used |= {path.relative_to(directory).as_posix() for path in weight_files}
@@ -93,8 +96,13 @@ def read_folder(
         pooling_from=pools.origin,
         default_prompt=prompts.default,
         reading=reading,
-        warnings=tuple(dict.fromkeys([*warnings, *pools.warnings, *_default_prompt(prompts), *doubts])),
+        warnings=tuple(
+            dict.fromkeys(
+                [*warnings, *pools.warnings, *_default_prompt(prompts), *doubts, *_not_ours(writer)]
+            )
+        ),
         precision=precision,
+        graph_by=writer.identity if writer else "",
     )
 
 
@@ -114,6 +122,14 @@ def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
     text = prompts.texts[prompts.default]
     return (
         f"sentence-transformers puts the {prompts.default} prompt {text!r} before each text unasked, a bundle does not",
+    )
+
+
+def _not_ours(writer: Extension | None) -> tuple[str, ...]:
+    if writer is None or not writer.identity:
+        return ()
+    return (
+        f"its graph is written by a plugin ({writer.identity}), and the bundle is compared with that graph",
     )
 
 

@@ -61,7 +61,7 @@ def ingest_remote(
     def make(folder: Path) -> None:
         require_online(context, remote.origin)
         if len(remote.files) == 1 and remote.files[0].lower().endswith(SUFFIXES):
-            _unpack(remote, folder, reading)
+            _unpack(remote, folder, reading, context)
             return
 
         def get(name: str) -> None:
@@ -76,6 +76,7 @@ def ingest_remote(
             reading=reading,
             known=known,
             onnx=remote.graph or None,
+            context=context,
         )
 
     directory = context.store.cached("models", remote.pins, make)
@@ -87,18 +88,18 @@ def ingest_remote(
         onnx=directory / remote.graph if remote.graph else None,
         reading=reading,
         known=known,
-        note=context.note,
+        context=context,
     )
 
 
-def _unpack(remote: RemoteModel, folder: Path, reading: Reading) -> None:
+def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildContext) -> None:
     (name,) = remote.files
     with tempfile.TemporaryDirectory(prefix=".archive-", dir=folder) as temporary:
         archive = Path(temporary, name)
         remote.fetch(name, archive)
         unpack_model(archive, Path(temporary, "content"))
         archive.unlink()
-        collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading)
+        collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading, context=context)
 
 
 def _find(address: str, extension: Extension, context: BuildContext) -> RemoteModel:

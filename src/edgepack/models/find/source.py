@@ -73,7 +73,7 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = path.resolve().name or "model"
         context.note(name)
-        return read_folder(path, name=name, origin=name, reading=reading, note=context.note)
+        return read_folder(path, name=name, origin=name, reading=reading, context=context)
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
     if path.suffix != ".onnx":
@@ -88,7 +88,7 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     name = folder.resolve().name if path.stem == "model" else path.stem
     context.note(path.name)
     return read_folder(
-        folder, name=name or "model", origin=path.name, onnx=path, reading=reading, note=context.note
+        folder, name=name or "model", origin=path.name, onnx=path, reading=reading, context=context
     )
 
 

@@ -17,6 +17,16 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenVectors:
+    """What an architecture has written: a vector for each token."""
+
+    name: str
+    """The value's, float32 [batch, sequence, hidden]."""
+    counted: str = "attention_mask"
+    """The mask of the tokens that count for the text's vector, int64 [batch, sequence]: 1 or 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GraphWriter:
     """Collects nodes and initializers; a node's output has the node's name, so that errors can be traced."""
 

@@ -1,21 +1,18 @@
-"""Architectures: those whose graph edgepack writes itself; others are PyTorch's, where it is installed."""
+"""Architectures: those whose graph is written from config and weights, by name; others are PyTorch's, where it is installed."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import Any
 
-GRAPH_WRITERS: Mapping[str, str] = {
-    "bert": "edgepack.models.export.bert:write_bert",
-    "camembert": "edgepack.models.export.roberta:write_roberta",
-    "distilbert": "edgepack.models.export.distilbert:write_distilbert",
-    "mpnet": "edgepack.models.export.mpnet:write_mpnet",
-    "nomic_bert": "edgepack.models.export.nomic_bert:write_nomic_bert",
-    "roberta": "edgepack.models.export.roberta:write_roberta",
-    "static-embedding": "edgepack.models.export.static:write_static",
-    "xlm-roberta": "edgepack.models.export.roberta:write_roberta",
-}
-"""``model_type`` of config.json → the function that writes its graph from config and weights."""
+from edgepack.context import BuildContext, Extension
 
+AXIS = "architecture"
 INSTALL_PYTORCH = "pip install 'edgepack[export]'"
+
+
+def written_by(config: Mapping[str, Any], context: BuildContext) -> Extension | None:
+    """What writes the graph of a model with this config.json, by its ``model_type``; ``None`` where nothing installed does."""
+    return context.extensions(AXIS).get(str(config.get("model_type")))
 
 
 def has_pytorch() -> bool:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.architectures import GRAPH_WRITERS, INSTALL_PYTORCH, has_pytorch
+from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorch
 
 SAFETENSORS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
@@ -76,15 +77,17 @@ def require_config(names: Iterable[str], model: str) -> None:
         )
 
 
-def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) -> str:
-    """Which file to take: safetensors when edgepack can write this architecture's graph, else a ready-made ONNX, else
+def choose_weights(
+    names: Iterable[str], config: Mapping[str, Any], model: str, *, context: BuildContext
+) -> str:
+    """Which file to take: safetensors when something installed can write this architecture's graph, else a ready-made ONNX, else
     safetensors again, for PyTorch to export where that is installed.
 
     Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
     """
     there = set(names)
-    model_type = config.get("model_type")
-    if SAFETENSORS in there and model_type in GRAPH_WRITERS:
+    model_type, written = config.get("model_type"), context.extensions(AXIS)
+    if SAFETENSORS in there and model_type in written:
         return SAFETENSORS
     if onnx := choose_onnx(there, model):
         return onnx
@@ -97,8 +100,8 @@ def choose_weights(names: Iterable[str], config: Mapping[str, Any], model: str) 
         return SAFETENSORS
     if SAFETENSORS in there:
         raise UnsupportedModelError(
-            f"{model} is of the architecture {model_type!r}, which edgepack cannot write as a graph",
-            hint=f"known: {', '.join(sorted(GRAPH_WRITERS))}; for another one {INSTALL_PYTORCH}, or put its "
+            f"{model} is of the architecture {model_type!r}, which nothing that is installed can write as a graph",
+            hint=f"known: {', '.join(sorted(written))}; for another one {INSTALL_PYTORCH}, or put its "
             "model.onnx into the folder",
         )
     raise _no_weights(there, model)

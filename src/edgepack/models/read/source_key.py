@@ -28,4 +28,5 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "onnx": version("onnx"),
         "onnxruntime": version("onnxruntime"),
         "schema": EXPORT_SCHEMA,
+        **({"graph by": source.graph_by} if source.graph_by else {}),
     }

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from tests.support.berts import change_config, change_weights, write_bert
+from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.records.model import ModelSource
 
 QUERY = "encoder.layer.1.attention.self.query.weight"

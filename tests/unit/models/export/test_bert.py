@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.support.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
+from tests.support.installed import export_onnx
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.records.model import Pooling
 
 

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.support.berts import Tokens, onnx_vectors
 from tests.support.families import FAMILIES, expected_vectors, tokens_of, write_family
+from tests.support.installed import export_onnx
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.export.mpnet import distance_buckets
-from edgepack.models.read.architectures import GRAPH_WRITERS
+from edgepack.plugins.host import load_plugins
 from edgepack.records.model import Pooling
 
 OTHERS = sorted(set(FAMILIES) - {"bert"})
@@ -42,7 +42,7 @@ TRUE_SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def test_what_can_be_written_is_what_is_taken() -> None:
-    assert set(GRAPH_WRITERS) == set(FAMILIES)
+    assert set(load_plugins().extensions("architecture")) - {"static-embedding"} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -114,58 +114,9 @@ def test_the_graph_takes_just_what_it_uses(tmp_path: Path, kind: str) -> None:
     assert [each.name for each in model.graph.input] == inputs
 
 
-def test_nomics_own_layout_and_words_are_read(tmp_path: Path) -> None:
-    """As on the hub: one matrix for query, key and value, GPT-2's words in config.json."""
-    source, model = write_family(tmp_path / "model", "nomic_bert")
-    tokens = tokens_of("nomic_bert")
-    expected = expected_vectors(model, tokens, source.pooling, types=True)
-    write_as_on_the_hub(model, source.weights)
-    config = {
-        "model_type": "nomic_bert",
-        "vocab_size": 60,
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_inner": 48,
-        "n_positions": 40,
-        "type_vocab_size": 2,
-        "layer_norm_epsilon": 1e-12,
-        "activation_function": "swiglu",
-        "rotary_emb_base": 1000,
-        "rotary_emb_fraction": 1.0,
-        "qkv_proj_bias": False,
-    }
-    exported = export_onnx(replace(source, config=config), tmp_path / "model.onnx")
-    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
-
-
-def write_as_on_the_hub(model: Any, file: Path | None) -> None:
-    """The tensors under the names of the model's first publication."""
-    assert file is not None
-    ours = dict(model.state_dict())
-    theirs = {name: ours[name] for name in ours if name.startswith("embeddings.") and "LayerNorm" not in name}
-    for end in ("weight", "bias"):
-        theirs[f"emb_ln.{end}"] = ours[f"embeddings.LayerNorm.{end}"]
-    for number in range(2):
-        mine, part = f"layers.{number}.", f"encoder.layers.{number}."
-        joint = [ours[f"{mine}self_attn.{letter}_proj.weight"] for letter in "qkv"]
-        theirs[f"{part}attn.Wqkv.weight"] = torch.cat(joint)
-        theirs[f"{part}attn.out_proj.weight"] = ours[f"{mine}self_attn.o_proj.weight"]
-        for here, there in (("fc11", "up_proj"), ("fc12", "gate_proj"), ("fc2", "down_proj")):
-            theirs[f"{part}mlp.{here}.weight"] = ours[f"{mine}mlp.{there}.weight"]
-        for end in ("weight", "bias"):
-            theirs[f"{part}norm1.{end}"] = ours[f"{mine}post_attention_layernorm.{end}"]
-            theirs[f"{part}norm2.{end}"] = ours[f"{mine}post_mlp_layernorm.{end}"]
-    save_file({name: tensor.contiguous() for name, tensor in theirs.items()}, file)
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers is 2"),
-        ("nomic_bert", {"activation_function": "gelu"}, "activation_function is 'gelu'"),
-        ("nomic_bert", {"prenorm": True}, "prenorm is True"),
-        ("nomic_bert", {"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of type 'yarn'"),
         ("mpnet", {"relative_attention_num_buckets": 16}, "16 buckets of distances"),
         ("xlm-roberta", {"is_decoder": True}, "describes a decoder"),
         ("distilbert", {"activation": "snake"}, "activation 'snake' is not supported"),

@@ -10,12 +10,13 @@ import torch
 import transformers
 from tests.support.berts import onnx_vectors, source_of
 from tests.support.families import expected_vectors, tokens_of, write_family
+from tests.support.installed import export_onnx
 from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import MissingToolError, UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.read import architectures
 from edgepack.models.read.hub_layout import SAFETENSORS, choose_weights
+from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, Pooling
 
 SMALL: dict[str, Any] = {
@@ -88,15 +89,17 @@ def test_pooling_by_place(tmp_path: Path, mode: Any) -> None:
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
-def test_without_torch_the_hint_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_the_hint_says_what_to_install(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, _ = write_other(tmp_path / "model", "albert")
-    assert choose_weights([SAFETENSORS], source.config, "m") == SAFETENSORS
+    assert choose_weights([SAFETENSORS], source.config, "m", context=context) == SAFETENSORS
     monkeypatch.setattr(architectures, "find_spec", lambda name: None)
     with pytest.raises(MissingToolError, match="'albert'") as refused:
         export_onnx(source, tmp_path / "model.onnx")
     assert "edgepack[export]" in str(refused.value.hint)
     with pytest.raises(UnsupportedModelError, match="'albert'") as unknown:
-        choose_weights([SAFETENSORS], source.config, "m")
+        choose_weights([SAFETENSORS], source.config, "m", context=context)
     assert "edgepack[export]" in str(unknown.value.hint)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.berts import write_bert
 from tests.support.graphs import vector_graph, write
+from tests.support.installed import read_folder
 from tests.support.tiny import (
     CONFIG,
     HIDDEN,
@@ -21,7 +22,6 @@ from tests.support.tiny import (
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
-from edgepack.models.find.folder import read_folder
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Pooling
@@ -453,4 +453,4 @@ def test_a_tokenizer_of_another_model_beside_a_graph(tmp_path: Path) -> None:
     document["model"]["vocab"] |= {f"word{number}": 10 + number for number in range(100)}
     write_json(folder / "tokenizer.json", document)
     with pytest.raises(ModelError, match=r"token 109, the model's embedding table has 60 rows"):
-        read_folder(folder, name="bare", origin="bare", note=lambda _: None, onnx=folder / "model.onnx")
+        read_folder(folder, name="bare", origin="bare", onnx=folder / "model.onnx")

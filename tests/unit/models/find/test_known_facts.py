@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.hub import COMMIT, publish
+from tests.support.installed import read_folder
 from tests.support.serving import Server
 from tests.support.tiny import CONFIG, write_json
 
 from edgepack.errors import ModelError
 from edgepack.models.find.catalogue import Entry, ingest_entry, load_catalogue, with_known_facts
-from edgepack.models.find.folder import read_folder
 from edgepack.plugins.context import HostContext
 
 PROMPTS = {"query": "query: ", "passage": "passage: "}
@@ -29,7 +29,7 @@ def test_prompts_come_from_the_models_own_files(model: Path) -> None:
         model / "config_sentence_transformers.json",
         {"prompts": {**PROMPTS, "document": ""}, "default_prompt_name": "query"},
     )
-    source = read_folder(model, name="tiny", origin="tiny", note=lambda _: None)
+    source = read_folder(model, name="tiny", origin="tiny")
     assert source.prompts == PROMPTS
     assert "config_sentence_transformers.json" in {file.path for file in source.files}
     assert source.default_prompt == "query"
@@ -43,7 +43,7 @@ def test_prompts_come_from_the_models_own_files(model: Path) -> None:
 def test_prompts_of_another_form_are_refused(model: Path, prompts: object) -> None:
     write_json(model / "config_sentence_transformers.json", {"prompts": prompts})
     with pytest.raises(ModelError, match="prompts is not a table"):
-        read_folder(model, name="tiny", origin="tiny", note=lambda _: None)
+        read_folder(model, name="tiny", origin="tiny")
 
 
 def test_a_model_without_known_digests_is_held_against_its_shape(

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens, write_bert
+from tests.support.installed import export_onnx
 
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse import fusion
 from edgepack.models.fuse.fusion import fuse, fused_operators, quiet_logs
 from edgepack.records.model import Pooling

@@ -11,9 +11,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from tests.support.berts import onnx_vectors, some_tokens, source_of, torch_vectors, write_bert
 from tests.support.graphs import one_node, token_graph, vector_graph, write
+from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.records.model import ModelSource, Pooling
 
 

@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import source_of, write_bert
 from tests.support.graphs import token_graph, write
+from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.records.model import ModelSource
 
 

@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tests.support.berts import onnx_vectors, some_tokens, write_bert
+from tests.support.installed import export_onnx
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.canonical import canonical_ort, read_kernels
 from edgepack.models.ort.convert import convert_to_ort

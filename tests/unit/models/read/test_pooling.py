@@ -7,10 +7,9 @@ import pytest
 from tests.support.berts import source_of, write_bert
 from tests.support.checkpoints import change
 from tests.support.graphs import vector_graph, write
+from tests.support.installed import export_onnx, read_folder
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.export.from_source import export_onnx
-from edgepack.models.find.folder import read_folder
 from edgepack.models.find.source import ingest
 from edgepack.models.read.card import read_card
 from edgepack.models.reference import exported_model
@@ -31,9 +30,8 @@ def read(
         model,
         name=name,
         origin=name,
-        note=lambda _: None,
         reading=reading or Reading(),
-        known=known,  # type: ignore[arg-type]
+        known=known,
     )
 
 

@@ -9,7 +9,7 @@ from tests.support.compare import Load, cosines, unexpected
 
 from edgepack.errors import TargetError
 from edgepack.models.graph.precision import precision_of
-from edgepack.passes.float_levels import few_levels, float_levels
+from edgepack_levels.float_levels import few_levels, float_levels
 
 WIDE = {"hidden_size": 96, "intermediate_size": 384}
 

@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from edgepack.errors import TargetError
-from edgepack.models.graph.editor import GraphEditor, edit
-from edgepack.quantization.embeddings import is_embedding_lookup
-from edgepack.quantization.layers import is_chosen
-from edgepack.records.recipe import ALL, Note, Patterns
+from edgepack.api import TargetError
+from edgepack.api.axes import Note
+from edgepack.api.graphs import ALL, GraphEditor, Patterns, edit, is_chosen, is_embedding_lookup
 
 FEWEST, MOST = 4, 4096
 

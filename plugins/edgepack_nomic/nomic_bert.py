@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto
 
-from edgepack.errors import UnsupportedModelError
-from edgepack.models.export.encoder import (
+from edgepack.api import UnsupportedModelError
+from edgepack.api.graphs import (
     Encoder,
     EncoderShape,
+    GraphWriter,
+    TensorFile,
+    TokenVectors,
     add_and_norm,
     additive_mask,
     attend,
@@ -24,14 +26,10 @@ from edgepack.models.export.encoder import (
     matrix,
     open_encoder,
     require_encoder,
+    size_of,
     split_heads,
     word_vectors,
 )
-from edgepack.models.graph.pooling import pool
-from edgepack.models.graph.writer import finish
-from edgepack.models.read.documents import size_of
-from edgepack.models.read.safetensors import TensorFile
-from edgepack.records.model import Pooling
 
 FIXED: Mapping[str, tuple[Any, ...]] = {
     "activation_function": ("swiglu",),
@@ -128,22 +126,19 @@ def rotary_base(config: Mapping[str, Any]) -> float:
     return float(config.get("rotary_emb_base", parameters.get("rope_theta", BASE)))
 
 
-def write_nomic_bert(
-    config: Mapping[str, Any], weights: TensorFile, *, name: str, pooling: Pooling
-) -> onnx.ModelProto:
-    """The model, pooling and normalisation included; ``sentence_embedding`` is float32 [batch, hidden size]."""
+def write_nomic_bert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
+    """Token vectors, float32 [batch, sequence, hidden size] (``edgepack.api.axes.Architecture``)."""
     shape = read_shape(config)
-    encoder = open_encoder(weights, shape, names=("nomic_bert.", "bert."))
+    encoder = open_encoder(writer, weights, shape, names=("nomic_bert.", "bert."))
     names = HUB if encoder.tensors.has(f"{HUB.norm}.weight") else TRANSFORMERS
     hidden = _embeddings(encoder, names)
     angles = _angles(encoder, rotary_base(config))
-    mask = additive_mask(encoder.writer)
+    mask = additive_mask(writer)
     for number in range(shape.layers):
         part = f"{names.layers}.{number}."
         attended = _attention(encoder, part, names, hidden, angles, mask)
         hidden = _feed_forward(encoder, part, names, attended)
-    pool(encoder.writer, hidden, "attention_mask", pooling)
-    return finish(encoder.writer, name=name, dimension=pooling.dimension(shape.hidden))
+    return TokenVectors(name=hidden)
 
 
 def _embeddings(encoder: Encoder, names: Names) -> str:

@@ -1,0 +1,5 @@
+"""Small random models, exported and fused."""
+
+from tests.support.compare import load
+
+__all__ = ["load"]
