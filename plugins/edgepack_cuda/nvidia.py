@@ -69,4 +69,4 @@ def dotted(capability: object) -> str:
 
 def require_linux(target: Target, hint: str) -> None:
     """NVIDIA's wheels are taken for Linux on x86-64 alone; ``hint`` says why. Raises ``TargetError``."""
-    require_platform(target, os="linux", architectures=("x86_64",), hint=hint)
+    require_platform(target, os="linux", architectures=("x86_64",), libc="glibc", hint=hint)

@@ -15,12 +15,11 @@ from edgepack.api import (
     TargetBuilder,
     TargetError,
     read_options,
-    require_platform,
+    require_runtime,
 )
 from edgepack.api.kit import find_emulator, link_encoder, static_table
 from edgepack_static.table import FORMS, sources, write_table
 
-ARCHITECTURES = ("x86_64", "aarch64")
 FILE = "table.bin"
 SCHEMA = "1"
 """Changes when the same model would give another file."""
@@ -78,7 +77,11 @@ def fetch(target: Target, context: BuildContext) -> None:
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options, platform and recipe."""
-    require_platform(target, os="linux", architectures=ARCHITECTURES)
+    if target.platform.os != "linux":
+        raise TargetError(
+            f"target {target.name}: builder static makes bundles for linux, not for {target.platform.os}"
+        )
+    require_runtime(target.platform, context=context)
     read_options(target, {})
     recipe = target.model.recipe
     if recipe not in FORMS:

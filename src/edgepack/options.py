@@ -43,16 +43,28 @@ def _elsewhere(name: str) -> str:
 
 
 def require_platform(
-    target: Target, *, os: str, architectures: Sequence[str], hint: str | None = None
+    target: Target,
+    *,
+    os: str,
+    architectures: Sequence[str],
+    libc: str | None = None,
+    hint: str | None = None,
 ) -> None:
     """Raise ``TargetError`` unless a builder's target is for an operating system and one of some processors.
 
-    ``architectures`` are as ``platform.machine()`` says them, e.g. ``("x86_64", "aarch64")``.
+    ``architectures`` are as ``platform.machine()`` says them, e.g. ``("x86_64", "aarch64")``; ``libc`` is the C library of the
+    devices where the builder's files need one, ``glibc`` or ``musl``.
     """
     if target.platform.os != os or target.platform.arch not in architectures:
         raise TargetError(
             f"target {target.name}: builder {target.builder} makes bundles for {os} on {' and '.join(architectures)}, "
             f"not {target.platform.os} {target.platform.arch}",
+            hint=hint,
+        )
+    said = target.platform.libc or "glibc"
+    if libc is not None and said != libc:
+        raise TargetError(
+            f"target {target.name}: builder {target.builder} makes bundles for devices with {libc}, not with {said}",
             hint=hint,
         )
 

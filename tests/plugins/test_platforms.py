@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from edgepack.cli import cli
 from edgepack.context import Extension
-from edgepack.errors import EdgepackError, PluginError, UsageError
+from edgepack.errors import EdgepackError, PluginError, TargetError, UsageError
 from edgepack.foundry.feature_levels import FeatureLevel
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.platforms import find_platform, made_platform
@@ -20,7 +22,7 @@ from edgepack.foundry.toolchains.zig import Zig
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
-from edgepack.records.target import Platform
+from edgepack.records.target import Platform, Target
 from edgepack.runtimes.known import require_runtime
 from edgepack.runtimes.linux import LinuxPlatform
 
@@ -227,3 +229,37 @@ def test_one_that_cannot_be_made_stops_nobody_else_and_is_named_to_those_who_mis
     with pytest.raises(UsageError, match="linux on abacus") as caught:
         find_platform(DEVICE, known)
     assert "a broken plugin may have brought it: plugin kiosk failed in make" in str(caught.value.hint)
+
+
+MUSL = """
+schema = 1
+builder = "linux"
+[platform]
+os = "linux"
+arch = "amd64"
+libc = "musl"
+"""
+
+
+@pytest.mark.parametrize("command", ["bundle", "fetch"])
+def test_devices_of_nobody_are_refused_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    (tmp_path / "musl.toml").write_text(MUSL)
+    monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
+    done = CliRunner().invoke(cli, [command, "--target", str(tmp_path / "musl.toml")])
+    assert isinstance(done.exception, UsageError)
+    assert "no runtime can be made for linux on x86_64 with musl, only for linux on x86_64" in str(
+        done.exception
+    )
+    assert not list((tmp_path / "cache").rglob("*.safetensors")) and "model" not in done.output
+
+
+def test_a_builder_whose_files_need_glibc_is_for_no_other_devices(context: HostContext) -> None:
+    host = load_plugins()
+    with pytest.raises(TargetError, match="builder cuda makes bundles for devices with glibc, not with musl"):
+        host.create(replace_platform(host.target("linux-x64-cuda"), libc="musl"), context)
+
+
+def replace_platform(target: Target, **changes: Any) -> Target:
+    return replace(target, platform=replace(target.platform, **changes))

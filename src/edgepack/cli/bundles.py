@@ -271,6 +271,8 @@ def fetch(
     builder = host.builder_of(target)
     with host_context() as context:
         story = context.story
+        # Its ``make`` refuses what cannot be built, before anything is fetched.
+        builder.create(target, context)
         with story.step("model"):
             source = ingest(model, reading=target.model.reading, context=context)
         with story.step("runtime"):

@@ -80,6 +80,7 @@ def platform_on(arch: str, extensions: Mapping[str, Extension]) -> tuple[Platfor
 
 
 def _hint(wrong: Sequence[PluginError]) -> str:
+    """Of those that could not be made, or of plugins."""
     broken = "; ".join(error.message for error in wrong)
     return f"a broken plugin may have brought it: {broken}" if wrong else _ANOTHER
 
