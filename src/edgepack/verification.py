@@ -190,6 +190,7 @@ def _recorded(bundle: Bundle) -> tuple[Verification, tuple[LevelProof, ...]]:
         found = dict(recorded["verification"])
         if found.get("retrieval") is not None:
             found["retrieval"] = Retrieval(**found["retrieval"])
+        found["cosines"] = tuple(found.get("cosines", ()))
         return Verification(**found), proofs
     except TypeError as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error

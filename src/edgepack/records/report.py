@@ -51,6 +51,8 @@ class Verification:
     """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
     same_tokens: int = 0
     """Texts of which the bundle's own tokenizer makes the tokens that Hugging Face's makes; 0: it has none of its own."""
+    cosines: tuple[float, ...] = ()
+    """Of each text, to five digits, in the order of the texts."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """What it was held to, by the key of a target, e.g. ``min_cosine``; without those that ask for nothing."""
 
@@ -77,6 +79,32 @@ class Visit:
     raw: int
     gzip: int
     brotli: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tier:
+    """A step of a price list."""
+
+    up_to: float
+    """GB in a month up to which, from the tier below, this price holds; infinite for the last."""
+    price: float
+    """Of a GB, in the provider's currency."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceList:
+    """What one provider asks for traffic to the internet."""
+
+    name: str
+    dated: str
+    currency: str
+    tiers: tuple[Tier, ...]
+    """Ascending, the last without limit."""
+    gigabyte: int = 10**9
+    """Bytes that the provider bills as one GB."""
+    service: str = ""
+    source: str = ""
+    """Where the prices were read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +160,12 @@ class Report:
     """Names of the checks of whether model and runtime fit that passed when it was built."""
     sections: tuple[Section, ...] = ()
     """Of plugins."""
+    prices: tuple[PriceList, ...] = ()
+    """What the costs were reckoned by."""
+    about: tuple[tuple[str, str], ...] = ()
+    """What the manifest says of model, runtime and program: a label and a value each."""
+    source_bytes: int = 0
+    """Of the model's files as they were found."""
     visits: tuple[Visit, ...] = ()
     """For a bundle that is served as files: what a visit takes, a cold one first."""
 

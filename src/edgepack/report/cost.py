@@ -9,37 +9,11 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import PluginError, UsageError
 from edgepack.plugins.blame import blamed_on
-from edgepack.records.report import DownloadCost
+from edgepack.records.report import DownloadCost, PriceList, Tier
 from edgepack.typed import Malformed, check_value, load_toml, read_table
 
 SCHEMA = 1
 AXIS = "prices"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tier:
-    """A step of a price list."""
-
-    up_to: float
-    """GB in a month up to which, from the tier below, this price holds; infinite for the last."""
-    price: float
-    """Of a GB, in the provider's currency."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PriceList:
-    """What one provider asks for traffic to the internet."""
-
-    name: str
-    dated: str
-    currency: str
-    tiers: tuple[Tier, ...]
-    """Ascending, the last without limit."""
-    gigabyte: int = 10**9
-    """Bytes that the provider bills as one GB."""
-    service: str = ""
-    source: str = ""
-    """Where the prices were read."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from edgepack.files.frames import HUGE
 from edgepack.files.store import Store, default_root
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import PartSize, Report, Verification, Visit
+from edgepack.records.runtime import ONNX_RUNTIME
 from edgepack.report.compressed import (
     BEST,
     BROTLI_LARGE,
@@ -67,8 +68,30 @@ def measure(
         warnings=tuple(bundle.manifest["model"].get("warnings", ())),
         digest=digest(bundle),
         visits=visits,
+        prices=table.lists,
+        about=_about(bundle.manifest),
+        source_bytes=sum(int(file["size"]) for file in bundle.manifest["model"].get("source_files", ())),
         checks=tuple(bundle.manifest.get("checks", ())),
     )
+
+
+def _about(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What of the manifest a person wants to know first; what it does not say is left out."""
+    model, runtime, runner = manifest["model"], manifest.get("runtime") or {}, manifest.get("runner", {})
+    named = (model.get("license"), model.get("origin"), model.get("recipe"), model.get("precision"))
+    said = dict(zip(("license of the model", "found at", "recipe", "precision"), named, strict=True))
+    length = model.get("max_length")
+    rows = {
+        "model": model.get("name"),
+        **said,
+        "vectors": f"{model['dimension']} dimensions, {length} tokens of a text" if length else None,
+        "runtime": f"{runtime.get('name', ONNX_RUNTIME)} {runtime['version']} ({runtime['kind']})"
+        if runtime
+        else None,
+        "program": runner.get("kind"),
+        "made by": f"edgepack {manifest['edgepack']}" if "edgepack" in manifest else None,
+    }
+    return tuple((label, str(value)) for label, value in rows.items() if value)
 
 
 def _parts(bundle: Bundle, sizes: Mapping[str, CompressedSize]) -> tuple[PartSize, ...]:

@@ -12,7 +12,8 @@ TOP = 10
 class Nearness:
     """Vectors compared with a reference, text by text."""
 
-    texts: int
+    cosines: tuple[float, ...]
+    """Of each text."""
     mean_cosine: float
     p1_cosine: float
     """First percentile, linearly interpolated."""
@@ -32,7 +33,7 @@ def compare(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> Nea
     ours, theirs = unit(vectors), unit(reference)
     cosines = np.einsum("td,td->t", ours, theirs)
     return Nearness(
-        texts=len(cosines),
+        cosines=tuple(cosines.tolist()),
         mean_cosine=float(cosines.mean()),
         p1_cosine=float(np.percentile(cosines, 1)),
         min_cosine=float(cosines.min()),

@@ -52,7 +52,8 @@ def measure_quality(
     figures = Verification(
         status="passed",
         against=source.precision,
-        texts=nearness.texts,
+        texts=len(nearness.cosines),
+        cosines=tuple(round(cosine, 5) for cosine in nearness.cosines),
         mean_cosine=nearness.mean_cosine,
         p1_cosine=nearness.p1_cosine,
         min_cosine=nearness.min_cosine,

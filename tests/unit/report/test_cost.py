@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import UsageError
-from edgepack.report.cost import PriceList, Prices, Tier, amount, download_costs, load_prices
+from edgepack.records.report import PriceList, Tier
+from edgepack.report.cost import Prices, amount, download_costs, load_prices
 
 GB, GIB = 10**9, 2**30
 

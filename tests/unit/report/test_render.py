@@ -1,15 +1,22 @@
 """The report as people and programs read it."""
 
+import base64
 import dataclasses
+import hashlib
 import io
 import json
+import re
+import subprocess
 from html.parser import HTMLParser
+from importlib.resources import files
 
+import pytest
 from rich.console import Console
 from tests.support.golden import in_rows, matches_golden
 
-from edgepack.records.report import PartSize, Report, Retrieval, Verification
-from edgepack.report.cost import download_costs, load_prices
+from edgepack.records.report import PackageSize, PartSize, Report, Retrieval, Verification
+from edgepack.records.runtime import LevelProof
+from edgepack.report.cost import amount, download_costs, load_prices
 from edgepack.report.html import render_html
 from edgepack.report.text import as_json, render, status_line
 
@@ -32,6 +39,7 @@ PASSED = Verification(
         top10_agreement=0.946,
     ),
     same_tokens=4200,
+    cosines=(0.96987, 0.98, 0.991, 0.991, 0.9999, 1.0),
     limits={"min_cosine": 0.985, "min_agreement": 0.95, "max_retrieval_loss": 0.01},
 )
 UNSURE = Verification(status="not verified", reason="an aarch64 bundle does not run on x86_64")
@@ -50,6 +58,13 @@ REPORT = Report(
     verification=PASSED,
     notes=("gzip -9 of each file by itself",),
     digest="0123456789abcdef" * 4,
+    proofs=(
+        LevelProof(level="avx2", proved=True, by="this processor, limited", min_cosine=0.9997),
+        LevelProof(level="amx", proved=False, reason="neither this processor nor qemu has it"),
+    ),
+    prices=load_prices().lists,
+    about=(("model", "sentence-transformers/all-MiniLM-L6-v2"), ("recipe", "int8 <b>")),
+    source_bytes=90_868_376,
 )
 
 
@@ -69,6 +84,7 @@ def test_the_json_is_as_it_was_approved(update_golden: bool) -> None:
 
 def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
     head, _, body = render_html(REPORT).partition("</style>\n")
+    body = body.partition("<script")[0]
     assert f"<title>{REPORT.bundle}</title>" in head and "default-src 'none'" in head
     matches_golden("report.html", body.replace("<tr>", "\n<tr>"), update=update_golden)
 
@@ -76,13 +92,14 @@ def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
 def test_a_verification_comes_back_from_the_json() -> None:
     read = json.loads(json.dumps(as_json(REPORT)))
     found = read["verification"]
-    assert Verification(**{**found, "retrieval": Retrieval(**found["retrieval"])}) == PASSED
+    restored = {"retrieval": Retrieval(**found["retrieval"]), "cosines": tuple(found["cosines"])}
+    assert Verification(**{**found, **restored}) == PASSED
     assert read["total"]["raw"] == REPORT.raw_bytes == 42_592_976
     assert read["digest"] == REPORT.digest
 
 
 def test_a_bundle_that_did_not_run_is_never_called_passed() -> None:
-    unsure = dataclasses.replace(REPORT, verification=UNSURE)
+    unsure = dataclasses.replace(REPORT, verification=UNSURE, proofs=())
     for shown in (text_of(unsure), render_html(unsure), status_line(UNSURE)):
         assert "not verified: an aarch64 bundle does not run on x86_64" in shown
         assert "✓" not in shown
@@ -100,7 +117,7 @@ def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
 def test_markup_in_a_name_is_only_text() -> None:
     odd = dataclasses.replace(REPORT, bundle="[red]<script>alert(1)</script>")
     assert "[red]<script>" in text_of(odd)
-    assert "<script>" not in render_html(odd)
+    assert "<script>alert" not in render_html(odd)
     assert "&lt;script&gt;" in render_html(odd)
 
 
@@ -111,8 +128,8 @@ def test_the_page_asks_nobody_for_anything() -> None:
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             outside.extend(f"{tag} {name}" for name, _ in attrs if name in ("src", "href", "srcset", "data"))
-            outside.extend(tag for _ in [0] if tag in ("script", "link", "iframe", "img", "object"))
-            if tag not in ("meta", "br"):
+            outside.extend(tag for _ in [0] if tag in ("link", "iframe", "img", "object"))
+            if tag not in ("meta", "br", "input"):
                 open_tags.append(tag)
 
         def handle_endtag(self, tag: str) -> None:
@@ -132,3 +149,42 @@ def test_a_report_without_archive_or_costs_still_renders() -> None:
         assert "no archive" in shown
         assert "USD" not in shown
         assert "22.90" in shown
+
+
+def test_the_one_script_is_allowed_by_its_digest_and_no_name_ends_the_block() -> None:
+    odd = dataclasses.replace(REPORT, packages=(PackageSize(form="deb", file="</script><b>.deb", size=1),))
+    page = render_html(odd)
+    data, script = re.findall(r"<script[^>]*>(.*?)</script>", page, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in page
+    read = json.loads(data)
+    assert ["</script><b>.deb", 1] in read["sizes"] and ["archive (.tar.zst)", 22_345_678] in read["sizes"]
+    assert read["prices"][0]["tiers"][-1] == [None, 0.05]
+    assert "<script" not in render_html(dataclasses.replace(REPORT, prices=()))
+
+
+def test_the_page_shows_what_matters_first() -> None:
+    page = render_html(REPORT)
+    cards = re.findall(r'<div class="card"><span>(.*?)</span><b>(.*?)</b><small>(.*?)</small>', page)
+    assert cards == [
+        ("Download", "22.35 MB", "25% of the model's 90.87 MB".replace("'", "&#x27;")),
+        ("On the device", "42.59 MB", "5 parts"),
+        ("Mean cosine", "0.9912", "limit 0.985"),
+        ("Nearest neighbour", "93.5%", "unchanged"),
+        ("Tokenizer", "identical", "on 4,200 texts"),
+    ]
+    assert "int8 &lt;b&gt;" in page and "not proved: neither this processor nor qemu has it" in page
+
+
+@pytest.mark.tools("node")
+def test_the_pages_costs_are_the_terminals() -> None:
+    """By its own function, for numbers of bytes in every tier."""
+    script = (files("edgepack.report") / "page" / "calculator.js").read_text()
+    function = script[script.index("function amount") : script.index("function show")]
+    data = json.loads(re.findall(r"<script[^>]*>(.*?)</script>", render_html(REPORT), re.S)[0])
+    sent = [10**power * digit for power in range(6, 18) for digit in (1, 3, 7)]
+    code = f"{function}; const data = {json.dumps(data)}; const sent = {sent};"
+    code += "console.log(JSON.stringify(data.prices.map((list) => sent.map((bytes) => amount(list, bytes)))))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    ours = [[amount(each, size) for size in sent] for each in REPORT.prices]
+    assert json.loads(done.stdout) == [pytest.approx(row, rel=1e-12) for row in ours]
