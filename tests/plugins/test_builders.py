@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.support.kiosk import PROGRAM, install, prepare_site
+from tests.support.kiosk import install, prepare_site
 
 from edgepack import pipeline
 from edgepack.bundle.archive import unpack_bundle
@@ -34,6 +34,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.testing import write_model
+from edgepack.testing.script import PROGRAM
 from edgepack.verification import verify_again
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))

@@ -1,27 +1,11 @@
 """A third party's plugin whose program is a Python script: honest, and easily made wrong. Nothing is compiled."""
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
-PROGRAM = """#!PYTHON -IS
-import json, os, pathlib, sys
-sys.path[:0] = json.loads(PATHS)
-import numpy, onnxruntime, tokenizers
-root = pathlib.Path(__file__).resolve().parent
-MISDEED
-session = onnxruntime.InferenceSession(root / "model" / "model.onnx")
-tokenizer = tokenizers.Tokenizer.from_file(str(root / "model" / "tokenizer.json"))
-tokenizer.enable_truncation(json.loads((root / "manifest.json").read_text())["model"]["max_length"])
-for line in sys.stdin:
-    text = json.loads(line)["text"].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    ids = tokenizer.encode(text).ids
-    feeds = {one.name: numpy.full((1, len(ids)), one.name == "attention_mask", dtype=numpy.int64) for one in session.get_inputs()}
-    feeds["input_ids"] = numpy.array([ids])
-    print(json.dumps({"embedding": session.run(None, feeds)[0][0].tolist()}))
-""".replace("PYTHON", sys.executable).replace("PATHS", repr(json.dumps(sys.path)))
+from edgepack.testing.script import PROGRAM
 
 PLUGIN = """
 from collections.abc import Iterable

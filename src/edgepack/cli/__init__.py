@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgepack import __version__
-from edgepack.cli import archives, building, bundles, doctor, listings, models, runtimes, searching
+from edgepack.cli import archives, building, bundles, doctor, listings, models, plugins, runtimes, searching
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.words import harmless
@@ -82,6 +82,7 @@ for command in (
     listings.list_targets,
     models.convert,
     models.quantize,
+    plugins.plugin,
     runtimes.runtime,
     searching.search,
 ):

@@ -53,15 +53,29 @@ class Checks(pytest.Collector):
     @cached_property
     def kit(self) -> Kit:
         factory: pytest.TempPathFactory = self.config._tmp_path_factory  # type: ignore[attr-defined]
-        kit = Kit(folder=factory.mktemp("edgepack-kit"), fetch=bool(self.config.getoption("edgepack_fetch")))
+        kit = Kit(
+            folder=factory.mktemp("edgepack-kit"),
+            fetch=bool(self.config.getoption("edgepack_fetch")),
+            targets=tuple(self.config.getoption("edgepack_target")),
+        )
         self.config.add_cleanup(kit.close)
         return kit
 
 
 def collect(session: pytest.Session, *, targets: Iterable[str], plugins: Iterable[str]) -> list[pytest.Item]:
-    """The checks of these targets, of the plugins that make them, and of plugins by themselves."""
+    """The checks of these targets and of the plugins that make them; of these plugins and of all that they bring."""
     parent = Checks.from_parent(session, name=PREFIX, path=session.config.rootpath, nodeid=PREFIX)
     subjects: dict[tuple[str, str], tuple[Subject, Sequence[Check]]] = {}
+    for name in dict.fromkeys(plugins):
+        plugin = PluginSubject(parent.kit, name)
+        try:
+            info = plugin.info
+        except NotSeen as error:
+            raise pytest.UsageError(f"--edgepack-plugin {name}: {error}") from error
+        subjects["plugin", name] = (plugin, PLUGIN_CHECKS)
+        for spec, checks in checks_of_specs(plugin):
+            subjects["spec", spec.label] = (spec, checks)
+        targets = [*targets, *info.targets]
     for name in dict.fromkeys(targets):
         target = TargetSubject(parent.kit, name)
         try:
@@ -70,17 +84,8 @@ def collect(session: pytest.Session, *, targets: Iterable[str], plugins: Iterabl
             raise pytest.UsageError(
                 f"--edgepack-target {name}: {error.message}; {error.hint or ''}"
             ) from error
-        subjects["plugin", plugin.name] = (plugin, PLUGIN_CHECKS)
+        subjects.setdefault(("plugin", plugin.name), (plugin, PLUGIN_CHECKS))
         subjects["target", name] = (target, TARGET_CHECKS)
-    for name in dict.fromkeys(plugins):
-        plugin = PluginSubject(parent.kit, name)
-        try:
-            _ = plugin.info
-        except NotSeen as error:
-            raise pytest.UsageError(f"--edgepack-plugin {name}: {error}") from error
-        subjects["plugin", name] = (plugin, PLUGIN_CHECKS)
-        for spec_subject, checks in checks_of_specs(plugin):
-            subjects["spec", spec_subject.label] = (spec_subject, checks)
     made = [item(parent, subject, check) for subject, checks in subjects.values() for check in checks]
     _mark_expected(made, expected_failures(session.config.getini(XFAIL)))
     return [*made]

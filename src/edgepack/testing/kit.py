@@ -33,6 +33,8 @@ class Kit:
     folder: Path
     fetch: bool = False
     """Whether what targets need may be fetched first, as ``edgepack fetch`` does."""
+    targets: tuple[str, ...] = ()
+    """Those that are checked: their bundles are what packages are made of."""
     _open: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="check this plugin with what it brings beside targets (passes, packages); more than once for several",
+        help="check this plugin and all that it brings: targets, passes, packages, …; more than once for several",
     )
     group.addoption(
         "--edgepack-fetch", action="store_true", help="let `edgepack fetch` fetch first what targets need"

@@ -1,17 +1,23 @@
 """All checks, by what they look at."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from edgepack.testing import building, programs, registration
+from edgepack.testing import building, programs, registration, specs
 from edgepack.testing.check import Check
 from edgepack.testing.kit import PluginSubject
+from edgepack.testing.specs import SpecSubject
 
 PLUGIN_CHECKS: Sequence[Check] = registration.CHECKS
 TARGET_CHECKS: Sequence[Check] = (*building.CHECKS, *programs.CHECKS)
-ALL_CHECKS = {"Of a plugin": PLUGIN_CHECKS, "Of a target": TARGET_CHECKS}
+ALL_CHECKS = {
+    "Of a plugin": PLUGIN_CHECKS,
+    "Of a target": TARGET_CHECKS,
+    **{f"Of the axis {axis}": checks for axis, checks in specs.BY_AXIS.items()},
+}
 
 
-def checks_of_specs(plugin: PluginSubject) -> Iterator[tuple[Any, Sequence[Check]]]:
+def checks_of_specs(plugin: PluginSubject) -> Iterator[tuple[SpecSubject, Sequence[Check]]]:
     """What a plugin brings beside builders, each with its checks."""
-    yield from ()
+    for spec in plugin.info.specs:
+        if spec.axis != "builder":
+            yield SpecSubject(plugin.kit, plugin, spec), specs.BY_AXIS.get(spec.axis, specs.EVERY)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.kiosk import PROGRAM, install, prepare_site
+from tests.support.kiosk import install, prepare_site
 
 from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.files.store import sha256_of
 from edgepack.testing.built import Built
 from edgepack.testing.kit import Kit, TargetSubject
+from edgepack.testing.script import PROGRAM
 from edgepack.verify.made_here import remember
 
 Wrong = Callable[..., TargetSubject]

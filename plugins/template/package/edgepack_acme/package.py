@@ -1,0 +1,28 @@
+"""The packager: one file that holds the bundle's folder, manifest and all, as it is. The host opens and compares it."""
+
+import re
+import zipfile
+from pathlib import Path
+
+from edgepack import api
+
+DATE = (1980, 1, 1, 0, 0, 0)
+"""Of every entry: the same bundle gives the same bytes on any day."""
+
+
+class Zip:
+    """``NAME-VERSION.acme.zip`` (``edgepack.api.axes.Packager``)."""
+
+    def file_name(self, bundle: api.Bundle, version: str) -> str:
+        if not re.fullmatch(r"\d+(\.\d+)*", version):
+            raise api.UsageError(f"{version!r} is no version", hint='e.g. --set package.version="1.2.0"')
+        return f"{bundle.name}-{version}.acme.zip"
+
+    def pack(self, bundle: api.Bundle, destination: Path, version: str, *, context: api.BuildContext) -> None:
+        with zipfile.ZipFile(destination, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(bundle.directory.rglob("*")):
+                if path.is_file():
+                    entry = zipfile.ZipInfo(f"{bundle.name}/{path.relative_to(bundle.directory)}", DATE)
+                    # The mode: programs stay programs.
+                    entry.external_attr = path.stat().st_mode << 16
+                    archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)

@@ -1,0 +1,13 @@
+"""What the pass is for: fewer bits, and the same vectors."""
+
+import numpy as np
+import onnx
+from edgepack_acme.transform import shorten
+from onnx import numpy_helper
+
+
+def test_weights_keep_their_first_bits() -> None:
+    weights = numpy_helper.from_array(np.float32([1.0, 1 + 2**-12, 1 + 2**-20]), "w")
+    model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], [weights]))
+    kept = numpy_helper.to_array(shorten(model, print, bits=12).graph.initializer[0])
+    assert kept.tolist() == [1.0, 1 + 2**-12, 1.0]

@@ -1,0 +1,42 @@
+"""The commands for those who write plugins."""
+
+from pathlib import Path
+
+import click
+
+from edgepack.cli.options import common_options
+from edgepack.cli.output import print_json
+
+
+@click.group()
+def plugin() -> None:
+    """Write a plugin of your own."""
+
+
+@plugin.command("new")
+@click.argument("name")
+@click.option(
+    "--axis",
+    default="builder",
+    show_default=True,
+    metavar="AXIS",
+    help="What it brings: a builder (a target), or a pass, recipe, package, source, …; a wrong one lists all.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    metavar="FOLDER",
+    help="Where the folder edgepack-NAME goes; without it, into the current folder.",
+)
+@common_options
+def new(name: str, axis: str, output: Path, as_json: bool) -> None:
+    """Write a distribution with a plugin NAME, which works at once: code, tests with the kit of checks, README, CI file."""
+    from edgepack.template import write_plugin
+
+    folder = write_plugin(name, axis=axis, output=output)
+    if as_json:
+        print_json({"directory": str(folder)})
+        return
+    click.echo(f"{folder}/ holds a plugin; next:\n\npip install -e '{folder}[test]'\ncd '{folder}' && pytest")
