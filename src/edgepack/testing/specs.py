@@ -130,10 +130,12 @@ def _prepared(
     tries: list[str | tuple[Pass, ...]] = [name]
     if subject.spec.axis == "pass":
         tries = [(own,), (Pass(name="fuse"), own)]
+    texts = subject.kit.folder / "texts.txt"
+    texts.write_text("\n".join(TEXTS), encoding="utf-8")
     failed: Exception | None = None
     for recipe in tries:
         try:
-            options = ModelOptions(recipe=recipe, format="onnx")
+            options = ModelOptions(recipe=recipe, format="onnx", calibration=texts)
             return prepare_model(subject.kit.source, options=options, context=context)
         except Exception as error:
             failed = error
