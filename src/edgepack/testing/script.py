@@ -61,19 +61,24 @@ class ScriptBuilder:
         return RunnerArtifact(directory=folder, program="embed", kind="script")
 
 
-@cache
-def script_bundle(kit: Kit) -> Bundle:
-    """The kit's model as a bundle for Linux on this machine's kind of processor, assembled and not verified."""
-    from edgepack.bundle.assemble import assemble
-
-    context = kit.context()
-    target = Target(
+def script_target() -> Target:
+    """Linux on this machine's kind of processor."""
+    return Target(
         name=NAME,
         summary="the kit's own",
         builder=NAME,
         platform=Platform(os="linux", arch=platform.machine(), glibc="2.28"),
         model=ModelOptions(recipe="fp32", format="onnx"),
     )
+
+
+@cache
+def script_bundle(kit: Kit) -> Bundle:
+    """The kit's model as a bundle for that target, assembled and not verified."""
+    from edgepack.bundle.assemble import assemble
+
+    context = kit.context()
+    target = script_target()
     builder = ScriptBuilder(target=target, context=context)
     model = builder.prepare_model(kit.source)
     runner = builder.make_runner(model, None)

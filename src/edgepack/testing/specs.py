@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from edgepack.errors import EdgepackError
+from edgepack.errors import EdgepackError, PluginError
 from edgepack.plugins.blame import in_words
 from edgepack.testing.check import Broken, NotSeen, check
 from edgepack.testing.kit import Kit, PluginSubject
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from edgepack.plugins.spec import Spec
     from edgepack.records.bundle import Bundle
     from edgepack.records.model import PreparedModel
-    from edgepack.records.target import Pass
+    from edgepack.records.target import Pass, Target
 
 HOOKS = "docs/plugins.md#hooks"
 METHODS = {"package": ("file_name", "pack"), "source": ("find",)}
 """By axis: what the object has that ``make`` returns."""
+VERSION = "1.0.0"
+"""Of packages."""
 LEAST_COSINE = 0.8
 """Of the kit's model after a pass or a recipe: what comes out is still that model."""
 TEXTS = ("a small model", "the river", "What is a vector?", "water, coffee and bread")
@@ -46,10 +48,24 @@ class SpecSubject:
         return self.kit.host.extensions(self.spec.axis)[self.spec.name]
 
 
+def _made(subject: SpecSubject) -> Any:
+    """What ``make`` returns; a packager is made for a target."""
+    from edgepack.testing.script import script_target
+
+    if subject.spec.axis != "package":
+        return subject.extension.make()
+    try:
+        return subject.extension.make(replace(script_target(), version=VERSION))
+    except PluginError:
+        raise
+    except EdgepackError as refused:
+        raise NotSeen(f"there is no such package of a bundle for Linux: {refused}") from refused
+
+
 @check("is-what-its-axis-asks", "What `make` returns can be what the axis needs.", section=HOOKS)
 def is_what_its_axis_asks(subject: SpecSubject) -> None:
     axis = subject.spec.axis
-    made = subject.extension.make()
+    made = _made(subject)
     lacking = [name for name in METHODS.get(axis, ()) if not callable(getattr(made, name, None))]
     if lacking:
         raise Broken(f"it has no {', '.join(lacking)}", do=f"see the {axis} in edgepack.api.axes")
@@ -71,7 +87,7 @@ def makes_a_model(subject: SpecSubject) -> None:
     made = _prepared(subject, "once")
     source, context = subject.kit.source, subject.kit.context()
     try:
-        vectors = embed_with_onnxruntime(made.file, source, TEXTS)
+        vectors = embed_with_onnxruntime(made.file, made.source, TEXTS)
     except Exception as error:  # ONNX Runtime's own, of no class that is public
         raise Broken(
             f"what it makes does not run: {str(error)[:200]}", do="see what it does to shapes"
@@ -130,6 +146,7 @@ def _prepared(
     tries: list[str | tuple[Pass, ...]] = [name]
     if subject.spec.axis == "pass":
         tries = [(own,), (Pass(name="fuse"), own)]
+    subject.kit.folder.mkdir(parents=True, exist_ok=True)
     texts = subject.kit.folder / "texts.txt"
     texts.write_text("\n".join(TEXTS), encoding="utf-8")
     failed: Exception | None = None
@@ -165,36 +182,38 @@ def _packed(subject: SpecSubject, turn: str) -> Path:
     """The package of the target's bundle where the session has one, else of a bundle of the kit's own."""
     import time
 
-    from edgepack.bundle.packages import make_packages
-    from edgepack.errors import PluginError, UsageError
+    from edgepack.bundle.packages import make_packages, packagers_of
 
     subject.kit.folder.mkdir(parents=True, exist_ok=True)
     context = replace(subject.kit.context(), work_dir=Path(mkdtemp(dir=subject.kit.folder)))
     if turn == "again":
         time.sleep(2.1 - time.time() % 2)  # archives know times by two seconds
     refused: list[str] = []
-    for bundle in _bundles(subject.kit):
+    for target, bundle in _bundles(subject.kit):
         try:
-            (made,) = make_packages(bundle, (subject.spec.name,), "1.0.0", context=context)
+            packagers = packagers_of(replace(target, packages=(subject.spec.name,), version=VERSION), context)
+            (made,) = make_packages(bundle, packagers, context=context)
             return made.file
         except PluginError as error:
             raise Broken(
                 error.message, do="write the bundle's files as they are, below one folder"
             ) from error
-        except UsageError as error:
+        except EdgepackError as error:
             refused.append(f"{bundle.name}: {error.message}")
     raise NotSeen(
         f"it packs none of the bundles here ({'; '.join(refused)}); name a target, too: --edgepack-target"
     )
 
 
-def _bundles(kit: Kit) -> list[Bundle]:
+def _bundles(kit: Kit) -> Iterator[tuple[Target, Bundle]]:
     """Of the targets that are checked, and one of the kit's own."""
     from edgepack.testing.kit import TargetSubject
-    from edgepack.testing.script import script_bundle
+    from edgepack.testing.script import script_bundle, script_target
 
-    found = [TargetSubject(kit, name).built.bundle for name in kit.targets]
-    return [*found, script_bundle(kit)]
+    for name in kit.targets:
+        subject = TargetSubject(kit, name)
+        yield subject.target, subject.built.bundle
+    yield script_target(), script_bundle(kit)
 
 
 EVERY = (is_what_its_axis_asks,)

@@ -35,10 +35,13 @@ def edgepack_specs():
 """
 PACKAGE = """
 class Zip:
-    def file_name(self, bundle, version):
+    def __init__(self, target):
+        pass
+
+    def file_name(self, bundle):
         return f"{bundle.name}.zip"
 
-    def pack(self, bundle, destination, version, *, context):
+    def pack(self, bundle, destination, *, context):
         with zipfile.ZipFile(destination, "w") as archive:
             for path in sorted(bundle.directory.rglob("*")):
                 if path.is_file():

@@ -12,6 +12,6 @@ def edgepack_specs() -> Iterable[api.Spec]:
             axis="package",
             name="acme",
             summary="a zip archive",
-            make=api.lazy("edgepack_acme.package:Zip"),
+            make=api.lazy("edgepack_acme.package:create"),
         )
     ]
