@@ -8,7 +8,9 @@ from pathlib import Path
 
 import onnx
 import pytest
+from tests.support.golden import ROOT
 from tests.support.kiosk import install, prepare_site
+from tests.support.schema import against
 
 from edgepack import pipeline
 from edgepack.bundle.archive import unpack_bundle
@@ -134,6 +136,10 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
     assert manifest["target"]["extra"] == {"kiosk": {"paint": 2.3}}
     assert (manifest["checks"], made.report.checks) == (["paint"], ("paint",))
     assert "model and runtime fit: paint" in made.report.notes
+    written = {"manifest": made.bundle.directory / "manifest.json", "report": made.report_file}
+    for name, file in written.items():
+        schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text())
+        assert [*against(schema, json.loads(file.read_text()))] == []
     assert manifest["runtime"] is None
     assert manifest["runner"]["command"] == ["embed", "--jsonl", "--out", "jsonl"]
     assert {file["part"] for file in manifest["files"]} >= {"firmware", "model", "runner"}

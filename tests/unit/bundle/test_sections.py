@@ -1,11 +1,14 @@
 """What a manifest says of a bundle's parts, for runners that lay them out in ways of their own."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.golden import ROOT
+from tests.support.schema import against
 
 from edgepack.bundle.manifest import (
     PARTS,
@@ -39,7 +42,14 @@ def said(
 ) -> Callable[..., dict[str, Any]]:
     """``said(**parts)``: the manifest of a bundle of the small parts, some of them replaced."""
     given: dict[str, Any] = {"target": target, "model": model, "runtime": runtime, "runner": runner}
-    return lambda **parts: build_manifest(**{**given, "files": (), **parts})
+    schema = json.loads((ROOT / "docs/schemas/manifest.json").read_text())
+
+    def make(**parts: Any) -> dict[str, Any]:
+        made = build_manifest(**{**given, "files": (), **parts})
+        assert [*against(schema, json.loads(json.dumps({**made, "files": []})))] == []
+        return made
+
+    return make
 
 
 def test_where_the_parts_lie(said: Callable[..., dict[str, Any]], runner: RunnerArtifact) -> None:

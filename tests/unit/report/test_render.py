@@ -12,9 +12,18 @@ from importlib.resources import files
 
 import pytest
 from rich.console import Console
-from tests.support.golden import in_rows, matches_golden
+from tests.support.golden import ROOT, in_rows, matches_golden
+from tests.support.schema import against
 
-from edgepack.records.report import PackageSize, PartSize, Report, Retrieval, Verification
+from edgepack.records.report import (
+    PackageSize,
+    PartSize,
+    Report,
+    Retrieval,
+    Section,
+    Verification,
+    Visit,
+)
 from edgepack.records.runtime import LevelProof
 from edgepack.report.cost import amount, download_costs, load_prices
 from edgepack.report.html import render_html
@@ -87,6 +96,31 @@ def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
     body = body.partition("<script")[0]
     assert f"<title>{REPORT.bundle}</title>" in head and "default-src 'none'" in head
     matches_golden("report.html", body.replace("<tr>", "\n<tr>"), update=update_golden)
+
+
+def test_the_json_is_as_its_schema_says() -> None:
+    schema = json.loads((ROOT / "docs/schemas/report.json").read_text())
+    whole = dataclasses.replace(
+        REPORT,
+        packages=(PackageSize(form="deb", file="x.deb", size=5),),
+        sections=(Section(name="kiosk", title="On a kiosk", rows=(("legs", "4"),)),),
+        visits=(Visit(name="cold", files=1, raw=3, gzip=2, brotli=1),),
+        proofs=(LevelProof(level="avx2", proved=True, by="this processor", min_cosine=1.0),),
+    )
+    unsure = dataclasses.replace(REPORT, verification=UNSURE, archive_bytes=None, costs=())
+    for report in (REPORT, whole, unsure):
+        assert [*against(schema, json.loads(json.dumps(as_json(report))))] == []
+    said = as_json(whole)
+    for wrong in (
+        {**said, "colour": "red"},
+        {key: value for key, value in said.items() if key != "checks"},
+        {**said, "digest": "0"},
+        {**said, "schema": 2},
+        {**said, "verification": {**said["verification"], "texts": -1}},
+        {**said, "proofs": [{**said["proofs"][0], "proved": 1}]},
+        {**said, "sections": {}},
+    ):
+        assert len([*against(schema, json.loads(json.dumps(wrong)))]) == 1
 
 
 def test_a_verification_comes_back_from_the_json() -> None:
