@@ -199,10 +199,9 @@ WRONG = [
     ("members", "said"), WRONG, ids=lambda each: next(iter(each)) if isinstance(each, dict) else ""
 )
 def test_a_wrong_answer_is_the_plugins(members: Mapping[str, Any], said: str) -> None:
-    platform = made_platform(extension(broken(**members)))
     (name,) = members
     with pytest.raises(PluginError, match="plugin kiosk") as caught:
-        CALLS[name](platform)
+        CALLS[name](made_platform(extension(broken(**members))))
     assert said in caught.value.message
 
 
@@ -218,6 +217,17 @@ def test_what_is_raised_on_purpose_is_no_fault() -> None:
 def test_what_is_no_platform_at_all() -> None:
     with pytest.raises(PluginError, match="what platform kiosk makes has no os, libc, architectures"):
         made_platform(extension(object))
+
+
+def test_one_that_does_not_say_for_whom_it_is_stops_nobody_else() -> None:
+    known = {
+        "kiosk": extension(broken(os=property(lambda self: 1 / 0))),
+        "abacus": extension(lambda: LinuxPlatform(processor=ABACUS)),
+    }
+    assert find_platform(DEVICE, known).processor == ABACUS
+    with pytest.raises(UsageError, match="linux on s390x, only for linux on abacus") as caught:
+        find_platform(Platform(os="linux", arch="s390x"), known)
+    assert "plugin kiosk failed in os: ZeroDivisionError" in str(caught.value.hint)
 
 
 def test_one_that_cannot_be_made_stops_nobody_else_and_is_named_to_those_who_miss_it() -> None:

@@ -48,7 +48,10 @@ def made_platform(extension: Extension) -> RuntimePlatform:
             f"plugin {extension.plugin}: what platform {extension.name} makes has no {', '.join(lacking)}",
             hint="a platform has the members of edgepack.api.axes.RuntimePlatform",
         )
-    return cast("RuntimePlatform", _Checked(extension.plugin, made))
+    platform = _Checked(extension.plugin, made)
+    for name in _SAY_FOR_WHOM:
+        getattr(platform, name)
+    return cast("RuntimePlatform", platform)
 
 
 def find_platform(device: Platform, extensions: Mapping[str, Extension]) -> RuntimePlatform:
@@ -108,6 +111,8 @@ def _has(*names: str) -> Callable[[object], bool]:
 
 
 _Check = tuple[str, Callable[[Any], bool]]
+_SAY_FOR_WHOM = ("os", "libc", "architectures", "processor")
+"""Asked of every platform when one is looked for: a wrong answer to these must not stop who looks for another."""
 _PROPERTIES: Mapping[str, _Check] = {
     "os": ("a name", _is_text),
     "libc": ("glibc, musl or None", lambda value: value in ("glibc", "musl", None)),
