@@ -15,6 +15,7 @@ from edgepack.api.axes import TarEntry, bundle_entries, write_tarball
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "riscv64": "riscv64"}
 """What Debian calls them."""
+MAINTAINER = re.compile(r"[^<>\n]+ <[^<>\s]+@[^<>\s]+>")
 HOME = "usr/lib/edgepack"
 MAGIC = b"!<arch>\n"
 LEVEL, WINDOW = 19, 23
@@ -43,6 +44,7 @@ class DebianPackage:
     """The packager (``edgepack.api.axes.Packager``)."""
 
     version: str
+    maintainer: str = "edgepack <edgepack@localhost>"
 
     def file_name(self, bundle: Bundle) -> str:
         """As Debian names packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``."""
@@ -52,7 +54,7 @@ class DebianPackage:
         """Write the package; the same bundle and version give the same bytes."""
         members = {
             "debian-binary": b"2.0\n",
-            "control.tar.zst": _tarball(_control(bundle, self.version)),
+            "control.tar.zst": _tarball(_control(bundle, self)),
             "data.tar.zst": _tarball(_data(bundle)),
         }
         with destination.open("wb") as out:
@@ -74,7 +76,14 @@ def create_packager(target: Target) -> DebianPackage:
         raise UsageError(
             f"{target.version!r} is no version of a Debian package", hint='e.g. --set package.version="1.2.0"'
         )
-    return DebianPackage(version=target.version)
+    own = dict(target.extra.get("deb", {}))
+    maintainer = own.pop("maintainer", DebianPackage.maintainer)
+    if own or not isinstance(maintainer, str) or not MAINTAINER.fullmatch(maintainer):
+        raise UsageError(
+            f"[x-deb] says {', '.join(own) or repr(maintainer)}",
+            hint='it takes maintainer, e.g. maintainer = "Acme <packages@acme.example>"',
+        )
+    return DebianPackage(version=target.version, maintainer=maintainer)
 
 
 def _tarball(entries: Iterator[TarEntry]) -> bytes:
@@ -83,15 +92,15 @@ def _tarball(entries: Iterator[TarEntry]) -> bytes:
     return out.getvalue()
 
 
-def _control(bundle: Bundle, version: str) -> Iterator[TarEntry]:
+def _control(bundle: Bundle, made: DebianPackage) -> Iterator[TarEntry]:
     manifest, package = bundle.manifest, _package(bundle)
     glibc = manifest["target"]["platform"]["glibc"]
     size = sum(int(file["size"]) for file in manifest["files"]) // 1024
     fields = {
         "Package": package,
-        "Version": version,
+        "Version": made.version,
         "Architecture": _architecture(bundle),
-        "Maintainer": "edgepack <edgepack@localhost>",
+        "Maintainer": made.maintainer,
         "Installed-Size": str(size),
         **({"Depends": f"libc6 (>= {glibc})"} if glibc else {}),
         "Section": "science",

@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries
+from edgepack_npm.templates import filled
 from edgepack_npm.tgz import write_tgz
+from edgepack_npm.workerd import WORKERD, runs_in_workerd, workerd_entries
 
 TOP = "package"
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
@@ -23,7 +24,7 @@ MODULE = "embed.mjs"
 NODE = ">=20"
 README = """# {name}
 
-{model} and what runs it, made by edgepack: text embeddings in Node, Bun and Deno, with no other package.
+{model} and what runs it, made by edgepack: text embeddings in Node, Bun, Deno and workerd, with no other package.
 
 ```js
 import {{ close, encode }} from "{name}";
@@ -63,9 +64,9 @@ class NpmPackage:
         model = bundle.manifest["model"]
         text = README.format(name=name, model=model["name"], dimension=model["dimension"])
         yield TarEntry(name=f"{TOP}/README.md", source=text.encode())
-        for source in sorted((files("edgepack_npm") / "js").iterdir(), key=lambda each: each.name):
-            module = source.read_text(encoding="utf-8").replace("{{name}}", name)
-            yield TarEntry(name=f"{TOP}/{source.name}", source=module.encode())
+        for module in ("index.mjs", "index.d.mts"):
+            yield TarEntry(name=f"{TOP}/{module}", source=filled(module, name=name).encode())
+        yield from workerd_entries(bundle)
         for entry in bundle_entries(bundle, top=f"{TOP}/bundle"):
             if isinstance(entry.source, Path) and entry.source.is_file():
                 yield entry
@@ -79,7 +80,11 @@ class NpmPackage:
             "license": "SEE LICENSE IN bundle/LICENSES/NOTICES.txt",
             "type": "module",
             "exports": {
-                ".": {"types": "./index.d.mts", "default": "./index.mjs"},
+                ".": {
+                    **({"workerd": WORKERD} if runs_in_workerd(bundle) else {}),
+                    "types": "./index.d.mts",
+                    "default": "./index.mjs",
+                },
                 "./bundle/*": "./bundle/*",
                 "./package.json": "./package.json",
             },

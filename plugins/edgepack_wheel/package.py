@@ -26,6 +26,7 @@ VERSION = re.compile(
     r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)(0|[1-9]\d*))?(\.post(0|[1-9]\d*))?(\.dev(0|[1-9]\d*))?"
 )
 """As the version specifiers' specification writes them in their one normal form."""
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 DATE = (1980, 1, 1, 0, 0, 0)
 LEVEL = 9
 LICENSES = "LICENSES/"
@@ -61,19 +62,23 @@ class Wheel:
     """The packager (``edgepack.api.axes.Packager``)."""
 
     version: str
+    name: str = ""
+    """Of the distribution; empty: as its model is called."""
 
     def file_name(self, bundle: Bundle) -> str:
         """E.g. ``all_minilm_l6_v2-1.0-py3-none-manylinux_2_28_x86_64.whl``. Raises ``UsageError``."""
-        return f"{_module(bundle)}-{self.version}-py3-none-{_tag(bundle)}.whl"
+        name = self.name or _name_of_model(bundle)
+        return f"{_module(name)}-{self.version}-py3-none-{_tag(bundle)}.whl"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
         _require_fit(bundle)
+        name = self.name or _name_of_model(bundle)
         record: list[str] = []
-        info = f"{_module(bundle)}-{self.version}.dist-info"
+        info = f"{_module(name)}-{self.version}.dist-info"
         with zipfile.ZipFile(destination, "w") as archive:
-            for name, content, executable in _members(bundle, info, self.version):
-                record.append(_write(archive, name, content, executable=executable))
+            for path, content, executable in _members(bundle, name, self.version):
+                record.append(_write(archive, path, content, executable=executable))
             text = "".join([*record, f"{info}/RECORD,,\n"])
             _write(archive, f"{info}/RECORD", text.encode(), executable=False)
 
@@ -91,7 +96,14 @@ def create_packager(target: Target) -> Wheel:
             f"{target.version!r} is no version of a wheel in its normal form",
             hint='e.g. --set package.version="1.2.0"',
         )
-    return Wheel(version=target.version)
+    own = dict(target.extra.get("wheel", {}))
+    name = own.pop("name", "")
+    if own or not isinstance(name, str) or (name and not NAME.fullmatch(name)):
+        raise UsageError(
+            f"[x-wheel] says {', '.join(own) or repr(name)}",
+            hint='it takes name, the distribution\'s in its normal form, e.g. name = "acme-embeddings"',
+        )
+    return Wheel(version=target.version, name=name)
 
 
 def _require_fit(bundle: Bundle) -> None:
@@ -106,9 +118,9 @@ def _require_fit(bundle: Bundle) -> None:
         )
 
 
-def _members(bundle: Bundle, info: str, version: str) -> Iterator[tuple[str, Path | bytes, bool]]:
+def _members(bundle: Bundle, name: str, version: str) -> Iterator[tuple[str, Path | bytes, bool]]:
     """Name, content, and whether it is a program; what describes the wheel comes last, as the specification advises."""
-    module = _module(bundle)
+    module, info = _module(name), f"{_module(name)}-{version}.dist-info"
     for source in sorted(files("edgepack_wheel.module").iterdir(), key=lambda each: each.name):
         if source.name.endswith(".py"):
             yield f"{module}/{source.name}", source.read_bytes(), False
@@ -120,10 +132,10 @@ def _members(bundle: Bundle, info: str, version: str) -> Iterator[tuple[str, Pat
         yield f"{info}/licenses/{place}", bundle.directory / path, False
     if SBOM in modes:
         yield f"{info}/sboms/{Path(SBOM).name}", bundle.directory / SBOM, False
-    yield f"{info}/METADATA", _metadata(bundle, version).encode(), False
+    yield f"{info}/METADATA", _metadata(bundle, name, version).encode(), False
     tag = _tag(bundle)
     yield f"{info}/WHEEL", WHEEL.format(edgepack=bundle.manifest["edgepack"], tag=tag).encode(), False
-    commands = COMMANDS.format(name=_distribution(bundle), module=module)
+    commands = COMMANDS.format(name=name, module=module)
     yield f"{info}/entry_points.txt", commands.encode(), False
 
 
@@ -146,11 +158,11 @@ def _write(archive: zipfile.ZipFile, name: str, content: Path | bytes, *, execut
     return f"{name},sha256={encoded},{size}\n"
 
 
-def _metadata(bundle: Bundle, version: str) -> str:
+def _metadata(bundle: Bundle, name: str, version: str) -> str:
     manifest: Mapping[str, Any] = bundle.manifest
     return METADATA.format(
-        name=_distribution(bundle),
-        module=_module(bundle),
+        name=name,
+        module=_module(name),
         version=version,
         model=manifest["model"]["name"],
         dimension=manifest["model"]["dimension"],
@@ -165,7 +177,7 @@ def _licenses(bundle: Bundle) -> dict[str, str]:
     return {path: path[len(LICENSES) :] for path in paths if path.startswith(LICENSES) and path != SBOM}
 
 
-def _distribution(bundle: Bundle) -> str:
+def _name_of_model(bundle: Bundle) -> str:
     """The model's name, without its organisation, as package indexes write names."""
     name = str(bundle.manifest["model"]["name"]).rpartition("/")[2]
     normal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
@@ -174,9 +186,9 @@ def _distribution(bundle: Bundle) -> str:
     return normal
 
 
-def _module(bundle: Bundle) -> str:
-    name = _distribution(bundle).replace("-", "_")
-    return name if name.isidentifier() and not keyword.iskeyword(name) else f"_{name}"
+def _module(name: str) -> str:
+    module = name.replace("-", "_")
+    return module if module.isidentifier() and not keyword.iskeyword(module) else f"_{module}"
 
 
 def _tag(bundle: Bundle) -> str:

@@ -2,9 +2,14 @@
 
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -248,27 +253,33 @@ def packed_for_npm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.fixture(scope="module")
+def packed_small(online: HostContext, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a runtime that has this model's operators, and no threads."""
+    options = ("--as", "npm", "--set", "copies=false")
+    return made_once(
+        tmp_path_factory, "packed-small", lambda folder: made_bundle("web-wasm", folder, *options)
+    )
+
+
 @pytest.fixture
 def app(packed_for_npm: Path, tmp_path: Path) -> Path:
+    return with_package(packed_for_npm, tmp_path)
+
+
+def with_package(packed: Path, folder: Path) -> Path:
     """A folder in which npm installed the package, and nothing else."""
-    (tmp_path / "package.json").write_text('{"name": "app", "private": true, "type": "module"}')
-    install = [
-        *npm_command(),
-        "install",
-        "--offline",
-        "--no-audit",
-        "--no-fund",
-        only(packed_for_npm, "*.tgz"),
-    ]
-    subprocess.run(install, cwd=tmp_path, check=True)
-    assert [each.name for each in (tmp_path / "node_modules").glob("[!.]*")] == ["all-minilm-l6-v2"]
-    folder = next(each for each in packed_for_npm.iterdir() if each.is_dir())
-    inside = tmp_path / "node_modules/all-minilm-l6-v2/bundle"
-    assert digest(open_bundle(inside)) == digest(open_bundle(folder))
-    shutil.copy(folder / "golden.json", tmp_path)
-    (tmp_path / "ask.mjs").write_text(ASK)
-    (tmp_path / "ask.ts").write_text(TYPED)
-    return tmp_path
+    (folder / "package.json").write_text('{"name": "app", "private": true, "type": "module"}')
+    install = [*npm_command(), "install", "--offline", "--no-audit", "--no-fund", only(packed, "*.tgz")]
+    subprocess.run(install, cwd=folder, check=True)
+    assert [each.name for each in (folder / "node_modules").glob("[!.]*")] == ["all-minilm-l6-v2"]
+    bundle = next(each for each in packed.iterdir() if each.is_dir())
+    inside = folder / "node_modules/all-minilm-l6-v2/bundle"
+    assert digest(open_bundle(inside)) == digest(open_bundle(bundle))
+    shutil.copy(bundle / "golden.json", folder)
+    (folder / "ask.mjs").write_text(ASK)
+    (folder / "ask.ts").write_text(TYPED)
+    return folder
 
 
 def client(name: str) -> list[str | Path]:
@@ -297,6 +308,62 @@ def test_npm_s_package_is_imported_by_name(app: Path, runtime: str) -> None:
     assert done.stdout == "true 384 true RangeError\n", done.stderr
 
 
+WORKER = """
+import { encode } from "./package/workerd.mjs";
+export default {
+  async fetch(request) {
+    const vectors = await encode(await request.json());
+    const refused = await encode("a cat", { prefix: "query" }).catch((error) => error.name);
+    return new Response(JSON.stringify({ vectors: vectors.map((vector) => Array.from(vector)), refused }));
+  },
+};
+"""
+CONFIG = """using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "main", worker = .worker)],
+  sockets = [(name = "http", address = "127.0.0.1:{port}", http = (), service = "main")]
+);
+const worker :Workerd.Worker = (modules = [{modules}], compatibilityDate = "2026-11-01");
+"""
+KINDS = {".mjs": "esModule", ".wasm": "wasm", ".bin": "data"}
+
+
+@pytest.fixture
+def workerd(packed_small: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of a worker that has the package's modules, as a bundler hands them over."""
+    program = sorted((required_tools() / "node_modules").glob("@cloudflare/workerd-linux-*/bin/workerd"))[0]
+    app = with_package(packed_small, tmp_path)
+    package = app / "node_modules/all-minilm-l6-v2"
+    (app / "package").symlink_to(package)
+    (app / "worker.mjs").write_text(WORKER)
+    imported = re.findall(r'from "\./([^"]+)"', (package / "workerd.mjs").read_text())
+    names = ["worker.mjs", *(f"package/{name}" for name in ("workerd.mjs", *dict.fromkeys(imported)))]
+    modules = ", ".join(f'(name = "{name}", {KINDS[Path(name).suffix]} = embed "{name}")' for name in names)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (app / "config.capnp").write_text(CONFIG.format(port=port, modules=modules))
+    with subprocess.Popen([program, "serve", "config.capnp"], cwd=app) as serving:
+        yield f"http://127.0.0.1:{port}/"
+        serving.kill()
+
+
+def test_workerd_has_npm_s_package_for_modules(workerd: str, tmp_path: Path) -> None:
+    golden = json.loads((tmp_path / "golden.json").read_text())
+    question = urllib.request.Request(workerd, data=json.dumps(golden["texts"]).encode())
+    for attempt in range(100):
+        try:
+            with urllib.request.urlopen(question, timeout=60) as response:
+                answer = json.load(response)
+            break
+        except urllib.error.URLError:
+            assert attempt < 99
+            time.sleep(0.1)
+    assert answer["refused"] == "RangeError"
+    for found, expected in zip(answer["vectors"], golden["vectors"], strict=True):
+        assert sum(a * b for a, b in zip(found, expected, strict=True)) > 0.999
+
+
 def test_typescript_knows_npm_s_package(app: Path) -> None:
     tsc = required_tools() / "node_modules/.bin/tsc"
     settings = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"]
@@ -310,9 +377,8 @@ def test_npm_s_package_is_verified(packed_for_npm: Path) -> None:
     assert json.loads(done.stdout)["status"] == "passed"
 
 
-def test_npm_s_package_is_small(online: HostContext, tmp_path: Path) -> None:
-    made_bundle("web-wasm", tmp_path, "--as", "npm", "--set", "copies=false")
-    assert only(tmp_path, "*.tgz").stat().st_size <= 15_000_000
+def test_npm_s_package_is_small(packed_small: Path) -> None:
+    assert only(packed_small, "*.tgz").stat().st_size <= 15_000_000
 
 
 @pytest.mark.parametrize(

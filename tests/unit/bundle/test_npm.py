@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +85,53 @@ def test_what_package_json_names_is_there(page: Bundle, context: HostContext, tm
     licence = described["license"].removeprefix("SEE LICENSE IN ")
     for path in (licence, described["types"], *described["exports"]["."].values()):
         assert f"package/{path.removeprefix('./')}" in names
+
+
+@pytest.mark.parametrize(
+    ("kind", "threads", "there"),
+    [("wordpiece", False, True), ("huggingface", False, False), ("wordpiece", True, False)],
+)
+def test_workerd_gets_all_files_as_modules(
+    assembled: Callable[..., Bundle],
+    runner: RunnerArtifact,
+    context: HostContext,
+    tmp_path: Path,
+    kind: str,
+    threads: bool,
+    there: bool,
+) -> None:
+    folder = tmp_path / "page"
+    (folder / "assets").mkdir(parents=True)
+    assets = {
+        name: {"path": f"assets/{name}"} for name in ("m-1.bin", "m-2.bin", "o.mjs", "o.wasm", "t.table")
+    }
+    document = {
+        "model": {"parts": [assets["m-1.bin"], assets["m-2.bin"]], "dimension": 8},
+        "runtimes": [{"glue": assets["o.mjs"], "wasm": assets["o.wasm"], "threads": threads}],
+        "tokenizer": {"kind": kind, "table": assets["t.table"]},
+    }
+    (folder / "bundle.json").write_text(json.dumps(document))
+    for asset in assets.values():
+        (folder / asset["path"]).write_text(asset["path"])
+    (folder / "embed.mjs").touch()
+    shutil.copy(runner.directory / "embed", folder)
+    page = assembled(tmp_path / "dist/page", runner=replace(runner, directory=folder))
+    with tarfile.open(made(page, tmp_path, context)) as tar:
+        names = set(tar.getnames())
+        described = json.load(tar.extractfile("package/package.json") or pytest.fail())
+        assert ("workerd" in described["exports"]["."]) == there
+        # The first condition that holds is taken.
+        assert not there or next(iter(described["exports"]["."])) == "workerd"
+        assert ("package/workerd.mjs" in names) == there
+        if there:
+            module = (tar.extractfile("package/workerd.mjs") or pytest.fail()).read().decode()
+            imported = re.findall(r'from "\./([^"]+)"', module)
+            assert {f"package/{name}" for name in imported} <= names
+            assert {name.rpartition("/")[2] for name in imported} == {
+                *("inline.mjs", "tokenizer.bin", "m-1.bin", "m-2.bin", "o.mjs", "o.wasm")
+            }
+            assert "{{" not in module
+            assert '"parts"' not in module
 
 
 def test_a_scope_is_in_the_file_s_name(page: Bundle, context: HostContext, tmp_path: Path) -> None:

@@ -27,8 +27,11 @@ pytestmark = pytest.mark.tools("gcc", may=("dpkg", "dpkg-deb", "tar", "systemd-a
 NAME = "tiny-model-tiny-target"
 
 
-def made(bundle: Bundle, context: HostContext, *, form: str = "deb", version: str = "1.2.0") -> Path:
-    packagers = packagers_of(wanted(form, version=version), context)
+def made(
+    bundle: Bundle, context: HostContext, *, form: str = "deb", version: str = "1.2.0", **own: Any
+) -> Path:
+    target = replace(wanted(form, version=version), extra={form: own} if own else {})
+    packagers = packagers_of(target, context)
     (package,) = make_packages(bundle, packagers, context=context)
     assert package.size == package.file.stat().st_size
     return package.file
@@ -66,7 +69,7 @@ def test_the_same_bundle_gives_the_same_package(bundle: Bundle, context: HostCon
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")
 def test_dpkg_reads_the_package(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
-    file = made(bundle, context)
+    file = made(bundle, context, maintainer="Acme <packages@acme.example>")
 
     def field(name: str) -> str:
         return subprocess.run(
@@ -74,6 +77,7 @@ def test_dpkg_reads_the_package(bundle: Bundle, context: HostContext, tmp_path: 
         ).stdout.strip()
 
     assert (field("Package"), field("Version"), field("Architecture")) == (NAME, "1.2.0", "amd64")
+    assert field("Maintainer") == "Acme <packages@acme.example>"
     assert field("Depends") == "libc6 (>= 2.99)"
     subprocess.run(["dpkg-deb", "--extract", file, tmp_path / "root"], check=True)
     link = tmp_path / "root/usr/bin" / NAME
@@ -149,6 +153,14 @@ def test_the_tutorial_s_form_is_one(
     assert made(native, context, form="zip").name == "tiny-model-tiny-target-1.2.0.zip"
     with pytest.raises(UsageError, match="'v1' is no version of a zip"):
         packagers_of(wanted("zip", version="v1"), context)
+
+
+@pytest.mark.parametrize("own", [{"maintainer": "nobody"}, {"maintainer": 5}, {"section": "misc"}])
+def test_what_the_table_of_the_debian_package_cannot_say(
+    bundle: Bundle, context: HostContext, own: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match=r"\[x-deb\] says"):
+        made(bundle, context, **own)
 
 
 def test_an_unknown_form_suggests_the_nearest(context: HostContext) -> None:

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,15 +50,14 @@ for line in sys.stdin:
 """
 
 
-def target(version: str = "1.2.0", **platform: str) -> Target:
+def target(version: str = "1.2.0", own: Mapping[str, Any] | None = None, **platform: str) -> Target:
     device = Platform(**{"os": "linux", "arch": "x86_64", **platform})  # type: ignore[arg-type]
-    return Target(
-        name="tiny", summary="", builder="linux", platform=device, model=ModelOptions(), version=version
-    )
+    given = Target(name="tiny", summary="", builder="linux", platform=device, model=ModelOptions())
+    return replace(given, version=version, extra={"wheel": own} if own else {})
 
 
-def made(bundle: Bundle, folder: Path, context: HostContext) -> Path:
-    packager = create_packager(target())
+def made(bundle: Bundle, folder: Path, context: HostContext, **own: Any) -> Path:
+    packager = create_packager(target(own=own))
     file = folder / packager.file_name(bundle)
     packager.pack(bundle, file, context=context)
     return file
@@ -131,6 +130,29 @@ def test_a_module_is_called_as_its_model(
     assert made(changed(native, "model", name=name), tmp_path, context).name.startswith(file_name)
 
 
+def test_the_target_may_name_it(native: Bundle, context: HostContext, tmp_path: Path) -> None:
+    file = made(native, tmp_path, context, name="acme-embeddings")
+    assert file.name.startswith("acme_embeddings-1.2.0-")
+    with zipfile.ZipFile(file) as wheel:
+        assert "acme_embeddings/bundle/manifest.json" in wheel.namelist()
+        metadata = wheel.read("acme_embeddings-1.2.0.dist-info/METADATA").decode()
+    assert "\nName: acme-embeddings\n" in metadata
+    assert "from acme_embeddings import encode" in metadata
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"name": "Acme_Embeddings"}, "says 'Acme_Embeddings'"),
+        ({"name": 5}, "says 5"),
+        ({"module": "x"}, "says module"),
+    ],
+)
+def test_what_the_table_cannot_say(own: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        create_packager(target(own=own))
+
+
 @pytest.mark.parametrize(
     ("platform", "version", "words"),
     [
@@ -145,7 +167,7 @@ def test_what_cannot_be_a_wheel_is_said_of_the_target(
     platform: dict[str, str], version: str, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        create_packager(target(version, **platform))
+        create_packager(target(version, None, **platform))
 
 
 @pytest.mark.parametrize("version", ["0", "1.2.0", "2026.11", "1.0a1", "1.0rc2.post3.dev4"])
