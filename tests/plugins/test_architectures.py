@@ -1,18 +1,14 @@
 """Architectures of plugins: the one that docs/plugins.md shows, against sentence-transformers; and those that are wrong."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import transformers
-from tests.support.golden import ROOT
-from tests.support.planted import word_piece
-from tests.support.tiny import MODULES, write_json
+from tests.support.electra import install_electra, write_electra
+from tests.support.tiny import write_json
 
 from edgepack.console import Story
 from edgepack.errors import ModelError, PluginError, UnsupportedModelError
@@ -26,19 +22,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 
-(PLUGIN,) = re.findall(
-    r"```python\n(\"\"\"Electra: .*?)```", (ROOT / "docs/plugins.md").read_text(), re.DOTALL
-)
 TEXTS = ("a text", "another text of a few more words", "the same, but longer: " + "word " * 40, "")
-SMALL: dict[str, Any] = {
-    "hidden_size": 32,
-    "embedding_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-}
-
 Install = Callable[..., None]
 
 
@@ -48,45 +32,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     monkeypatch.syspath_prepend(tmp_path)
 
     def write(*changes: tuple[str, str]) -> None:
-        code = PLUGIN
-        for old, new in changes:
-            assert old in code, old
-            code = code.replace(old, new)
-        (tmp_path / "edgepack_electra.py").write_text(code)
-        info = tmp_path / "edgepack_electra-1.2.dist-info"
-        info.mkdir(exist_ok=True)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgepack-electra\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text("[edgepack]\nelectra = edgepack_electra\n")
+        install_electra(tmp_path, *changes)
         monkeypatch.delitem(sys.modules, "edgepack_electra", raising=False)
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     return write
-
-
-def write_electra(folder: Path, **shape: Any) -> Path:
-    """A model folder with random weights, as sentence-transformers writes it."""
-    tokenizer = word_piece()
-    torch.manual_seed(4)
-    config = transformers.ElectraConfig(
-        **{**SMALL, **shape, "vocab_size": max(tokenizer.get_vocab().values()) + 1}
-    )
-    model: Any = transformers.ElectraModel(config)
-    model.eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.normal_(mean=1.0 if name.endswith("LayerNorm.weight") else 0.0, std=0.3)
-    model.save_pretrained(folder)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    write_json(
-        folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]"}
-    )
-    write_json(folder / "modules.json", MODULES)
-    write_json(
-        folder / "1_Pooling" / "config.json",
-        {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
-    )
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 32})
-    return folder
 
 
 @pytest.fixture(scope="module")

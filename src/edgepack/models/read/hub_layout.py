@@ -101,8 +101,8 @@ def choose_weights(
     if SAFETENSORS in there:
         raise UnsupportedModelError(
             f"{model} is of the architecture {model_type!r}, which nothing that is installed can write as a graph",
-            hint=f"known: {', '.join(sorted(written))}; for another one {INSTALL_PYTORCH}, or put its "
-            "model.onnx into the folder",
+            hint=f"known: {', '.join(sorted(written))}; for another one {INSTALL_PYTORCH}, put its "
+            "model.onnx into the folder, or install a plugin that writes it",
         )
     raise _no_weights(there, model)
 
