@@ -294,3 +294,15 @@ def test_an_allowlist_takes_what_it_names(install: Install, tmp_path: Path) -> N
     assert "kiosk" in load_plugins().builders
     (tmp_path / "edgepack.toml").write_text('plugins = "kiosk"\n')
     assert "edgepack.toml: plugins is 'kiosk', expected a list" in str(run("targets").exception)
+
+
+@pytest.mark.parametrize("axis", spec.INTERFACES)
+def test_each_axis_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
+    newer = {axis: spec.Interfaces(oldest=2, newest=3, ends="0.3")}
+    monkeypatch.setattr("edgepack.plugins.host.INTERFACES", {**spec.INTERFACES, **newer})
+    ending = {plugin.name: plugin.ending for plugin in load_plugins().plugins}
+    bring = {plugin.name for plugin in load_plugins().plugins for each in plugin.specs if each.axis == axis}
+    assert {name for name, words in ending.items() if words} == bring
+    assert {ending[name] for name in bring} == {
+        f"written for interface 2 of axis {axis}, edgepack 0.3 ends it"
+    }

@@ -148,7 +148,8 @@ class Spec:
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
     ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``; of a source:
-    ``() -> Source``; of an architecture: ``() -> Architecture``. Heavy imports happen in here."""
+    ``() -> Source``; of an architecture: ``() -> Architecture``; of checks: ``() -> Check``; of a report: ``() -> ReportRows``; of prices:
+    ``()``, a TOML file. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

@@ -23,7 +23,7 @@ from edgepack.bundle.manifest import (
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Placement, RunnerArtifact
 from edgepack.records.model import Dense, Pooling, PreparedModel
-from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Platform, Reading, Target
 
 pytestmark = pytest.mark.tools("gcc")
@@ -268,3 +268,38 @@ def test_a_command_is_a_list_of_words(
     write_manifest(tmp_path, {**manifest, "runner": {**manifest["runner"], "command": command}})
     with pytest.raises(BundleError, match="command is not a list of words"):
         read_manifest(tmp_path)
+
+
+def test_the_schema_has_what_a_manifest_can_have_and_no_more(
+    said: Callable[..., dict[str, Any]],
+    target: Target,
+    model: PreparedModel,
+    runtime: RuntimeArtifact,
+    runner: RunnerArtifact,
+) -> None:
+    source = replace(
+        model.source,
+        precision="int8",
+        graph_by="kiosk 1",
+        pooling=replace(model.source.pooling, cut=4),
+        default_prompt="query",
+        reading=Reading(normalize=True),
+    )
+    platform = replace(target.platform, libc="musl", isa=("avx2",))
+    made = said(
+        target=replace(target, platform=platform, extra={"kiosk": {"legs": 4}}),
+        model=replace(model, source=source, cpu_file=Path("cpu.onnx")),
+        runtime=replace(
+            runtime,
+            name="Kiosk Engine",
+            changes=("pruned",),
+            provider=ExecutionProvider(name="CUDAExecutionProvider", append="cuda"),
+        ),
+        runner=replace(runner, library="lib/libembed.so", placement=PLACEMENT),
+        made_by={"plugin": "edgepack-kiosk", "version": "1", "options": {}, "passes": {"stamp": "x"}},
+    )
+    known = json.loads((ROOT / "docs/schemas/manifest.json").read_text())["properties"]
+    assert made.keys() == known.keys()
+    for section in ("target", "model", "runtime", "runner", "made_by", "visits"):
+        assert made[section].keys() == known[section]["properties"].keys()
+    assert made["target"]["platform"].keys() == known["target"]["properties"]["platform"]["properties"].keys()
