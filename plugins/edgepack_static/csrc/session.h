@@ -17,7 +17,8 @@ struct Batch {
 
 class Session {
 public:
-    static constexpr const char *INSTEAD = "none: the mean of a table's rows";
+    static constexpr const char *INSTEAD = "none: the mean of a table's rows", *NAME = "";
+    static constexpr bool REDUCED = false;
 
     // Maps the table; a code of 4 for one that is damaged.
     Error open(const std::string &library, const std::string &model, int threads);

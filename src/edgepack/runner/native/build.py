@@ -92,8 +92,8 @@ def link_encoder(
 
     ``encoder`` is C++17, file name → text, headers too. Its ``session.h`` declares in the namespace ``embed``, as
     ``runner/native/csrc/ort/session.h`` does, a ``Batch`` and a ``Session`` that opens the model's file and makes vectors of
-    batches; ``Session::INSTEAD`` says in words what makes them. It may include the program's ``base/error.h`` and
-    ``tokenizer/table.h``. No exceptions, no RTTI. A builder that uses it returns no runtime.
+    batches; its constants say what ``--info`` is to call what makes them. It may include the program's ``base/error.h`` and
+    ``tokenizer/table.h``. No exceptions, no RTTI. A builder that needs no runtime returns none.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.

@@ -49,7 +49,7 @@ def program_sources(*, linked: bool = True) -> dict[str, str]:
 def program_with_encoder(encoder: Mapping[str, str]) -> dict[str, str]:
     """The program ``embed`` with another encoder than ONNX Runtime: its sources take the place of the folder ``ort``.
 
-    Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with ``open``, ``run`` and ``INSTEAD``.
+    Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
     """
     found = source_files("base", "tokenizer", "embedder", "program")
     own = {f"ort/{name}": text for name, text in encoder.items()}

@@ -19,6 +19,9 @@ class Session {
 public:
     // What makes vectors where the manifest names no runtime, in words; null where it must name one.
     static constexpr const char *INSTEAD = nullptr;
+    // What that runtime is called, before its version, and whether it is reduced to kernels that the manifest lists.
+    static constexpr const char *NAME = "ONNX Runtime ";
+    static constexpr bool REDUCED = true;
 
     Session() = default;
     Session(const Session &) = delete;

@@ -79,6 +79,8 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         const Json *found = platform ? platform->get(name) : nullptr;
         return found && found->is(Json::STRING) ? found->text : std::string();
     };
+    std::string kernels;
+    if (Session::REDUCED) kernels = ", " + std::to_string(operators ? operators->items.size() : 0) + " operator kernels";
     const std::pair<const char *, std::string> lines[] = {
         {"bundle", bundle.text("", "name")},
         {"model", bundle.text("model", "name") + ", " + or_else(bundle.text("model", "license"), "licence not stated")},
@@ -89,8 +91,7 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         {"--dim", dimensions_of(bundle)},
         {"recipe", bundle.text("model", "recipe")},
         {"runtime", Session::INSTEAD ? Session::INSTEAD
-                                     : "ONNX Runtime " + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") +
-                                           "), " + std::to_string(operators ? operators->items.size() : 0) + " operator kernels"},
+                                     : Session::NAME + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + ")" + kernels},
         {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
         {"for", of_platform("os") + " " + of_platform("arch") +
                     (of_platform("glibc").empty() ? "" : ", glibc " + of_platform("glibc") + " or newer")},
