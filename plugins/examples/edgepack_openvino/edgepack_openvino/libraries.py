@@ -54,7 +54,9 @@ def openvino_runtime(context: BuildContext) -> RuntimeArtifact:
     among = sorted((wheel / "openvino" / "libs").iterdir())
     for name, file in closure_of(start, among=among, elsewhere=HOST).files.items():
         made.add(file, name=name)
-    texts = sorted(path for path in (wheel / f"openvino-{VERSION}.dist-info").rglob("licenses/**/*") if path.is_file())
+    texts = sorted(
+        path for path in (wheel / f"openvino-{VERSION}.dist-info").rglob("licenses/**/*") if path.is_file()
+    )
     made.add_license("openvino", *texts)
     made.add_system(system_libraries(HOST, context=context))
     main = wheel_file(made.lib, MAIN)
