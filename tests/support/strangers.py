@@ -37,7 +37,8 @@ def environment_of(plugin: Path, folder: Path) -> Path:
     pip("install", "--quiet", "--no-deps", "--no-index", *sorted(wheels.glob("*.whl")), python=python)
     # Third-party packages and their programs come from the environment that runs the tests: nothing is fetched here.
     site = next((folder / "env" / "lib").glob("python3*")) / "site-packages"
-    (site / "third-party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    others = sysconfig.get_path("purelib")
+    (site / "third-party.pth").write_text(f"import site; site.addsitedir({others!r})\n")
     for program in Path(sysconfig.get_path("scripts")).iterdir():
         if not (python.parent / program.name).exists():
             (python.parent / program.name).symlink_to(program)

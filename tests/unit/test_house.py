@@ -22,6 +22,17 @@ def test_what_is_installed_says_what_this_tree_says() -> None:
     assert wanted == {point for point in installed if point[0] in said}, stale
 
 
+def test_the_wheel_has_every_package() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = [ROOT / "src", *(ROOT / "plugins").glob("edgepack_*")]
+    found = {
+        ".".join(file.parent.relative_to(ROOT / file.relative_to(ROOT).parts[0]).parts)
+        for folder in folders
+        for file in folder.rglob("__init__.py")
+    }
+    assert found - set(listed) == set()
+
+
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     """Groups that import one another, and what lies between such groups."""
     left = {name: set(to) for name, to in arrows.items()}
