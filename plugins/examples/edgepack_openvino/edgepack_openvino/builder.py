@@ -39,7 +39,7 @@ class OpenvinoBuilder:
 
         def convert(folder: Path) -> None:
             # OpenVINO's own converter, out of the wheel whose libraries ship; nothing is installed.
-            command = [sys.executable, "-c", SCRIPT, made.file, folder / FILE]
+            command: list[str | Path] = [sys.executable, "-c", SCRIPT, made.file, folder / FILE]
             self.context.run(command, env={"PYTHONPATH": str(openvino_wheel(self.context))})
 
         inputs = {"onnx": made.file.parent.name, "openvino": VERSION, "script": SCRIPT}
