@@ -132,7 +132,7 @@ def test_every_check_of_the_kit_is_in_its_page(update_golden: bool) -> None:
     matches_block("kit.md", "checks", kit_checks(), update=update_golden)
 
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -1,0 +1,42 @@
+"""edgepack's own plugins pass the kit that others are held to."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+PLUGINS = ("deb", "cuda", "tensorrt")
+
+
+def run(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_the_passes_and_recipes_of_our_own(tmp_path: Path) -> None:
+    run(tmp_path, "--edgepack-plugin", "edgepack", "-k", "not types")
+
+
+def test_plugins_without_building_their_targets(tmp_path: Path) -> None:
+    run(tmp_path, *(word for name in PLUGINS for word in ("--edgepack-plugin", name)))
+
+
+@pytest.mark.parametrize("target", ["linux-x86-min", "linux-x86"])
+def test_a_target_for_this_machine(tmp_path: Path, target: str) -> None:
+    said = run(tmp_path, "--edgepack-target", target)
+    assert "NOT CHECKED" not in said
+
+
+@pytest.mark.slow
+def test_a_target_for_another_processor(tmp_path: Path) -> None:
+    said = run(tmp_path, "--edgepack-target", "linux-arm64-min")
+    assert "NOT CHECKED: 2," in said, "the command line of a program that runs under an emulator"
+
+
+def test_a_target_for_browsers(tmp_path: Path, online: object) -> None:
+    run(tmp_path, "--edgepack-target", "web-wasm")
