@@ -20,7 +20,7 @@ def plugin() -> None:
     default="builder",
     show_default=True,
     metavar="AXIS",
-    help="What it brings: a builder (a target), or a pass, recipe, package, source, …; a wrong one lists all.",
+    help="What it brings: a builder (a target), or a pass, recipe, package, source, platform, …; a wrong one lists all.",
 )
 @click.option(
     "-o",
