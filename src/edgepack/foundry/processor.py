@@ -39,7 +39,8 @@ class Processor:
     oldest_glibc: str = "2.17"
     """The first glibc that there was for it, or that zig can link for."""
     flags: tuple[str, ...] = ()
-    """What compilers are told beyond the triple: the baseline, where it is not the compiler's own."""
+    """What clang and gcc are told beyond the triple, for each object: the baseline, where it is not the compiler's own. ``zig cc``,
+    which has other words for it, is not told: with it only CMake's trials and the proof's own programs are compiled."""
     cmake: Mapping[str, str] = field(default_factory=dict)
     """Variables of upstream's CMake."""
     levels: tuple[FeatureLevel, ...]

@@ -105,13 +105,7 @@ class Zig:
         return [*flags, f"-D__GLIBC_MINOR__={minor}", *(f"-D{define}" for define in _LIBCXX)]
 
     def driver(self, language: str) -> list[str]:
-        return [
-            str(self.program),
-            "c++" if language == "CXX" else "cc",
-            "-target",
-            self.platform,
-            *self.processor.flags,
-        ]
+        return [str(self.program), "c++" if language == "CXX" else "cc", "-target", self.platform]
 
     def cmake_variables(self, folder: Path) -> dict[str, str]:
         cc = compiler_script(folder / "cc", self.driver("C"))
