@@ -19,7 +19,7 @@ from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 
-KINDS = ("native", "frozen")
+KINDS = ("native", "pyinstaller")
 """Of programs that answer while more may be asked."""
 ARCHITECTURES = ("x86_64", "aarch64", "armv7l", "riscv64")
 VERSION = re.compile(

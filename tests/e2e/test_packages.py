@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,11 @@ from tests.support.npm_tools import required_tools
 from tests.support.once import made_once
 
 from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.bundle.packages import make_packages, packagers_of
 from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import load_plugins
+from edgepack.records.bundle import Bundle
+from edgepack.records.target import Platform
 from edgepack_web.npm.node import find_node, npm_command
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
@@ -163,6 +168,34 @@ def test_packages_are_verified(packed: Path, pattern: str) -> None:
     done = edgepack("verify", str(only(packed, pattern)), "--offline", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "passed"
+
+
+def packed_as(form: str, bundle: Bundle, context: HostContext) -> Path:
+    """A bundle that another test made, in one form."""
+    platform = bundle.manifest["target"]["platform"]
+    target = replace(
+        load_plugins().target("linux-x86"),
+        platform=Platform(os=platform["os"], arch=platform["arch"], glibc=platform["glibc"]),
+        packages=(form,),
+    )
+    (package,) = make_packages(bundle, packagers_of(target, context), context=context)
+    return package.file
+
+
+def test_a_wheel_of_the_frozen_program(frozen_bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
+    inside = installed(sys.executable, packed_as("wheel", frozen_bundle, context), tmp_path / "environment")
+    assert used(inside, frozen_bundle.directory).startswith("False ")
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")
+def test_the_unit_starts_the_server(frozen_bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
+    file, root = packed_as("deb", frozen_bundle, context), tmp_path / "root"
+    subprocess.run(["dpkg-deb", "--extract", file, root], check=True)
+    unit = only(root / "usr/lib/systemd/system", "*.service").read_text()
+    (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    program, *words = command.split()
+    done = subprocess.run([root / program[1:], *words, "--check"], env={}, timeout=100, check=False)
+    assert done.returncode == 0
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_dpkg_reads_the_package(bundle: Bundle, context: HostContext, tmp_path: 
     )
 
 
-@pytest.mark.parametrize("kind", ["frozen", "native"])
+@pytest.mark.parametrize("kind", ["pyinstaller", "native"])
 def test_a_program_with_a_server_gets_a_unit(
     bundle: Bundle, context: HostContext, tmp_path: Path, kind: str
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_program_with_a_server_gets_a_unit(
 
     served = replace(bundle, manifest={**bundle.manifest, "runner": {"program": "embed", "kind": kind}})
     units = {each.name: str(each.source) for each in _data(served) if each.name.endswith(".service")}
-    assert list(units) == ([f"./usr/lib/systemd/system/{NAME}.service"] if kind == "frozen" else [])
+    assert list(units) == ([f"./usr/lib/systemd/system/{NAME}.service"] if kind == "pyinstaller" else [])
     assert all(f"ExecStart=/usr/lib/edgepack/{NAME}/embed serve\\n" in unit for unit in units.values())
 
 
@@ -108,7 +108,7 @@ def test_a_program_with_a_server_gets_a_unit(
 def test_systemd_takes_the_unit(
     assembled: Callable[..., Bundle], runner: RunnerArtifact, context: HostContext, tmp_path: Path
 ) -> None:
-    served = assembled(tmp_path / "dist/served", runner=replace(runner, kind="frozen"))
+    served = assembled(tmp_path / "dist/served", runner=replace(runner, kind="pyinstaller"))
     root = tmp_path / "root"
     subprocess.run(["dpkg-deb", "--extract", made(served, context), root], check=True)
     unit = f"/usr/lib/systemd/system/{NAME}.service"
