@@ -17,12 +17,13 @@ MARGIN = 105
 BLUE, ORANGE = "#2a7ae2", "#d9822b"
 """Within the target's gate, and below it."""
 HEAD = ("recipe", "MB", "MB zstd", "mean cosine", "min", "nearest", "ms", "")
-_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
 <style>:root{{color-scheme:light dark}}body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
 table{{border-collapse:collapse}}td,th{{padding:.2rem .8rem;text-align:right}}td:first-child,th:first-child{{text-align:left}}
-.dominated{{opacity:.45}}svg text{{font-size:12px;fill:currentColor}}svg line{{stroke:currentColor;opacity:.2}}svg path{{opacity:.4}}</style>
-<h1>{title}</h1><p>{choices}</p>{plot}<p>Across: megabytes under zstd. Down: one less the mean cosine, better above. The larger a
-circle, the longer a text takes; filled: nothing else is better in all three; orange: below the gate.</p>{table}</html>
+.wide{{overflow-x:auto}}svg{{min-width:44rem}}.dominated{{opacity:.45}}svg text{{font-size:12px;fill:currentColor}}svg line{{stroke:currentColor;opacity:.2}}svg path{{opacity:.4}}</style>
+<h1>{title}</h1><p>{choices}</p><div class="wide">{plot}</div><p>The larger a circle, the longer a text takes. Filled: no other recipe is
+better in size, quality and time at once. Orange: below the gate. Both scales are logarithmic.</p><div class="wide">{table}</div></html>
 """
 
 
@@ -118,12 +119,25 @@ def _svg(points: Sequence[Point]) -> str:
     marks = [
         f'<path d="M{mark.x:.1f} {mark.y:.1f}L{mark.label_x:.1f} {mark.label_y:.1f}" stroke="{_colour(mark)}"/>'
         f'<circle cx="{mark.x:.1f}" cy="{mark.y:.1f}" r="{mark.radius:.1f}" stroke="{_colour(mark)}" '
-        f'fill="{"none" if mark.dominated else _colour(mark)}"/>'
+        f'fill="{"none" if mark.dominated else _colour(mark)}"><title>{escape(_in_words(mark.point))}</title></circle>'
         f'<text x="{mark.label_x:.1f}" y="{mark.label_y + 4:.1f}">{escape(mark.label)}</text>'
         for mark in plan.marks
     ]
+    titles = (
+        f'<text x="{WIDTH / 2}" y="{HEIGHT + 40}" text-anchor="middle">download: MB under zstd</text>'
+        f'<text transform="translate({-MARGIN + 25} {HEIGHT / 2}) rotate(-90)" text-anchor="middle">'
+        "error: 1 - mean cosine (up is better)</text>"
+    )
     box = f"{-MARGIN} {-MARGIN / 2} {WIDTH + 2 * MARGIN} {HEIGHT + 1.5 * MARGIN}"
-    return f'<svg viewBox="{box}" role="img" aria-label="frontier">{"".join(lines + marks)}</svg>'
+    return f'<svg viewBox="{box}" role="img" aria-label="frontier">{"".join([*lines, titles, *marks])}</svg>'
+
+
+def _in_words(point: Point) -> str:
+    """For the pointer."""
+    return (
+        f"{point.name}: {point.compressed_bytes / 1e6:.2f} MB under zstd, mean cosine {point.cosine:.5f}, "
+        f"lowest {point.quality.min_cosine:.4f}, {point.milliseconds:.2f} ms"
+    )
 
 
 def _colour(mark: Mark) -> str:

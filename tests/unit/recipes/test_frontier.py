@@ -79,3 +79,10 @@ def test_no_name_lies_upon_another() -> None:
     (alone,) = (mark for mark in marks if mark.point is last)
     assert alone.label_x < alone.x, "at the right edge the name stands on the left"
     assert all(0 < mark.x < WIDTH and 0 < mark.y < HEIGHT for mark in marks)
+
+
+def test_the_page_names_its_axes_and_fits_a_phone() -> None:
+    page = frontier_page(POINTS, "recipes")
+    assert 'name="viewport"' in page
+    assert "download: MB under zstd" in page and "1 - mean cosine" in page
+    assert "<title>int4: 12.00 MB under zstd, mean cosine 0.98000, lowest 0.9800, 9.00 ms</title>" in page
