@@ -23,6 +23,7 @@ test-all: prepared
 # Mutated inputs for all that reads what strangers wrote, SECONDS for each parser (docs/security.md).
 fuzz: prepared
 	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
 
 # What needs no test, beside what has to be fetched for them.
 prepared: $(VENV)/.installed-dev

@@ -24,6 +24,8 @@ from edgepack.bundle.manifest import (
 from edgepack.bundle.notices import write_notices
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
+from edgepack.files.elf import elf_files
+from edgepack.files.hardening import weaknesses
 from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle, RunnerArtifact
@@ -79,6 +81,9 @@ def assemble(
         )
         write_manifest(folder, manifest)
         (folder / MANIFEST).chmod(0o644)
+    for path in elf_files(folder):
+        if lacks := weaknesses(path):
+            context.note(f"{path.relative_to(folder)} is not hardened: {'; '.join(lacks)}")
     context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
     return Bundle(directory=folder, manifest=manifest)
 

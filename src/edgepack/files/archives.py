@@ -7,6 +7,7 @@ which callers turn into errors of their own.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -159,9 +160,10 @@ def _noticing_damage(read: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]
         ) as error:
             raise BadArchive(str(error) or "it is cut off") from error
         except OSError as error:
-            if error.errno is not None:
+            # What gzip and bz2 make of damage has no number; zipfile seeks to where a damaged header says.
+            if error.errno not in (None, errno.EINVAL):
                 raise
-            raise BadArchive(str(error)) from error  # what gzip and bz2 make of damage
+            raise BadArchive(str(error)) from error
 
     return noticing
 

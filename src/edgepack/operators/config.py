@@ -161,7 +161,7 @@ def _line(line: str, number: int) -> Iterator[Operator]:
         domain, versions, entries = (part.strip() for part in line.split(";"))
         opsets = [int(version) for version in versions.split(",")]
         named = list(_entries(entries))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
             f"line {number} of the operator config makes no sense: {line[:80]}",
             hint='a line is domain;opset;Op,Op{"inputs":{"0":["float"]}},…',
@@ -184,6 +184,8 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
         types = ""
         if end < len(text) and text[end] == "{":
             value, end = decoder.raw_decode(text, end)
+            if not _is_types(value):
+                raise ValueError(text)
             types = _dump(value)
             while end < len(text) and text[end].isspace():
                 end += 1
@@ -194,6 +196,18 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
         elif types:
             raise ValueError(text)
         position = end + 1
+
+
+def _is_types(value: Any) -> bool:
+    """Types by number under ``inputs`` and ``outputs``, a list under anything else."""
+    return isinstance(value, dict) and all(
+        all(
+            isinstance(types, list) and all(isinstance(one, str) for one in types) for types in below.values()
+        )
+        if isinstance(below, dict) and where in ("inputs", "outputs")
+        else isinstance(below, list) and where not in ("inputs", "outputs")
+        for where, below in value.items()
+    )
 
 
 def _names(text: str) -> frozenset[str]:

@@ -400,3 +400,13 @@ def test_members_are_read_one_after_the_other(tmp_path: Path) -> None:
             if member.size
         ]
     assert found == [("top/run", "file", b"prog"), ("top/deep/er/data", "file", b"data")]
+
+
+@pytest.mark.parametrize("name", ZIPS)
+def test_a_zip_whose_directory_leads_before_its_beginning_is_refused(tmp_path: Path, name: str) -> None:
+    made = archive(tmp_path, name, [Put("a"), Put("b")])
+    whole = made.read_bytes()
+    for cut in (1, 20, 40):
+        made.write_bytes(whole[cut:])
+        with pytest.raises(BadArchive):
+            unpack(made, tmp_path / f"out{cut}")

@@ -32,6 +32,7 @@ FLAGS = (
     "-fno-asynchronous-unwind-tables",
     "-fvisibility=hidden",
     "-fvisibility-inlines-hidden",
+    "-fstack-protector",
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
+from edgepack.files.hardening import require_hardened
 from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.link.composition import unit_of
 from edgepack.foundry.link.instructions import check_instructions, is_dispatched
@@ -26,7 +27,7 @@ _STORED = {"mp11": "mp11.txt"}
 def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below: Path) -> None:
     """Finish a file that was linked beside its map, whose objects are then named relative to ``below``.
 
-    Raises ``FloorError``.
+    Raises ``FloorError``, or ``BundleError`` for a file that is not hardened.
     """
     archive = reduced.reduction.archive
     # What explains a library needs the objects' names only.
@@ -34,6 +35,7 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
     map_file.write_text(map_file.read_text().replace(f"{below}/", ""))
     output.chmod(0o755)
     check_floor(output, toolchain.glibc)
+    require_hardened(output)
     _check_code(reduced, toolchain.processor, output, list(toolchain.pieces(map_file)))
     write_runtime_licenses(archive, reduced.demand.units, output.with_name("licenses"))
 

@@ -1,0 +1,178 @@
+"""What edgepack reads of strangers, and a mutator: a reader answers, or says an error for people.
+
+``python -m tests.fuzz.readers SECONDS`` goes through all readers, for as many seconds each.
+"""
+
+import _struct
+import io
+import json
+import random
+import struct
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import zstandard
+
+from edgepack.bundle.archive import unpack_bundle
+from edgepack.bundle.manifest import read_manifest
+from edgepack.errors import EdgepackError
+from edgepack.files.elf import opened_libraries, read_needs, soname
+from edgepack.files.hardening import weaknesses
+from edgepack.models.read.safetensors import open_tensors
+from edgepack.operators.config import parse_config
+from edgepack.targets import read_target
+
+ODD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
+WORDS = (
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"null",
+    b"-1",
+    b"1e999",
+    b"\\ud800",
+    b"\0",
+    b"\xff",
+    b"../",
+    b"/",
+)
+
+
+def mutated(seed: bytes, chance: random.Random) -> bytes:
+    """One to four small changes."""
+    made = bytearray(seed)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(made) + 1)
+        kind = chance.randrange(6)
+        if kind == 0 and at < len(made):
+            made[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            del made[at:]
+        elif kind == 2:
+            del made[at : at + chance.randint(1, 64)]
+        elif kind == 3:
+            made[at:at] = chance.choice(WORDS)
+        elif kind == 4:
+            width = chance.choice((1, 2, 4, 8))
+            made[at : at + width] = (chance.choice(ODD) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        elif kind == 5:
+            other = chance.randrange(len(made) + 1)
+            made[at:at] = made[other : other + chance.randint(1, 64)]
+    return bytes(made)
+
+
+def try_reader(
+    read: Callable[[Path], object], seed: bytes, file: Path, *, seconds: float, number: int
+) -> int:
+    """How many inputs were tried. Raises ``AssertionError`` with the first that was answered by anything but an error for people."""
+    chance, end, runs = random.Random(number), time.monotonic() + seconds, 0
+    while runs == 0 or time.monotonic() < end:
+        content = mutated(seed, chance) if runs else seed
+        file.write_bytes(content)
+        try:
+            read(file)
+        except EdgepackError:
+            pass
+        except Exception as error:
+            kept = Path(tempfile.gettempdir()) / f"edgepack-fuzz-{file.name}"
+            kept.write_bytes(content)
+            raise AssertionError(
+                f"{type(error).__name__}: {error}; input {runs} of seed {number} is kept at {kept}"
+            ) from error
+        runs += 1
+    return runs
+
+
+def read_elf(file: Path) -> None:
+    for read in (read_needs, soname, opened_libraries, weaknesses):
+        read(file)
+
+
+def read_archive(file: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        unpack_bundle(file, Path(folder) / "bundle")
+
+
+READERS: Mapping[str, Callable[[Path], object]] = {
+    "manifest.json": lambda file: read_manifest(file.parent),
+    "bundle.tar.zst": read_archive,
+    "bundle.tar": read_archive,
+    "bundle.whl": read_archive,
+    "model.safetensors": open_tensors,
+    "operators.config": lambda file: parse_config(file.read_text(encoding="utf-8", errors="replace")),
+    "target.toml": lambda file: read_target(file, origin="a test"),
+    "library.so": read_elf,
+}
+
+
+def seeds(library: Path) -> Mapping[str, bytes]:
+    """A sound input for each reader; ``library`` is any ELF file."""
+    from tests.fuzz.tables import small_manifest
+
+    manifest = small_manifest()
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        for name, content in (("a/manifest.json", manifest), ("a/model/" + "m" * 120, bytes(600))):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("a/manifest.json", manifest)
+        zipped.writestr("a/empty/", b"")
+    header = json.dumps(
+        {"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}, "__metadata__": {"a": "b"}}
+    )
+    return {
+        "manifest.json": manifest,
+        "bundle.tar": tar.getvalue(),
+        "bundle.tar.zst": zstandard.compress(tar.getvalue()),
+        "bundle.whl": wheel.getvalue(),
+        "model.safetensors": struct.pack("<Q", len(header)) + header.encode() + bytes(16),
+        "operators.config": b'ai.onnx;13;Add{"inputs": {"0": ["float"]}},MatMul\ncom.microsoft;1;Gelu\n',
+        "target.toml": TARGET.encode(),
+        "library.so": library.read_bytes(),
+    }
+
+
+TARGET = """
+schema = 1
+summary = "a device"
+builder = "linux"
+[platform]
+os = "linux"
+arch = "x86_64"
+glibc = "2.28"
+isa = ["avx2"]
+[model]
+recipe = "int8"
+min_cosine = 0.98
+prompts = { query = "query: " }
+[budget]
+download = "30 MB"
+[options]
+runner = "native"
+"""
+
+
+def main() -> None:
+    number = int(time.time())
+    with tempfile.TemporaryDirectory() as folder:
+        for name, seed in seeds(Path(_struct.__file__)).items():
+            runs = try_reader(
+                READERS[name], seed, Path(folder) / name, seconds=float(sys.argv[1]), number=number
+            )
+            print(f"{name}: {runs:,} inputs, seed {number}: nothing found", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
