@@ -59,7 +59,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 def test_an_axis_without_template_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no template for axis 'pas' \(did you mean pass\?\)") as caught:
         template.write_plugin("kiosk", axis="pas", output=tmp_path)
-    assert "--axis builder, " in str(caught.value.hint)
+    assert ", builder, " in str(caught.value.hint)
 
 
 def test_the_command_says_what_comes_next(tmp_path: Path) -> None:
