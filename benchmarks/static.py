@@ -30,7 +30,7 @@ def short_texts(count: int) -> list[str]:
 
 def of_bundle(bundle: Path, texts: Sequence[str]) -> Callable[[], Any]:
     lines = "".join(f"{text}\n" for text in texts).encode()
-    command = [bundle.absolute() / "embed", "--threads", "1", "--out", "raw"]
+    command: list[str | Path] = [bundle.absolute() / "embed", "--threads", "1", "--out", "raw"]
     return lambda: subprocess.run(command, input=lines, stdout=subprocess.DEVNULL, check=True)
 
 
