@@ -81,9 +81,9 @@ def assemble(
         )
         write_manifest(folder, manifest)
         (folder / MANIFEST).chmod(0o644)
-    for path in elf_files(folder):
-        if lacks := weaknesses(path):
-            context.note(f"{path.relative_to(folder)} is not hardened: {'; '.join(lacks)}")
+    if soft := [path.name for path in elf_files(folder) if weaknesses(path)]:
+        more = f" and {len(soft) - 1} more" if len(soft) > 1 else ""
+        context.note(f"not hardened: {soft[-1]}{more}")
     context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
     return Bundle(directory=folder, manifest=manifest)
 
