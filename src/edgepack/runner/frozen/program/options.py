@@ -70,7 +70,15 @@ def parse(arguments: Sequence[str], program: str) -> Namespace:
 
 
 def parser(program: str) -> ArgumentParser:
-    made = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
+    # Said here: each version of argparse breaks a long line of options elsewhere, and the text is in the native program.
+    made = Parser(
+        program,
+        usage=f"{program.replace('%', '%%')} [OPTIONS] [TEXT ...]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=Help,
+        allow_abbrev=False,
+    )
     made.add_argument(
         "texts", nargs="*", metavar="TEXT", help="a text; without any, standard input is read, a text a line"
     )
