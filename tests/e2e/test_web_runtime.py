@@ -16,6 +16,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import ModelOptions
+from edgepack_web.foundry.platform import WebPlatform
 from edgepack_web.foundry.prove import prove_web
 from edgepack_web.foundry.reduce import reduce_web_runtime
 from edgepack_web.packages import stock_web_runtime
@@ -69,7 +70,7 @@ def test_threads_in_chromium(online: HostContext, tmp_path: Path) -> None:
 
 
 def test_what_takes_the_bytes_is_known_to_the_byte(reduced: RuntimeArtifact, online: HostContext) -> None:
-    found = explain(reduced.file, find_composition(reduced.file, online.store))
+    found = explain(reduced.file, find_composition(reduced.file, online.store), form=WebPlatform().form)
     size = reduced.file.stat().st_size
     for table in (found.sections, found.areas, found.askers):
         assert sum(row.bytes for row in table) == size
