@@ -16,7 +16,7 @@ from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.records.report import Report, Retrieval, Verification
+from edgepack.records.report import PackageSize, Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.report.cost import prices_of
@@ -138,14 +138,14 @@ def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
 
 
 def report_again(path: Path, *, prices: Path | None, context: HostContext) -> Report:
-    """Measure a bundle; its verification is the one that the build wrote beside it, when it is of this very bundle."""
+    """Measure a bundle; its verification, proofs and packages are those that the build wrote beside it, when of this very bundle."""
     bundle = open_bundle(path)
     archive = archive_of(path)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
-    verification, proofs = _recorded(bundle)
+    verification, proofs, packages = _recorded(bundle)
     table = prices_of(prices, context)
-    report = measure(bundle, verification, sizes=weigh(bundle), prices=table)
+    report = measure(bundle, verification, sizes=weigh(bundle), packages=packages, prices=table)
     return with_sections(bundle, replace(report, proofs=proofs), context=context)
 
 
@@ -176,21 +176,30 @@ def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> Non
             )
 
 
-def _recorded(bundle: Bundle) -> tuple[Verification, tuple[LevelProof, ...]]:
+def _recorded(bundle: Bundle) -> tuple[Verification, tuple[LevelProof, ...], tuple[PackageSize, ...]]:
     unknown = Verification(status="not verified", reason="not run now; `edgepack verify` does")
     try:
         recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return unknown, ()
+        return unknown, (), ()
 
     if recorded.get("digest") != digest(bundle):
-        return unknown, ()
+        return unknown, (), ()
     try:
         proofs = tuple(LevelProof(**proof) for proof in recorded.get("proofs", ()))
         found = dict(recorded["verification"])
         if found.get("retrieval") is not None:
             found["retrieval"] = Retrieval(**found["retrieval"])
         found["cosines"] = tuple(found.get("cosines", ()))
-        return Verification(**found), proofs
-    except TypeError as error:
+        return Verification(**found), proofs, tuple(_packages_beside(bundle, recorded))
+    except (TypeError, KeyError, ValueError) as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error
+
+
+def _packages_beside(bundle: Bundle, recorded: Mapping[str, Any]) -> Iterator[PackageSize]:
+    """Those that the build made and that are still there with the size that they had."""
+    for each in recorded.get("packages", ()):
+        package = PackageSize(form=each["form"], file=each["file"], size=each["size"])
+        path = bundle.directory.with_name(package.file)
+        if path.is_file() and path.stat().st_size == package.size:
+            yield package

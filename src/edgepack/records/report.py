@@ -109,7 +109,7 @@ class PriceList:
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadCost:
-    """What it costs to send the archive to a number of devices, by one price list."""
+    """What it costs to send the archive, or a package, to a number of devices, by one price list."""
 
     provider: str
     dated: str
@@ -127,6 +127,8 @@ class PackageSize:
     file: str
     size: int
     """Bytes."""
+    costs: tuple[DownloadCost, ...] = ()
+    """Of this form in the archive's stead."""
 
 
 @dataclass(frozen=True, kw_only=True)

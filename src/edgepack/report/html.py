@@ -18,7 +18,7 @@ from edgepack.report.text import (
     SIZE_HEAD,
     VISIT_HEAD,
     archive_line,
-    costs_by_provider,
+    cost_rows,
     package_lines,
     size_rows,
     status_line,
@@ -153,9 +153,11 @@ def _costs(report: Report) -> str:
     counts = sorted({cost.devices for cost in report.costs})
     whom = "visits" if report.visits else "devices"
     head = ("list price", "as of", *(f"{count:,} {whom}" for count in counts))
+    blank = ("",) * (len(head) - 1)
     rows = [
-        (provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
-        for (provider, dated, currency), amounts in costs_by_provider(report.costs).items()
+        row
+        for sent, rows in cost_rows(report)
+        for row in ([(sent, *blank), *rows] if report.packages else rows)
     ]
     return _table(head, rows)
 

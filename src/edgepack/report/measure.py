@@ -1,7 +1,8 @@
 """What a bundle weighs, part by part, and what its downloads cost."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from edgepack.context import BuildContext
 from edgepack.files.frames import HUGE
 from edgepack.files.store import Store, default_root
 from edgepack.records.bundle import Bundle
-from edgepack.records.report import PartSize, Report, Verification, Visit
+from edgepack.records.report import PackageSize, PartSize, Report, Verification, Visit
 from edgepack.records.runtime import ONNX_RUNTIME
 from edgepack.report.compressed import (
     BEST,
@@ -47,9 +48,13 @@ def measure(
     verification: Verification,
     *,
     sizes: Mapping[str, CompressedSize],
+    packages: Iterable[PackageSize] = (),
     prices: Prices | None = None,
 ) -> Report:
-    """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` what ``prices_of`` says (edgepack's own)."""
+    """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` what ``prices_of`` says (edgepack's own).
+
+    ``packages`` are the bundle's other forms, which are priced as the archive is.
+    """
     table = prices or load_prices()
     parts = _parts(bundle, sizes)
     visits = _visits(bundle, sizes)
@@ -63,6 +68,7 @@ def measure(
         parts=parts,
         archive_bytes=archive_bytes,
         costs=download_costs(sent, table),
+        packages=tuple(replace(each, costs=download_costs(each.size, table)) for each in packages),
         verification=verification,
         notes=_notes(bundle, verification, has_archive=archive_bytes is not None),
         warnings=tuple(bundle.manifest["model"].get("warnings", ())),

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from edgepack.records.report import DownloadCost, PartSize, Report, Section, Verification
+from edgepack.records.report import DownloadCost, PackageSize, PartSize, Report, Section, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.report.figures import figures, heading
 from edgepack.tables import Number, add_row, megabytes, table
@@ -44,8 +44,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "parts": [asdict(part) for part in report.parts],
         "total": {key: value for key, value in asdict(total).items() if key != "name"},
         "archive_bytes": report.archive_bytes,
-        **({"packages": [asdict(each) for each in report.packages]} if report.packages else {}),
-        "costs": [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in report.costs],
+        **({"packages": [_package_json(each) for each in report.packages]} if report.packages else {}),
+        "costs": _costs_json(report.costs),
         "verification": asdict(report.verification),
         "proofs": [asdict(proof) for proof in report.proofs],
         "checks": list(report.checks),
@@ -122,6 +122,33 @@ def _share(part: PartSize, report: Report) -> str:
     return f"{part.raw / report.raw_bytes:.1%}" if report.raw_bytes else ""
 
 
+def _package_json(package: PackageSize) -> dict[str, Any]:
+    return {**asdict(package), "costs": _costs_json(package.costs)}
+
+
+def _costs_json(costs: Iterable[DownloadCost]) -> list[dict[str, Any]]:
+    return [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in costs]
+
+
+def cost_rows(report: Report) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """What is sent, and a row a provider for it: its name, the date, an amount for each number of devices.
+
+    The first is the archive or a first visit, and each package follows.
+    """
+    first = "a first visit" if report.visits else "archive (.tar.zst)"
+    groups = [(first, report.costs), *((each.form, each.costs) for each in report.packages)]
+    return [
+        (
+            sent,
+            [
+                (provider, dated, *(f"{amount:,.2f} {currency}" for _, amount in sorted(amounts.items())))
+                for (provider, dated, currency), amounts in costs_by_provider(costs).items()
+            ],
+        )
+        for sent, costs in groups
+    ]
+
+
 def costs_by_provider(costs: Iterable[DownloadCost]) -> dict[tuple[str, str, str], dict[int, float]]:
     """(provider, date, currency) → number of devices → amount, in the order of the table."""
     rows: dict[tuple[str, str, str], dict[int, float]] = {}
@@ -185,8 +212,12 @@ def _cost_table(report: Report) -> Table:
     whom = "visits" if report.visits else "devices"
     counts = sorted({cost.devices for cost in report.costs})
     made = table("list price", "as of", *(Number(f"{count:,} {whom}") for count in counts), title=what)
-    for (provider, dated, currency), amounts in costs_by_provider(report.costs).items():
-        add_row(made, provider, dated, *(f"{amounts[count]:,.2f} {currency}" for count in counts))
+    for sent, rows in cost_rows(report):
+        if report.packages:
+            add_row(made, sent, style="bold")
+        for row in rows:
+            add_row(made, *row)
+        made.add_section()
     return made
 
 

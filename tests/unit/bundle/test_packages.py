@@ -18,9 +18,14 @@ from edgepack.bundle.packages import make_packages, packagers_of
 from edgepack.context import Extension
 from edgepack.errors import PluginError, TargetError, UsageError
 from edgepack.files.pack import TarEntry, write_tarball
+from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.report import PackageSize, Verification
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.report.measure import measure, weigh
+from edgepack.report.text import as_json
+from edgepack.verification import report_again
 
 pytestmark = pytest.mark.tools("gcc", may=("dpkg", "dpkg-deb", "tar", "systemd-analyze"))
 
@@ -65,6 +70,39 @@ def test_the_same_bundle_gives_the_same_package(bundle: Bundle, context: HostCon
     first = made(bundle, context).read_bytes()
     shutil.rmtree(context.work_dir / "packages")
     assert made(bundle, context).read_bytes() == first
+
+
+def test_packages_that_are_still_there_are_measured_again(
+    bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
+    deb = made(bundle, context)
+    file = bundle.directory.with_name("tiny.deb")
+    shutil.copy(deb, file)
+    recorded = PackageSize(form="deb", file=file.name, size=file.stat().st_size)
+    passed = Verification(status="passed")
+
+    def again() -> tuple[PackageSize, ...]:
+        return report_again(bundle.directory, prices=None, context=context).packages
+
+    def record(of: Bundle) -> None:
+        report = measure(of, passed, sizes=weigh(of, context=context), packages=[recorded])
+        report_file_of(bundle.directory).write_text(json.dumps(as_json(report)))
+
+    assert again() == ()
+    record(bundle)
+    (found,) = again()
+    assert (found.form, found.file, found.size) == ("deb", "tiny.deb", recorded.size)
+    assert {cost.bytes_total for cost in found.costs} == {
+        recorded.size * count for count in (1_000, 100_000, 1_000_000)
+    }
+    record(replace(bundle, manifest={**bundle.manifest, "name": "another"}))
+    assert again() == ()
+    record(bundle)
+    file.write_bytes(b"other")
+    assert again() == ()
+    file.unlink()
+    assert again() == ()
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")

@@ -77,6 +77,9 @@ REPORT = Report(
 )
 
 
+DEB = PackageSize(form="deb", file="x.deb", size=50_000_000, costs=download_costs(50_000_000, load_prices()))
+
+
 def text_of(report: Report, *, width: int = 110) -> str:
     stream = io.StringIO()
     Console(file=stream, width=width, highlight=False).print(render(report))
@@ -102,7 +105,7 @@ def test_the_json_is_as_its_schema_says() -> None:
     schema = json.loads((ROOT / "docs/schemas/report.json").read_text())
     whole = dataclasses.replace(
         REPORT,
-        packages=(PackageSize(form="deb", file="x.deb", size=5),),
+        packages=(DEB,),
         sections=(Section(name="kiosk", title="On a kiosk", rows=(("legs", "4"),)),),
         visits=(Visit(name="cold", files=1, raw=3, gzip=2, brotli=1),),
         proofs=(LevelProof(level="avx2", proved=True, by="this processor", min_cosine=1.0),),
@@ -183,6 +186,18 @@ def test_a_report_without_archive_or_costs_still_renders() -> None:
         assert "no archive" in shown
         assert "USD" not in shown
         assert "22.90" in shown
+
+
+def test_each_package_is_priced_beside_the_archive() -> None:
+    flat = re.compile(r"flat 0\.05 a GB.*?([\d.,]+) USD")
+    alone = text_of(REPORT)
+    assert len(flat.findall(alone)) == 1 and " archive (.tar.zst)\n" not in alone
+    both = dataclasses.replace(REPORT, packages=(DEB,))
+    shown = text_of(both).partition("cost of one download per device")[2]
+    assert re.search(r"\n archive \(\.tar\.zst\)\n.*\n deb\n", shown, re.S)
+    assert flat.findall(shown) == ["1.12", "2.50"]
+    assert re.search("<td>archive.*1.12 USD.*<td>deb</td>.*2.50 USD", render_html(both))
+    assert as_json(both)["packages"][0]["costs"][0]["bytes_total"] == 50_000_000_000
 
 
 def test_the_one_script_is_allowed_by_its_digest_and_no_name_ends_the_block() -> None:
