@@ -173,6 +173,7 @@ def types(subject: PluginSubject) -> None:
     # What others' packages lack in types is not the plugin's; reading edgepack takes half a minute, once.
     command += [
         "--ignore-missing-imports",
+        "--no-warn-unused-ignores",  # which the line before makes of what others need
         "--follow-imports=silent",
         f"--cache-dir={default_root() / 'mypy'}",
     ]
