@@ -133,6 +133,8 @@ def test_a_changed_pass_makes_the_model_anew_when_its_revision_says_so(
         ([('    note("stamped")', "    1 / 0")], PluginError, "plugin stamp failed in pass stamp: ZeroDivisionError"),
         ([("    return model", "    return None")], PluginError, "plugin stamp: pass stamp returned None, expected an onnx.ModelProto"),
         ([("make=lambda: stamp", "make=lambda: 1 / 0")], PluginError, "plugin stamp failed in make of pass stamp: ZeroDivisionError"),
+        ([("make=lambda: stamp", "make=lambda: None")], PluginError, "plugin stamp: make of pass stamp returned None, expected a function"),
+        ([("model, note, material, *, text: str =", "model, note, material, *, text =")], PluginError, "plugin stamp failed in pass stamp: KeyError: 'text'"),
         ([('[{"pass": "fuse"}', '[1 / 0, {"pass": "fuse"}')], PluginError, "plugin stamp failed in make of recipe stamped: ZeroDivisionError"),
         ([('{"pass": "fuse"}', '"fuse"')], PluginError, "plugin stamp failed in recipe stamped: TypeError"),
         ([('{"pass": "fuse"}', '{"pass": "fuze"}')], TargetError, "there is no pass 'fuze' .did you mean fuse"),

@@ -85,7 +85,7 @@ def apply(
     import onnx
 
     found = pass_named(step.name, context)
-    transform: Transform = found.make()
+    transform = _transform_of(found)
     wanted = (material,) if "material" in inspect.signature(transform).parameters else ()
     parameters = {
         name: tuple(value) if isinstance(value, list) else value for name, value in step.parameters.items()
@@ -103,13 +103,26 @@ def apply(
 
 def parameters_of(step: Pass, context: BuildContext) -> dict[str, tuple[Any, Any]]:
     """A pass's parameters: name → (type, default)."""
-    transform = pass_named(step.name, context).make()
-    kinds = typing.get_type_hints(transform)
-    return {
-        name: (kinds[name], parameter.default)
-        for name, parameter in inspect.signature(transform).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    found = pass_named(step.name, context)
+    transform = _transform_of(found)
+    with blamed_on(found.plugin, f"pass {step.name}"):
+        kinds = typing.get_type_hints(transform)
+        return {
+            name: (kinds[name], parameter.default)
+            for name, parameter in inspect.signature(transform).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+
+def _transform_of(found: Extension) -> Transform:
+    """What the pass's ``make`` returns; or ``PluginError`` where that is no function."""
+    transform: Transform = found.make()
+    if not callable(transform):
+        raise PluginError(
+            f"plugin {found.plugin}: make of pass {found.name} returned {repr(transform)[:80]}, expected a function",
+            hint="let make return the function itself, not what it returns",
+        )
+    return transform
 
 
 def _check(step: Pass, context: BuildContext) -> None:

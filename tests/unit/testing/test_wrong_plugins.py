@@ -47,7 +47,9 @@ def test_an_honest_plugin_passes(honest: TargetSubject) -> None:
 
 @pytest.mark.slow
 def test_an_honest_plugin_passes_mypy(wrong: Wrong) -> None:
-    untyped = "try:\n    import no_such_package  # type: ignore[import-not-found]\nexcept ImportError:\n    pass\n"
+    untyped = (
+        "try:\n    import no_such_package  # type: ignore[import-not-found]\nexcept ImportError:\n    pass\n"
+    )
     registration.types.run(PluginSubject(wrong(before=untyped).kit, "kiosk"))
 
 
