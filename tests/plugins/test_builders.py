@@ -122,6 +122,8 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
     )
     with pytest.raises(MismatchError, match=r"do not fit \(check paint of kiosk\): red paint$"):
         build(model, tmp_path / "dist", own, "x-kiosk.paint=red")
+    noted: list[str] = []
+    monkeypatch.setattr(HostContext, "note", lambda self, line: noted.append(line))
     made = build(
         model, tmp_path / "dist", own, "options.colour=blue", "options.paints=/home/me", "x-kiosk.paint=2.30"
     )
@@ -136,6 +138,9 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
     assert manifest["target"]["extra"] == {"kiosk": {"paint": 2.3}}
     assert (manifest["checks"], made.report.checks) == (["paint"], ("paint",))
     assert "model and runtime fit: paint" in made.report.notes
+    for notes in (noted, made.report.notes):
+        assert "no runtime: the program is all there is" in notes
+        assert "operators not matched" not in " ".join(notes)
     written = {"manifest": made.bundle.directory / "manifest.json", "report": made.report_file}
     for name, file in written.items():
         schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text())

@@ -25,6 +25,7 @@ from edgepack.report.compressed import (
 from edgepack.report.cost import Prices, download_costs, load_prices
 
 UNMATCHED = "operators not matched: the runtime is not reduced to the model's, or these are not known"
+NO_RUNTIME = "no runtime: the program is all there is"
 
 
 def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, CompressedSize]:
@@ -166,11 +167,12 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     emulated = verification.texts > 0 and native and arch != platform.machine()
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
     warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
-    runtime = bundle.manifest.get("runtime")
+    runtime = bundle.manifest.get("runtime", {})
     checks = bundle.manifest.get("checks", ())
     other = runtime if runtime and "name" in runtime else None
     return (
         *([f"runtime: {other['name']} {other['version']} ({other['kind']})"] if other else []),
+        *([NO_RUNTIME] if runtime is None else []),
         *([UNMATCHED] if runtime and runtime.get("operators") is None else []),
         *([f"model and runtime fit: {', '.join(checks)}"] if checks else []),
         *([warm] if bundle.manifest.get("visits") else []),

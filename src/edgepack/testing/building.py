@@ -66,7 +66,8 @@ def unknown_platform(subject: TargetSubject) -> None:
     _refuses(
         subject,
         "a platform plan9 on vax",
-        "let `make` call api.require_platform(target, os=…, architectures=…)",
+        "let `make` call api.require_platform(target, os=…, architectures=…), or "
+        "api.require_runtime(target.platform, context=context)",
         platform=platform,
     )
 
