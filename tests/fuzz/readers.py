@@ -70,13 +70,22 @@ def mutated(seed: bytes, chance: random.Random) -> bytes:
     return bytes(made)
 
 
+Change = Callable[[bytes, random.Random], bytes]
+
+
 def try_reader(
-    read: Callable[[Path], object], seed: bytes, file: Path, *, seconds: float, number: int
+    read: Callable[[Path], object],
+    seed: bytes,
+    file: Path,
+    *,
+    seconds: float,
+    number: int,
+    change: Change = mutated,
 ) -> int:
     """How many inputs were tried. Raises ``AssertionError`` with the first that was answered by anything but an error for people."""
     chance, end, runs = random.Random(number), time.monotonic() + seconds, 0
     while runs == 0 or time.monotonic() < end:
-        content = mutated(seed, chance) if runs else seed
+        content = change(seed, chance) if runs else seed
         file.write_bytes(content)
         try:
             read(file)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.readers import READERS, seeds, try_reader
+from tests.fuzz.models import CHANGES, read_model, sound
+from tests.fuzz.readers import READERS, Change, seeds, try_reader
 
 pytestmark = pytest.mark.tools("python")
 
@@ -15,6 +16,14 @@ pytestmark = pytest.mark.tools("python")
 def test_what_a_stranger_wrote_is_read_or_an_error_for_people(tmp_path: Path, name: str) -> None:
     seed = seeds(Path(sys.executable))[name] if name != "library.so" else library()
     assert try_reader(READERS[name], seed, tmp_path / name, seconds=1, number=random.randrange(1 << 32)) > 0
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGES)
+def test_a_model_of_a_stranger_is_read_or_an_error_for_people(
+    tmp_path: Path, name: str, change: Change
+) -> None:
+    seed, file, number = sound(tmp_path, name), tmp_path / name, random.randrange(1 << 32)
+    assert try_reader(read_model, seed, file, seconds=1, number=number, change=change) > 0
 
 
 def library() -> bytes:

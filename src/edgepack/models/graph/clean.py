@@ -38,9 +38,7 @@ def cleaned(file: Path) -> onnx.ModelProto:
     _require_one_opset(model, file)
     _require_numbers(model, file)
     if model.functions:
-        import onnx.inliner
-
-        model = onnx.inliner.inline_local_functions(model)
+        model = _inlined(model, file)
     model = _in_known_opset(model, file)
     model.ir_version = min(model.ir_version, IR_VERSION)
     _strip_notes(model)
@@ -96,6 +94,15 @@ def declare_domain(model: onnx.ModelProto) -> None:
     declared = {each.domain for each in model.opset_import}
     if MICROSOFT not in declared and any(node.domain == MICROSOFT for node in model.graph.node):
         model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+
+
+def _inlined(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:
+    import onnx.inliner
+
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # the inliner's own class is not importable
+        raise ModelError(f"{file.name} has functions that cannot be put in their places: {error}") from error
 
 
 def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:
@@ -161,7 +168,7 @@ def _constants_to_initializers(graph: onnx.GraphProto) -> None:
     nodes = []
     for node in graph.node:
         value = next((each.t for each in node.attribute if each.name == "value"), None)
-        if node.op_type == "Constant" and value is not None:
+        if node.op_type == "Constant" and value is not None and node.output:
             tensor = graph.initializer.add()
             tensor.CopyFrom(value)
             tensor.name = node.output[0]

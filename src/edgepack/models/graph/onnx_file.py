@@ -26,9 +26,20 @@ def read_graph(path: Path) -> Any:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:  # protobuf's DecodeError, which has no types to import
         raise _not_onnx(path) from error
-    if not model.graph.node or not model.graph.output:
+    if not model.graph.node or not model.graph.output or not _is_text(model):
         raise _not_onnx(path)
     return model
+
+
+def _is_text(message: Any) -> bool:
+    """Whether all strings of a message are UTF-8; protobuf gives others as bytes, and libraries fail on them one by one."""
+    for field, value in message.ListFields():
+        values = value if hasattr(value, "__len__") and not isinstance(value, str | bytes) else [value]
+        if field.type == field.TYPE_STRING and any(isinstance(each, bytes) for each in values):
+            return False
+        if field.type == field.TYPE_MESSAGE and not all(_is_text(each) for each in values):
+            return False
+    return True
 
 
 def _not_onnx(path: Path) -> ModelError:

@@ -71,17 +71,18 @@ def _feed(model: onnx.ModelProto, ids: npt.NDArray[np.int64], mask: npt.NDArray[
 
 def lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
     """Table and ids of every lookup; ids that were only cast or reshaped count as what they were before."""
-    made_of = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type in SAME_VALUES}
+    same = [node for node in model.graph.node if node.op_type in SAME_VALUES and node.input and node.output]
+    made_of = {node.output[0]: node.input[0] for node in same}
 
     def origin(ids: str) -> str:
-        while ids in made_of:
-            ids = made_of[ids]
+        for _ in same:  # a damaged graph may go in circles
+            ids = made_of.get(ids, ids)
         return ids
 
     for node in model.graph.node:
-        if node.op_type == "Gather":
+        if node.op_type == "Gather" and len(node.input) == 2:
             yield node.input[0], origin(node.input[1])
-        elif node.op_type == "EmbedLayerNormalization":
+        elif node.op_type == "EmbedLayerNormalization" and len(node.input) > 3:
             yield node.input[2], origin(node.input[0])
             yield node.input[3], origin(node.input[8]) if len(node.input) > 8 else ""
 

@@ -1,5 +1,6 @@
 """Ready-made ONNX graphs that are damaged, contradictory or too large, each refused in words."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.support.graphs import token_graph, write
 from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.graph.onnx_file import vocabulary_rows
 from edgepack.records.model import ModelSource
 
 
@@ -86,3 +88,34 @@ def test_a_graph_of_more_than_two_gigabytes(source: ModelSource, tmp_path: Path)
     error = refused(source, graph, tmp_path)
     assert isinstance(error, UnsupportedModelError)
     assert "2 GB" in error.message
+
+
+def node_without_output(graph: onnx.GraphProto) -> None:
+    graph.node.append(helper.make_node("Constant", [], [], value=numpy_helper.from_array(np.array(1))))
+
+
+def circle(graph: onnx.GraphProto) -> None:
+    graph.node.extend([helper.make_node("Identity", [a], [b]) for a, b in (("a", "b"), ("b", "a"))])
+    graph.node.append(helper.make_node("Gather", ["c", "a"], ["d"]))
+
+
+def gather_of_nothing(graph: onnx.GraphProto) -> None:
+    graph.node.append(helper.make_node("Gather", [], ["d"]))
+
+
+@pytest.mark.parametrize("damage", [node_without_output, circle, gather_of_nothing])
+def test_a_graph_that_is_wired_wrongly(
+    source: ModelSource, tmp_path: Path, damage: Callable[[onnx.GraphProto], None]
+) -> None:
+    graph = token_graph(source, source.directory / "graph")
+    damage(graph.graph)
+    error = refused(source, graph, tmp_path)
+    assert isinstance(error, ModelError)
+    assert vocabulary_rows(source.directory / "graph.onnx")
+
+
+def test_a_name_that_is_no_text(source: ModelSource, tmp_path: Path) -> None:
+    file = write(token_graph(source, source.directory / "graph"), source.directory / "graph.onnx")
+    file.write_bytes(file.read_bytes().replace(b"encoder.layer.0", b"encod\xffr.layer.0"))
+    with pytest.raises(ModelError, match=r"graph\.onnx is not an ONNX model"):
+        export_onnx(source_of(source.directory, onnx="graph.onnx"), tmp_path / "out.onnx")
