@@ -267,6 +267,15 @@ def test_a_plugin_says_what_it_brings(install: Install) -> None:
     assert run("plugins").exit_code == 0
 
 
+def test_of_a_plugin_that_brings_many_things_a_table_shows_how_many() -> None:
+    names = rows("plugins")["edgepack"]["brings"]
+    assert "pass int8-weights" in names and "platform linux-aarch64" in names
+    shown = CliRunner().invoke(cli, ["plugins"], env={"COLUMNS": "200"}).output
+    count = sum(name.startswith("pass ") for name in names.split(", "))
+    assert f" pass: {count}, recipe: " in shown
+    assert "int8-weights" not in shown and "pass float-levels" in shown
+
+
 @pytest.mark.parametrize("way", ["flag", "variable", "all", "edgepack.toml", "pyproject.toml"])
 def test_plugins_can_be_ruled_out(
     install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str

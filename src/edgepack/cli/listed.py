@@ -1,6 +1,7 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
 import shutil
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from edgepack.errors import EdgepackError, UsageError
@@ -11,7 +12,7 @@ from edgepack.plugins.spec import Spec
 from edgepack.words import did_you_mean
 
 FEW = 3
-"""Names of one axis that a table shows."""
+"""Things that a plugin brings whose names a table shows."""
 Row = dict[str, str]
 
 BROKEN = "broken"
@@ -63,13 +64,16 @@ def recipe_rows(host: PluginHost) -> list[Row]:
     ]
 
 
-def plugin_rows(host: PluginHost, *, commands: Collection[str]) -> list[Row]:
-    """One row a plugin; ``commands`` are edgepack's own, whose names a plugin cannot have."""
+def plugin_rows(host: PluginHost, *, commands: Collection[str], short: bool = False) -> list[Row]:
+    """One row a plugin; ``commands`` are edgepack's own, whose names a plugin cannot have.
+
+    ``short``: of a plugin that brings many things, how many of each axis.
+    """
     refused = refused_commands(commands)
-    return [_plugin_row(host, plugin, refused.get(plugin.package, "")) for plugin in host.plugins]
+    return [_plugin_row(host, plugin, refused.get(plugin.package, ""), short) for plugin in host.plugins]
 
 
-def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str) -> Row:
+def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str, short: bool) -> Row:
     error = plugin.error or refused
     try:
         for spec in plugin.specs:
@@ -85,21 +89,22 @@ def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str) -> Row:
         "state": f"{BROKEN}: {error}" if error else state,
         "distribution": f"{plugin.distribution} {plugin.version}",
         "api": ", ".join(sorted({str(spec.api) for spec in plugin.specs})),
-        "brings": _in_words(plugin.specs),
+        "brings": _counted(plugin.specs) if short else _named(plugin.specs),
         "commands": ", ".join(commands),
         "targets": ", ".join(plugin.targets),
     }
 
 
-def _in_words(specs: Sequence[Spec]) -> str:
-    """E.g. ``platform web, 14 of axis pass``."""
-    by_axis: dict[str, list[str]] = {}
-    for spec in specs:
-        by_axis.setdefault(spec.axis, []).append(spec.name)
-    return ", ".join(
-        f"{len(names)} of axis {axis}" if len(names) > FEW else ", ".join(f"{axis} {name}" for name in names)
-        for axis, names in by_axis.items()
-    )
+def _named(specs: Sequence[Spec]) -> str:
+    """E.g. ``builder web, platform web``."""
+    return ", ".join(f"{spec.axis} {spec.name}" for spec in specs)
+
+
+def _counted(specs: Sequence[Spec]) -> str:
+    """The same, or of many ``pass: 13, recipe: 14``."""
+    if len(specs) <= FEW:
+        return _named(specs)
+    return ", ".join(f"{axis}: {count}" for axis, count in Counter(spec.axis for spec in specs).items())
 
 
 def cache_sizes(store: Store) -> dict[str, int]:

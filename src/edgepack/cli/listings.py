@@ -53,7 +53,7 @@ def list_plugins(as_json: bool) -> None:
 
     own = click.get_current_context().find_root().command
     assert isinstance(own, click.Group)
-    rows = listed.plugin_rows(load_plugins(), commands=own.commands)
+    rows = listed.plugin_rows(load_plugins(), commands=own.commands, short=not as_json)
     columns = ("plugin", "state", "distribution", "api", "brings", "commands", "targets")
     print_rows(rows, as_json=as_json, columns=columns)
     if any(row["state"].startswith(listed.BROKEN) for row in rows):
