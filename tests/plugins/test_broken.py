@@ -221,6 +221,21 @@ def test_options_that_cannot_be_are_the_plugins_fault(
     require_others_unhurt()
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        ("1 / 0", "plugin kiosk failed in make of platform kiosk: ZeroDivisionError"),
+        ("5", "plugin kiosk: what platform kiosk makes has no "),
+    ],
+)
+def test_a_platform_that_cannot_be_made_is_listed(install: Install, make: str, words: str) -> None:
+    platform = f'api.Spec(axis="platform", name="kiosk", summary="", make=lambda: {make})'
+    install((SPEC_LIST, f"return [{platform}, api.Spec("))
+    assert rows("plugins")["kiosk"]["state"].startswith(f"broken: {words}")
+    assert run("plugins").exit_code == 4
+    require_others_unhurt()
+
+
 def test_every_flag_of_a_build_is_reserved() -> None:
     for name in ("bundle", "fetch"):
         parameters = cli.commands[name].params

@@ -77,8 +77,7 @@ def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str, short: bool)
     error = plugin.error or refused
     try:
         for spec in plugin.specs:
-            if spec.axis == "builder":
-                host.builders[spec.name].options()
+            _require_sound(host, spec)
     except EdgepackError as wrong:
         error = wrong.message
     state = f"disabled by {plugin.disabled}" if plugin.disabled else "ready"
@@ -93,6 +92,16 @@ def _plugin_row(host: PluginHost, plugin: PluginInfo, refused: str, short: bool)
         "commands": ", ".join(commands),
         "targets": ", ".join(plugin.targets),
     }
+
+
+def _require_sound(host: PluginHost, spec: Spec) -> None:
+    """Ask for what is quick to ask for: a builder's options, and platforms, which whoever looks for one makes all of."""
+    if spec.axis == "builder":
+        host.builders[spec.name].options()
+    if spec.axis == "platform":
+        from edgepack.foundry.platforms import made_platform
+
+        made_platform(host.extensions("platform")[spec.name])
 
 
 def _named(specs: Sequence[Spec]) -> str:
