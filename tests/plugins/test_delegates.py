@@ -1,10 +1,12 @@
 """Builders that delegate to others: all of the other is in reach, faults are of who makes them, circles end."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.schema import against
 
 from edgepack.api import builder_of
 from edgepack.errors import PluginError, TargetError
@@ -84,6 +86,7 @@ def edgepack_specs():
         )
     ]
 """
+SCHEMA = Path(__file__).parents[2] / "docs/schemas/manifest.json"
 Install = Callable[..., PluginHost]
 
 
@@ -110,6 +113,21 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 def target(builder: str = "box", **options: object) -> Target:
     table = {"schema": 1, "builder": builder, "platform": {"os": "linux", "arch": "x86_64"}}
     return parse_target("t", {**table, "options": options}, origin="t")
+
+
+def test_whom_a_builder_delegates_to_is_said_once_parts_are_made(
+    install: Install, context: HostContext
+) -> None:
+    box = install().builder_of(target())
+    alone = {"plugin": "edgepack-box", "version": "1", "options": {"colour": "red", "lid": True}}
+    box.missing(target())
+    assert box.made_by(target()) == alone
+    box.create(target(), context)
+    kiosk = {"builder": "kiosk", "plugin": "edgepack-kiosk", "version": "1"}
+    assert box.made_by(target()) == {**alone, "delegates": [kiosk]}
+    assert "delegates" not in load_plugins().builder_of(target()).made_by(target())
+    schema = json.loads(SCHEMA.read_text())["properties"]["made_by"]
+    assert [*against(schema, box.made_by(target()))] == []
 
 
 def test_all_of_the_other_builder_is_in_reach(install: Install, context: HostContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -27,6 +27,8 @@ class Asked:
     """Which builders there are, and which of them were asked for something that is not answered yet, the first first."""
 
     builders: Callable[[], Mapping[str, RegisteredBuilder]]
+    delegates: dict[str, RegisteredBuilder]
+    """Of the first: who else is made a builder of, filled as that happens."""
     names: tuple[str, ...] = ()
 
 
@@ -44,11 +46,13 @@ class RegisteredBuilder:
     version: str
     others: Callable[[], Mapping[str, RegisteredBuilder]]
     """All that are registered, by name."""
+    delegates: dict[str, RegisteredBuilder] = field(default_factory=dict, compare=False, repr=False)
+    """Whom this one has made parts by, and whom those have, by name."""
 
     @contextmanager
     def asked(self, called: str) -> Iterator[None]:
         """Around each call: what it raises is the plugin's fault. Raises ``PluginError`` for builders that ask in a circle."""
-        before = ASKED.get(None) or Asked(builders=self.others)
+        before = ASKED.get(None) or Asked(builders=self.others, delegates=self.delegates)
         names = (*before.names, self.spec.name)
         if self.spec.name in before.names:
             raise PluginError(
@@ -65,6 +69,8 @@ class RegisteredBuilder:
     def create(self, target: Target, context: BuildContext) -> Builder:
         """The object that makes the target's bundle; raises ``PluginError`` for one that cannot."""
         with self.asked("make"):
+            if len(ASKED.get().names) > 1:
+                ASKED.get().delegates[self.spec.name] = self
             made = self.spec.make(target, context)
         lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
         if lacking:
@@ -116,11 +122,16 @@ class RegisteredBuilder:
     def made_by(self, target: Target) -> Mapping[str, Any]:
         """For the manifest: whose code made a bundle, and with which options, defaults among them.
 
-        Folders of the building machine are left out.
+        Folders of the building machine are left out. Delegates are those of the parts that were made.
         """
         resolved = {**defaults_of(self.options()), **target.options}
         options = {name: value for name, value in sorted(resolved.items()) if not _names_a_place(value)}
-        return {"plugin": self.distribution, "version": self.version, "options": options}
+        delegates = [
+            {"builder": name, "plugin": each.distribution, "version": each.version}
+            for name, each in self.delegates.items()
+        ]
+        made_by = {"plugin": self.distribution, "version": self.version, "options": options}
+        return {**made_by, "delegates": delegates} if delegates else made_by
 
 
 SECONDS = 10.0
