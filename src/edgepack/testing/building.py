@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 from collections import abc
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -21,8 +16,6 @@ from edgepack.testing.kit import TargetSubject
 
 BUILDER = "docs/plugins.md#a-builder"
 TARGETS = "docs/targets.md"
-PATIENCE = 120.0
-"""Seconds until a build must have come to its builder, and have ended when it is interrupted."""
 
 
 def _refuses(subject: TargetSubject, what: str, do: str, **changes: Any) -> None:
@@ -138,51 +131,6 @@ def two_builds_alike(subject: TargetSubject) -> None:
         raise Broken(
             "two builds differ in manifest.json", do="leave times and paths of the machine out of the records"
         )
-
-
-@check(
-    "interrupted-leaves-nothing",
-    "A build that is interrupted ends, and leaves nothing behind.",
-    section=BUILDER,
-)
-def interrupted_leaves_nothing(subject: TargetSubject) -> None:
-    _ = subject.built
-    folder = subject.kit.folder / f"interrupted-{subject.name.replace('/', '-')}"
-    output, temporary = folder / "dist", folder / "tmp"
-    temporary.mkdir(parents=True)
-    settings = [word for override in subject.overrides for word in ("--set", override)]
-    words = ["bundle", "-t", subject.name, "-m", subject.kit.model, "-o", output, *settings, "--offline"]
-    with (folder / "stderr").open("w+") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "edgepack", *map(str, words)],
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            env=subject.kit.environment({"TMPDIR": str(temporary)}),
-        )
-        come = _wait(lambda: "runner" in Path(log.name).read_text() or running.poll() is not None)
-        running.send_signal(signal.SIGTERM)
-        ended = _wait(lambda: running.poll() is not None)
-        if not ended:
-            running.kill()
-            running.wait()
-    if not come or not ended:
-        raise Broken(
-            f"it did not end within {PATIENCE:g} s", do="let KeyboardInterrupt through, end what you start"
-        )
-    if running.returncode == 0:
-        raise Broken("it went on as if nothing had been", do="catch Exception, never BaseException")
-    left = [path for place in (output, temporary) if place.exists() for path in place.rglob("*")]
-    if left:
-        raise Broken(f"it left {left[0].relative_to(folder)}", do="write below context.work_dir only")
-
-
-def _wait(done: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not done():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @check(
@@ -310,7 +258,6 @@ CHECKS = (
     is_verified,
     leaves_nothing_elsewhere,
     two_builds_alike,
-    interrupted_leaves_nothing,
     records,
     has_what_it_says,
     failures_are_blamed,

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from edgepack.testing import building, programs, registration, specs
+from edgepack.testing import building, contents, hindered, programs, registration, specs
 from edgepack.testing.check import Check
 from edgepack.testing.kit import PluginSubject
 from edgepack.testing.specs import SpecSubject
 
 PLUGIN_CHECKS: Sequence[Check] = registration.CHECKS
-TARGET_CHECKS: Sequence[Check] = (*building.CHECKS, *programs.CHECKS)
+TARGET_CHECKS: Sequence[Check] = (
+    *building.CHECKS,
+    *hindered.CHECKS,
+    *contents.CHECKS,
+    *programs.CHECKS,
+)
 ALL_CHECKS = {
     "Of a plugin": PLUGIN_CHECKS,
     "Of a target": TARGET_CHECKS,

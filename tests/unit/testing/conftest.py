@@ -3,15 +3,14 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.kiosk import install, prepare_site
 
-from edgepack.bundle.manifest import digest, open_bundle
-from edgepack.files.store import sha256_of
+from edgepack.bundle.manifest import digest, file_entry, open_bundle
 from edgepack.testing.built import Built
 from edgepack.testing.kit import Kit, TargetSubject
 from edgepack.testing.script import PROGRAM
@@ -52,25 +51,38 @@ def wrong(honest: TargetSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def with_program(honest: TargetSubject, tmp_path: Path) -> Callable[..., TargetSubject]:
-    """The honest bundle with another program, as if it had come through a build."""
+def with_files(honest: TargetSubject, tmp_path: Path) -> Callable[..., TargetSubject]:
+    """The honest bundle with other files, as if it had come through a build."""
 
-    def make(*changes: tuple[str, str], misdeed: str = "") -> TargetSubject:
-        code = PROGRAM.replace("MISDEED", misdeed)
-        for old, new in changes:
-            assert old in code, old
-            code = code.replace(old, new)
+    def make(files: Mapping[str, bytes], **sections: object) -> TargetSubject:
         folder = tmp_path / honest.built.directory.name
         shutil.copytree(honest.built.directory, folder)
-        (folder / "embed").write_text(code)
-        manifest = json.loads((folder / "manifest.json").read_text())
-        (entry,) = [file for file in manifest["files"] if file["path"] == "embed"]
-        entry["size"], entry["sha256"] = len(code.encode()), sha256_of(folder / "embed")
+        manifest = json.loads((folder / "manifest.json").read_text()) | sections
+        entries = {file["path"]: file for file in manifest["files"]}
+        for path, content in files.items():
+            (folder / path).write_bytes(content)
+            part = entries[path]["part"] if path in entries else "runner"
+            entries[path] = file_entry(folder / path, root=folder, part=part)
+        manifest["files"] = [entries[path] for path in sorted(entries)]
         (folder / "manifest.json").write_text(json.dumps(manifest))
         subject = TargetSubject(replace(honest.kit, folder=tmp_path / "kit"), "kiosk-one")
         built: Built = honest.built
         vars(subject)["built"] = replace(built, report={**built.report, "directory": str(folder)})
         remember(digest(open_bundle(folder)), store=honest.kit.context().store)
         return subject
+
+    return make
+
+
+@pytest.fixture
+def with_program(with_files: Callable[..., TargetSubject]) -> Callable[..., TargetSubject]:
+    """The honest bundle with another program."""
+
+    def make(*changes: tuple[str, str], misdeed: str = "") -> TargetSubject:
+        code = PROGRAM.replace("MISDEED", misdeed)
+        for old, new in changes:
+            assert old in code, old
+            code = code.replace(old, new)
+        return with_files({"embed": code.encode()})
 
     return make

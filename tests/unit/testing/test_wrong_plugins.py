@@ -1,13 +1,15 @@
 """Each check of the kit, shown a plugin that breaks its rule and no other of the cheap ones."""
 
+import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from edgepack.errors import EdgepackError
 from edgepack.plugins import builder, host, spec
 from edgepack.plugins.blame import blamed_on
-from edgepack.testing import building, programs, registration
+from edgepack.testing import building, contents, hindered, programs, registration
 from edgepack.testing.check import Broken, Check, NotSeen
 from edgepack.testing.kit import PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS
@@ -150,13 +152,15 @@ def test_a_plugin_that_takes_its_name_out_of_what_is_said(
     [
         (building.builds, [("return None", "1 / 0")], "plugin kiosk failed in provide_runtime: ZeroDivisionError"),
         (building.leaves_nothing_elsewhere, [("        folder.mkdir()", "        from pathlib import Path; (Path.home() / 'notes.txt').write_text('x')\n        folder.mkdir()")], "it left home/notes.txt"),
-        (building.interrupted_leaves_nothing, [("        folder.mkdir()", "        import time\n        folder.mkdir()\n        try:\n            time.sleep(5)\n        except BaseException:\n            pass")], "it went on as if nothing had been"),
+        (hindered.interrupted_leaves_nothing, [("        folder.mkdir()", "        import time\n        folder.mkdir()\n        try:\n            time.sleep(5)\n        except BaseException:\n            pass")], "it went on as if nothing had been"),
+        (hindered.killed_leaves_nothing, [("        folder.mkdir()", "        busy = self.context.store.root / 'busy'\n        busy.touch(exist_ok=False)\n        __import__('time').sleep(5)\n        folder.mkdir()")], "the build after one that was killed ended with 4: error: plugin kiosk failed in make_runner: FileExistsError"),
+        (hindered.works_offline, [("        folder.mkdir()", "        __import__('urllib.request').request.urlopen('http://models.invalid/list', timeout=9)\n        folder.mkdir()")], "a build without a network ended with"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_build_in_a_process_of_its_own(
     wrong: Wrong, check: Check, changes: list[tuple[str, str]], words: str
 ) -> None:
-    subject = wrong(*changes, built=check is building.interrupted_leaves_nothing)
+    subject = wrong(*changes, built=check in hindered.CHECKS)
     assert words in broken([check], subject)[check.name]
 
 
@@ -168,6 +172,47 @@ def test_what_runs_on_the_device_alone_is_never_passed(wrong: Wrong) -> None:
     for check in (building.is_verified, *programs.CHECKS):
         with pytest.raises(NotSeen, match="its program runs on the device alone"):
             check.run(subject)
+
+
+def shared_library(machine: int, needed: bytes = b"libc.so.6", version: bytes = b"GLIBC_2.17") -> bytes:
+    """Nothing but sections: which library it needs, and which version of its symbols."""
+    names = b"\0" + needed + b"\0" + version + b"\0"
+    dynamic = struct.pack("<QQQQ", 1, 1, 0, 0)
+    versions = struct.pack("<HHIII", 1, 1, 1, 16, 0) + struct.pack("<IHHII", 0, 0, 2, len(needed) + 2, 0)
+    at, contents, headers = 64, b"", bytes(64)
+    for kind, content, info, size in ((3, names, 0, 0), (6, dynamic, 0, 16), (0x6FFFFFFE, versions, 1, 0)):
+        headers += struct.pack(
+            "<IIQQQQIIQQ", 0, kind, 0, 0, at + len(contents), len(content), 1, info, 1, size
+        )
+        contents += content
+    ident = b"\x7fELF\2\1\1" + bytes(9)
+    head = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 0, at + len(contents), 0, 64, 56, 0, 64, 4, 0)
+    return ident + head + contents + headers
+
+
+@pytest.mark.parametrize(
+    ("check", "files", "sections", "words"),
+    [
+        (contents.runs_on_its_platform, {"paint.so": shared_library(183)}, {}, "paint.so is for aarch64"),
+        (contents.runs_on_its_platform, {"paint.so": shared_library(62, b"libpaint.so.1")}, {}, "needs libpaint.so.1, which the bundle does not hold"),
+        (contents.runs_on_its_platform, {"paint.so": shared_library(62, version=b"GLIBC_2.34")}, {}, "paint.so needs glibc 2.34"),
+        (contents.licences, {"LICENSES/edgepack.txt": b"\n"}, {}, "LICENSES/edgepack.txt is not there, or holds no licence"),
+        (contents.licences, {"LICENSES/NOTICES.txt": b"of:\n\ncomponent version licence\npaint 1 paint.txt\n"}, {}, "LICENSES/paint.txt is not there"),
+        (contents.licences, {}, {"runtime": {"name": "paint", "library": "embed"}}, "LICENSES/paint.txt is not there"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_files_of_a_bundle(
+    with_files: Callable[..., TargetSubject],
+    check: Check,
+    files: dict[str, bytes],
+    sections: dict[str, object],
+    words: str,
+) -> None:
+    subject = with_files({"sound.so": shared_library(62), **files}, **sections)
+    vars(subject)["target"] = replace(subject.target, platform=replace(subject.target.platform, glibc="2.28"))
+    found = broken([*contents.CHECKS], subject)
+    assert list(found) == [check.name]
+    assert words in found[check.name]
 
 
 PER_LINE = "for line in sys.stdin:"
