@@ -27,7 +27,8 @@ def test_plugins_without_building_their_targets(tmp_path: Path) -> None:
     run(tmp_path, *words, "-k", "not types")
 
 
-@pytest.mark.parametrize("target", ["linux-x86-min", "linux-x86"])
+# One target a builder is enough for every day.
+@pytest.mark.parametrize("target", ["linux-x86-min", pytest.param("linux-x86", marks=pytest.mark.slow)])
 def test_a_target_for_this_machine(tmp_path: Path, target: str) -> None:
     said = run(tmp_path, "--edgepack-target", target)
     assert "NOT CHECKED" not in said
