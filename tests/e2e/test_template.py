@@ -54,7 +54,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (python.parent / program.name).symlink_to(program)
     for axis in AXES:
         run(python.parent, "plugin", "new", f"our-{axis}", "--axis", axis, "--output", folder)
-        pip(*build, folder / f"edgepack-our-{axis}")
+    pip(*build, *(folder / f"edgepack-our-{axis}" for axis in AXES))
     pip(*install, *wheels.glob("edgepack_our*.whl"), python=python)
     return python.parent
 
