@@ -34,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Files go to processes in this order: a long one at the end would keep one busy alone.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if config.getoption("--slow"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

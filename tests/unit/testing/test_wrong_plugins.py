@@ -14,7 +14,7 @@ from edgepack.testing.check import Broken, Check, NotSeen
 from edgepack.testing.kit import PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS
 
-pytestmark = pytest.mark.tools("python", "env", may=("setpriv", "embed", "nice"))
+pytestmark = [pytest.mark.long, pytest.mark.tools("python", "env", may=("setpriv", "embed", "nice"))]
 
 Wrong = Callable[..., TargetSubject]
 
