@@ -232,7 +232,7 @@ def check_status(response: httpx.Response) -> None:
     if status in TRANSIENT_STATUSES:
         seconds = retry_after(response.headers.get("retry-after"))
         if seconds is None or seconds <= LONGEST_PAUSE:
-            raise TryAgain(f"the server says {said}", after=seconds, hint="try again later")
+            raise TryAgain(f"{_who(response)} says {said}", after=seconds, hint="try again later")
         raise _refused(response, f"{said}, and to come back in {seconds:.0f} s", "try again later")
     hints = {401: DENIED_HINT, 403: DENIED_HINT, 404: "check the name", 407: "the proxy wants a password"}
     raise _refused(response, said, hints.get(status))
@@ -240,7 +240,14 @@ def check_status(response: httpx.Response) -> None:
 
 def _refused(response: httpx.Response, said: str, hint: str | None) -> DownloadError:
     first = response.history[0] if response.history else response
-    return DownloadError(f"cannot fetch {redacted(str(first.url))}: the server says {said}", hint=hint)
+    return DownloadError(f"cannot fetch {redacted(str(first.url))}: {_who(response)} says {said}", hint=hint)
+
+
+def _who(response: httpx.Response) -> str:
+    """Who answered: by name where that is not whom the address names."""
+    asked = response.history[0].url if response.history else response.url
+    there = response.url
+    return "the server" if there.netloc == asked.netloc else f"{there.netloc.decode()}, where it leads,"
 
 
 def retry_after(value: str | None) -> float | None:
@@ -275,11 +282,11 @@ def _raise_transport(url: str, error: httpx.RequestError) -> NoReturn:
     text = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
         raise DownloadError(
-            f"cannot fetch {redacted(url)}: the server's certificate is not trusted",
+            f"cannot fetch {redacted(url)}: the certificate of {error.request.url.host} is not trusted",
             hint="set SSL_CERT_FILE to a file with your organisation's certificates",
         ) from error
     if any(isinstance(cause, socket.gaierror) for cause in causes):
-        host = urlsplit(url).hostname
+        host = error.request.url.host  # a redirect may have led to another one
         # A name that is not known now is rarely known a moment later: most likely there is no network.
         raise TryAgain(f"no address is known for {host}", at_most=2) from error
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):

@@ -267,6 +267,18 @@ def test_the_token_does_not_follow_a_redirect_to_another_host(server: Server, tm
     assert (tmp_path / "f").read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("code", [404, 503])
+def test_a_refusal_behind_a_redirect_names_who_refused(
+    server: Server, tmp_path: Path, code: int, pauses: list[float]
+) -> None:
+    with serving() as elsewhere:
+        url = server.on("/f", status(302, location=elsewhere.on("/blob", status(code))))
+        host = elsewhere.base.removeprefix("http://")
+        with pytest.raises(DownloadError, match=f"{host}, where it leads, says {code}") as caught:
+            download(url, tmp_path / "f")
+        assert url in caught.value.message
+
+
 def test_a_redirect_to_plain_http_elsewhere_is_not_followed(server: Server, tmp_path: Path) -> None:
     url = server.on("/f", status(302, location="http://device.invalid/f"))
     with pytest.raises(DownloadError, match="not an https address"):
