@@ -15,6 +15,8 @@ from .openai_api import Refused
 
 CHUNK = 1 << 16
 MAX_HEADER = 1 << 14
+EVENTS = 64
+"""Pieces of a body that are read before others have their turn: 64 kB may hold thousands of chunks of two bytes."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1 << 20
 
@@ -201,8 +203,11 @@ class Connection:
 
     async def _read_body(self, end: float) -> bytes:
         # One buffer: small pieces would each cost more than they hold, and their memory would not go back.
-        body = bytearray()
+        body, events = bytearray(), 0
         while not isinstance(event := await self._event(end), h11.EndOfMessage):
+            events += 1
+            if events % EVENTS == 0:
+                await asyncio.sleep(0)
             if not isinstance(event, h11.Data):
                 continue
             if len(body) + len(event.data) > self._limits.body:
