@@ -188,6 +188,7 @@ def test_a_head_request_gets_no_body(server: Running) -> None:
 
 def test_a_token_is_asked_for_everywhere_but_at_health(frozen_sample: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "token").chmod(0o600)
     with running(frozen_sample, "--token-file", str(tmp_path / "token")) as server:
         assert server.ask("/health").status == 200
         for path in ("/info", "/metrics", "/v1/models"):
@@ -218,8 +219,36 @@ def test_options_that_make_no_sense(run: Run, options: tuple[str, ...], code: in
     assert words in complaint(done)[0]
 
 
+@pytest.mark.parametrize(
+    ("mode", "code", "words"),
+    [
+        (0o620, 3, "may be written by others (mode 620)"),
+        (0o602, 3, "may be written by others (mode 602)"),
+        (0o644, 0, "may be read by everybody on this device (mode 644)"),
+        (0o640, 0, "listening on"),
+    ],
+)
+def test_who_else_may_know_or_set_the_token(
+    run: Run, tmp_path: Path, mode: int, code: int, words: str
+) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "token").chmod(mode)
+    done = run("serve", "--check", "--port=0", "--token-file", str(tmp_path / "token"))
+    assert done.returncode == code
+    assert words in done.stderr.decode().splitlines()[0]
+
+
+def test_a_token_is_the_whole_file_or_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"a" * 4096 + b"\nand more that would not count")
+    (tmp_path / "token").chmod(0o600)
+    done = run("serve", "--check", "--port=0", "--token-file", str(tmp_path / "token"))
+    assert done.returncode == 3
+    assert "holds no token" in complaint(done)[0]
+
+
 def test_it_can_check_itself(run: Run, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret")
+    (tmp_path / "token").chmod(0o600)
     for options in (("--port=0",), ("--unix", str(tmp_path / "s"), "--token-file", str(tmp_path / "token"))):
         done = run("serve", "--check", *options)
         assert done.returncode == 0, done.stderr

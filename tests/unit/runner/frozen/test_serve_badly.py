@@ -297,6 +297,7 @@ def named(frozen_sample: Path) -> Iterator[Running]:
 
 def test_who_knows_the_token_may_call_it_anything(frozen_sample: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret")
+    (tmp_path / "token").chmod(0o600)
     with running(frozen_sample, "--token-file", str(tmp_path / "token")) as server:
         assert server.ask("/info", host="any.example", authorization="Bearer s3cret").status == 200
         assert server.ask("/info", host="any.example").status == 401

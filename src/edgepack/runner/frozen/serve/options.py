@@ -1,9 +1,11 @@
 """The command line of ``embed serve``."""
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 from ..base.errors import InputError, UsageError
+from ..base.streams import say
 from ..program.options import Help, Parser, add_number, positive
 
 MAX_TOKEN = 4096
@@ -107,14 +109,20 @@ def milliseconds(word: str) -> float:
 
 
 def read_token(path: str) -> bytes:
-    """The token in a file, without the line's end."""
+    """The token in a file, without the line's end. Raises ``InputError`` where it is none, or others may set it."""
     try:
         with open(path, "rb") as stream:
-            token = stream.read(MAX_TOKEN + 1).strip()
+            mode = os.fstat(stream.fileno()).st_mode
+            content = stream.read(MAX_TOKEN + 2)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
+    token = content.strip() if len(content) < MAX_TOKEN + 2 else b""
     if not 0 < len(token) <= MAX_TOKEN or any(not 0x21 <= byte <= 0x7E for byte in token):
         raise InputError(
             f"{path} holds no token: printable ASCII characters without spaces, one at least, {MAX_TOKEN} at most"
         )
+    if mode & 0o022:
+        raise InputError(f"{path} may be written by others (mode {mode & 0o777:o})", f"chmod 600 {path}")
+    if mode & 0o004:
+        say(f"warning: {path} may be read by everybody on this device (mode {mode & 0o777:o})\n")
     return token
