@@ -57,6 +57,7 @@ class Checks(pytest.Collector):
             folder=factory.mktemp("edgepack-kit"),
             fetch=bool(self.config.getoption("edgepack_fetch")),
             targets=tuple(self.config.getoption("edgepack_target")),
+            models=tuple(self.config.getoption("edgepack_model")),
         )
         self.config.add_cleanup(kit.close)
         return kit

@@ -35,6 +35,8 @@ class Kit:
     """Whether what targets need may be fetched first, as ``edgepack fetch`` does."""
     targets: tuple[str, ...] = ()
     """Those that are checked: their bundles are what packages are made of."""
+    models: tuple[str, ...] = ()
+    """Addresses and folders of models that the sources and architectures of plugins are tried on."""
     _open: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:
@@ -60,14 +62,17 @@ class Kit:
 
         return ingest(str(self.model), context=self.context())
 
-    def context(self, store: Path | None = None) -> HostContext:
-        """A context for a build in this process, offline, which lasts as long as the kit."""
+    def context(self, store: Path | None = None, *, offline: bool = True) -> HostContext:
+        """A context for a build in this process, which lasts as long as the kit."""
         from edgepack.console import Story
         from edgepack.files.store import Store
         from edgepack.plugins.context import host_context
 
         made = host_context(
-            story=Story(quiet=True), offline=True, store=Store(root=store) if store else None, host=self.host
+            story=Story(quiet=True),
+            offline=offline,
+            store=Store(root=store) if store else None,
+            host=self.host,
         )
         return self._open.enter_context(made)
 

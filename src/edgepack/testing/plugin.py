@@ -24,6 +24,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="check this plugin and all that it brings: targets, passes, packages, …; more than once for several",
     )
     group.addoption(
+        "--edgepack-model",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="an address for the plugin's source, or a folder for its architecture; more than once for several",
+    )
+    group.addoption(
         "--edgepack-fetch", action="store_true", help="let `edgepack fetch` fetch first what targets need"
     )
     parser.addini(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from edgepack.testing import building, contents, hindered, programs, registration, specs
+from edgepack.testing import building, contents, hindered, models, programs, registration, specs
 from edgepack.testing.check import Check
 from edgepack.testing.kit import PluginSubject
 from edgepack.testing.specs import SpecSubject
@@ -14,10 +14,11 @@ TARGET_CHECKS: Sequence[Check] = (
     *contents.CHECKS,
     *programs.CHECKS,
 )
+BY_AXIS = {**specs.BY_AXIS, **{axis: (*specs.EVERY, *own) for axis, own in models.BY_AXIS.items()}}
 ALL_CHECKS = {
     "Of a plugin": PLUGIN_CHECKS,
     "Of a target": TARGET_CHECKS,
-    **{f"Of the axis {axis}": checks for axis, checks in specs.BY_AXIS.items()},
+    **{f"Of the axis {axis}": checks for axis, checks in BY_AXIS.items()},
 }
 
 
@@ -25,4 +26,4 @@ def checks_of_specs(plugin: PluginSubject) -> Iterator[tuple[SpecSubject, Sequen
     """What a plugin brings beside builders, each with its checks."""
     for spec in plugin.info.specs:
         if spec.axis != "builder":
-            yield SpecSubject(plugin.kit, plugin, spec), specs.BY_AXIS.get(spec.axis, specs.EVERY)
+            yield SpecSubject(plugin.kit, plugin, spec), BY_AXIS.get(spec.axis, specs.EVERY)

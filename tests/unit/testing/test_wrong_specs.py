@@ -1,21 +1,27 @@
 """Checks of passes, recipes and packages, each shown one that is right and one that is wrong."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from tests.support.kiosk import prepare_site
 
 from edgepack.errors import EdgepackError
+from edgepack.models import judge
+from edgepack.models.reference import reference_vectors
+from edgepack.testing import write_model
 from edgepack.testing.check import Broken
 from edgepack.testing.kit import Kit, PluginSubject
-from edgepack.testing.specs import BY_AXIS
-from edgepack.testing.suite import checks_of_specs
+from edgepack.testing.suite import BY_AXIS, checks_of_specs
 
 HEAD = """
 import random, zipfile
 from edgepack import api
+from edgepack.api import axes
 """
 PASS = """
 def change(model, note, *, bits: int = 1):
@@ -53,17 +59,78 @@ class Zip:
 def edgepack_specs():
     return [api.Spec(axis="package", name="red", summary="", make=Zip)]
 """
-CODE = {"pass": PASS, "recipe": RECIPE, "package": PACKAGE}
+SOURCE = """
+import shutil, time
+from pathlib import Path
+
+FOLDER = Path("MODEL")
+
+class Shelf:
+    def find(self, address, *, context):
+        names = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file())
+        return axes.RemoteModel(
+            name="tiny",
+            origin="red://tiny@1",
+            pins={"revision": "1"},
+            files=tuple(names),
+            fetch=lambda name, destination: shutil.copyfile(FOLDER / name, destination),
+        )
+
+def make():
+    return Shelf()
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="source", name="red", summary="", make=make)]
+"""
+ARCHITECTURE = """
+from edgepack.api import graphs
+
+NAMES = graphs.LayerNames(
+    query="attention.self.query", key="attention.self.key", value="attention.self.value", dense="attention.output.dense",
+    attention_norm="attention.output.LayerNorm", inner="intermediate.dense", outer="output.dense", norm="output.LayerNorm",
+)
+
+def write(config, weights, writer):
+    encoder = graphs.open_encoder(writer, weights, graphs.read_shape(config), names=())
+    hidden = graphs.embed_tokens(encoder, with_types=True)
+    return graphs.TokenVectors(name=graphs.write_layers(encoder, hidden, layers="encoder.layer", names=NAMES))
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="architecture", name="red", summary="", make=lambda: write)]
+"""
+CODE = {"pass": PASS, "recipe": RECIPE, "package": PACKAGE, "source": SOURCE, "architecture": ARCHITECTURE}
 Found = Callable[..., dict[str, str]]
+
+
+def _judge(kit: Kit) -> ModuleType:
+    """What stands for sentence-transformers: a BERT's vectors, whatever its architecture is called."""
+
+    class Judge:
+        def __init__(self, folder: str, **settings: object) -> None:
+            pass
+
+        def encode(self, text: str, **settings: object) -> Any:
+            return reference_vectors(kit.source, [text], context=kit.context())[0]
+
+    module = ModuleType("sentence_transformers")
+    vars(module)["SentenceTransformer"] = Judge
+    return module
 
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Found]:
     """The checks that fail of a plugin with this code, and what they say."""
-    kit = Kit(folder=tmp_path / "kit")
+    model = write_model(tmp_path / "red")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "red"}))
+    kit = Kit(folder=tmp_path / "kit", models=("red://tiny", str(model)))
+    monkeypatch.setattr(judge, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", _judge(kit))
 
     def look(axis: str, *changes: tuple[str, str]) -> dict[str, str]:
-        code = CODE[axis]
+        code = CODE[axis].replace("MODEL", str(kit.model))
         for old, new in changes:
             assert old in code, old
             code = code.replace(old, new)
@@ -111,6 +178,11 @@ ONCE = "    seen.append(1)\n    return model\n\nseen = []\n"
         ("pass", [("    return model", "    model.doc_string = model.graph.doc_string = str(random.random())\n    return model")], "makes-it-alike", "two runs made two models"),
         ("recipe", [('[{"pass": "fuse"}]', '["fuse"]')], "is-what-its-axis-asks", "it is ['fuse']"),
         ("recipe", [('"fuse"', '"fused"')], "makes-a-model", "fused"),
+        ("source", [("def find(", "def seek(")], "is-what-its-axis-asks", "it has no find"),
+        ("source", [('{"revision": "1"}', '{"revision": str(time.time())}')], "finds-the-same-twice", "red://tiny: asked again, its pins: "),
+        ("source", [('"tiny",', 'address.rpartition("/")[2],')], "finds-the-same-twice", "asked for red://tiny@1, its name: 'tiny@1'"),
+        ("source", [("    return Shelf()", "    import urllib.request\n    urllib.request.getproxies() and urllib.request.urlopen('http://models.invalid/')\n    return Shelf()")], "works-offline", "red://tiny: plugin kiosk failed in make of source red: URLError"),
+        ("architecture", [("with_types=True", "with_types=False")], "is-the-original", "red: a number differs by"),
         ("package", [("def pack(", "def write(")], "is-what-its-axis-asks", "it has no pack"),
         ("package", [("sorted(bundle.directory.rglob", "list(bundle.directory.glob")], "holds-the-bundle", "does not hold the bundle"),
         ("package", [('.zip"', ' new.zip"')], "holds-the-bundle", "it is called"),
