@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.strangers import ROOT, environment_of, run
+from tests.support.strangers import ROOT, copied, install, new_environment, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -15,9 +15,10 @@ LARGEST_PROGRAM = 250_000
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return environment_of(
-        ROOT / "plugins" / "examples" / "edgepack_openvino", tmp_path_factory.mktemp("openvino")
-    )
+    folder = tmp_path_factory.mktemp("openvino")
+    scripts = new_environment(folder)
+    install(scripts, copied(ROOT / "plugins" / "examples" / "edgepack_openvino", folder / "plugin"))
+    return scripts
 
 
 def test_openvino_runs_the_model(environment: Path, tiny_model: Path, tmp_path: Path) -> None:
