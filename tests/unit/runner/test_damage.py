@@ -120,6 +120,27 @@ def test_info_of_a_manifest_that_lacks_something(copy: Path) -> None:
     assert "pooling" in complaint(done)[0]
 
 
+STEERING = "\x1b]0;gone\x07\x7f\x9b2J"
+SHOWN = r"\x1b]0;gone\x07\x7f\x9b2J"
+
+
+@pytest.mark.parametrize("option", ["--info", "--version"])
+def test_names_of_a_manifest_do_not_steer_the_terminal(copy: Path, option: str) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["name"] = STEERING
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert SHOWN in run_program(copy, option).stdout.decode()
+    said = run_program(copy, "--info", "--json").stdout.decode()
+    assert json.loads(said)["name"] == STEERING
+    assert all(letter == "\n" or letter.isprintable() for letter in said)
+
+
+def test_names_of_files_do_not_steer_the_terminal(copy: Path) -> None:
+    done = run_program(copy, "--input", f"/nowhere/{STEERING}")
+    assert done.returncode == 3
+    assert f"/nowhere/{SHOWN}" in complaint(done)[0]
+
+
 def test_a_model_of_another_width_is_refused(copy: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["model"]["dimension"] = 9

@@ -6,6 +6,7 @@ import json
 
 from ..base.bundle import COPY_AGAIN, Bundle
 from ..base.errors import BundleError
+from ..base.streams import harmless
 from .write import Output
 
 TYPE_CHECKING = False
@@ -34,8 +35,9 @@ def run(options: Namespace, bundle: Bundle) -> int:
 
         result = self_test.run(bundle, options)
         text = dump(result) if options.json else self_test.text_of(result)
+    # JSON escapes the controls of ASCII, and none of the others.
     with Output(options.output) as output:
-        output.stream.write(text.encode())
+        output.stream.write(harmless(text, r"\u%04x" if options.json else r"\x%02x").encode())
     return 0
 
 

@@ -147,7 +147,8 @@ Error run(int count, char **words) {
     if (options.instead().empty()) return embed_texts(options, bundle);
     std::string text;
     if (Error error = about(options, bundle, text)) return error;
-    return print(options, text);
+    // JSON escapes the controls of ASCII, and none of the others.
+    return print(options, harmless(text, options.json ? "\\u%04x" : "\\x%02x"));
 }
 
 }  // namespace

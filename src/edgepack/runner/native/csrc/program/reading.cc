@@ -1,6 +1,7 @@
 #include "program/reading.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -135,7 +136,25 @@ bool is_terminal(int descriptor) {
     return isatty(descriptor) || fstat(descriptor, &status) != 0;
 }
 
-void say(const std::string &text) {
+std::string harmless(const std::string &text, const char *form) {
+    std::string shown;
+    char escaped[8];
+    for (size_t at = 0; at < text.size(); at++) {
+        uint8_t byte = uint8_t(text[at]), next = at + 1 < text.size() ? uint8_t(text[at + 1]) : 0;
+        bool far = byte == 0xC2 && next >= 0x80 && next < 0xA0;  // U+0080 to U+009F
+        if (far || byte == 0x7F || (byte < 0x20 && byte != '\n' && byte != '\t')) {
+            snprintf(escaped, sizeof escaped, form, far ? next : byte);
+            shown += escaped;
+            at += far;
+        } else {
+            shown += text[at];
+        }
+    }
+    return shown;
+}
+
+void say(const std::string &said) {
+    std::string text = harmless(said);
     for (size_t at = 0; at < text.size();) {
         ssize_t done = write(2, text.data() + at, text.size() - at);
         if (done < 0 && errno == EINTR) continue;

@@ -21,6 +21,8 @@ using Take = std::function<Error(std::vector<Record> &)>;
 // Hands the records to `take`, `size` at most at a time; what comes before a bad line is handed out before the error.
 Error read_records(const Options &options, size_t size, const Take &take);
 bool is_terminal(int descriptor);
+// The text with what steers a terminal as what it only shows: names of files and models are a stranger's words.
+std::string harmless(const std::string &text, const char *form = "\\x%02x");
 // On standard error, whatever state it is in.
 void say(const std::string &text);
 
