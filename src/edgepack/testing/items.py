@@ -56,6 +56,9 @@ class Checks(pytest.Collector):
         kit = Kit(
             folder=factory.mktemp("edgepack-kit"),
             fetch=bool(self.config.getoption("edgepack_fetch")),
+            another_model=Path(given).absolute()
+            if (given := self.config.getoption("edgepack_target_model"))
+            else None,
             targets=tuple(self.config.getoption("edgepack_target")),
             models=tuple(self.config.getoption("edgepack_model")),
         )

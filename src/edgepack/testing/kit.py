@@ -33,6 +33,8 @@ class Kit:
     folder: Path
     fetch: bool = False
     """Whether what targets need may be fetched first, as ``edgepack fetch`` does."""
+    another_model: Path | None = None
+    """A model that the targets take, where they do not take the kit's own."""
     targets: tuple[str, ...] = ()
     """Those that are checked: their bundles are what packages are made of."""
     models: tuple[str, ...] = ()
@@ -45,8 +47,8 @@ class Kit:
 
     @cached_property
     def model(self) -> Path:
-        """The kit's model."""
-        return write_model(self.folder / "models" / "kit-model")
+        """What bundles are made of: the kit's model, or another."""
+        return self.another_model or write_model(self.folder / "models" / "kit-model")
 
     @cached_property
     def host(self) -> PluginHost:

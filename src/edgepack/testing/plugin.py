@@ -31,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="an address for the plugin's source, or a folder for its architecture; more than once for several",
     )
     group.addoption(
+        "--edgepack-target-model",
+        metavar="FOLDER",
+        help="build bundles of this model, for targets that do not take the kit's own, a small BERT",
+    )
+    group.addoption(
         "--edgepack-fetch", action="store_true", help="let `edgepack fetch` fetch first what targets need"
     )
     parser.addini(
