@@ -115,7 +115,14 @@ def folder(packed: Path) -> Path:
     return next(each for each in packed.iterdir() if each.is_dir())
 
 
-@pytest.mark.parametrize("python", list(pythons()))
+def oldest_and_newest() -> list[pytest.ParameterSet]:
+    """What lies between them is for ``--slow``."""
+    found = list(pythons())
+    between = found[1:-1]
+    return [pytest.param(each, marks=pytest.mark.slow if each in between else ()) for each in found]
+
+
+@pytest.mark.parametrize("python", oldest_and_newest())
 def test_pip_installs_the_wheel_and_nothing_else(
     packed: Path, folder: Path, tmp_path: Path, python: str
 ) -> None:
