@@ -169,7 +169,7 @@ def _target_section(target: Target) -> dict[str, Any]:
             **({"libc": platform.libc} if platform.libc else {}),
             **({"isa": list(platform.isa)} if platform.isa else {}),
         },
-        **({"extra": dict(target.extra)} if target.extra else {}),
+        "extra": dict(target.extra),
     }
 
 

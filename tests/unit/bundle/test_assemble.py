@@ -66,6 +66,7 @@ def test_the_manifest_says_what_the_bundle_is(bundle: Bundle, model: PreparedMod
     assert said["schema"] == 1
     assert said["name"] == bundle.name == "tiny-model-tiny-target"
     assert said["target"]["platform"] == {"os": "linux", "arch": "x86_64", "glibc": "2.99"}
+    assert said["target"]["extra"] == {}, "a target without tables of plugins has it, too"
     assert said["model"]["file"] == "model/model.onnx"
     assert said["model"]["dimension"] == 8
     assert said["model"]["source_files"][0]["sha256"] == model.source.files[0].sha256

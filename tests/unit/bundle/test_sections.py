@@ -125,6 +125,7 @@ def test_what_the_target_is(said: Callable[..., dict[str, Any]], target: Target)
         "summary": "a device for tests",
         "builder": "tests",
         "platform": {"os": "linux", "arch": "aarch64", "glibc": "2.28", "isa": ["neon", "i8mm"]},
+        "extra": {},
     }
 
 
@@ -296,7 +297,13 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
             provider=ExecutionProvider(name="CUDAExecutionProvider", append="cuda"),
         ),
         runner=replace(runner, library="lib/libembed.so", placement=PLACEMENT),
-        made_by={"plugin": "edgepack-kiosk", "version": "1", "options": {}, "passes": {"stamp": "x"}},
+        made_by={
+            "plugin": "edgepack-kiosk",
+            "version": "1",
+            "options": {},
+            "passes": {"stamp": "x"},
+            "delegates": [],
+        },
     )
     known = json.loads((ROOT / "docs/schemas/manifest.json").read_text())["properties"]
     assert made.keys() == known.keys()
