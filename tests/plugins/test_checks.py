@@ -42,8 +42,23 @@ def runtime(provides: Operators | None) -> RuntimeArtifact:
 def test_operators_are_a_check_like_any_other(model: PreparedModel, context: HostContext) -> None:
     assert load_plugins().extensions("checks")["operators"].plugin == "edgepack"
     assert require_fit(model, runtime(ADD), TARGET, context=context) == ("operators",)
-    with pytest.raises(MismatchError, match=r"\(check operators of edgepack\): the runtime lacks 1 "):
+    with pytest.raises(
+        MismatchError, match=r"\(check operators of edgepack\): the runtime lacks 1 "
+    ) as caught:
         require_fit(model, runtime(Operators()), TARGET, context=context)
+    assert str(caught.value.hint).startswith("builder b made both")
+
+
+def test_what_a_plugins_check_refuses_is_not_said_to_be_the_builders_fault(
+    model: PreparedModel, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = Extension(name="size", summary="", plugin="lark", identity="1", make=lambda: lambda *parts: ["too large"])  # fmt: skip
+    monkeypatch.setattr(HostContext, "extensions", lambda self, axis: {"size": size})
+    with pytest.raises(MismatchError, match=r"do not fit \(check size of lark\): too large$") as caught:
+        require_fit(model, None, TARGET, context=context)
+    assert caught.value.hint == (
+        "check size of plugin lark refuses it; EDGEPACK_DISABLE_PLUGINS=lark builds without that plugin"
+    )
 
 
 @pytest.mark.parametrize("known", ["neither", "needs", "provides"])

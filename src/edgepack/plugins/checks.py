@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from edgepack.context import BuildContext
+from edgepack.context import BuildContext, Extension
 from edgepack.errors import MismatchError, PluginError
+from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.chosen import VARIABLE
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
@@ -41,7 +43,14 @@ def require_fit(
         if findings:
             raise MismatchError(
                 f"model and runtime do not fit (check {name} of {found.plugin}): {'; '.join(findings)}",
-                hint=f"builder {target.builder} made both; its runtime has to be made for the model as it ships",
+                hint=_hint(found, target),
             )
         passed.append(name)
     return tuple(passed)
+
+
+def _hint(check: Extension, target: Target) -> str:
+    """What can be done: a plugin's check may refuse anything, such as a target's size."""
+    if check.name == OPERATORS:
+        return f"builder {target.builder} made both; its runtime has to be made for the model as it ships"
+    return f"check {check.name} of plugin {check.plugin} refuses it; {VARIABLE}={check.plugin} builds without that plugin"
