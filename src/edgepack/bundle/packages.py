@@ -60,6 +60,6 @@ def _require_same_bundle(bundle: Bundle, file: Path, found: Extension) -> None:
     try:
         inside = open_bundle(unpack_bundle(file, file.parent / "unpacked"))
     except EdgepackError as error:
-        raise PluginError(f"{made_by} does not hold the bundle: {error.message}") from error
+        raise PluginError(f"{made_by} does not hold the bundle: {error.message}", hint=error.hint) from error
     if digest(inside) != digest(bundle):
         raise PluginError(f"{made_by} holds another bundle than the one that was verified")

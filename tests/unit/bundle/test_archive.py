@@ -1,7 +1,9 @@
 """The archive: the same bytes each time, readable by tar, and no way out of the folder it is unpacked in."""
 
 import errno
+import gzip
 import io
+import lzma
 import os
 import subprocess
 import tarfile
@@ -13,7 +15,7 @@ import pytest
 import zstandard
 
 from edgepack.bundle.archive import archive_of, pack, unpack_bundle
-from edgepack.bundle.manifest import open_bundle
+from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.frames import frame
 from edgepack.files.pack import MTIME
@@ -280,3 +282,43 @@ def test_folders_are_0755_whatever_the_umask_says(
     modes = {path.stat().st_mode & 0o7777 for path in (unpacked, *unpacked.rglob("*")) if path.is_dir()}
     assert modes == {0o755}
     open_bundle(unpacked)
+
+
+def tarball(entries: dict[str, bytes | Path]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, content in entries.items():
+            if isinstance(content, Path):
+                tar.add(content, name)
+                continue
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress])
+def test_a_bundle_in_a_layer_of_an_image_is_found_and_taken_as_it_is(
+    compress: Callable[[bytes], bytes], bundle: Bundle, tmp_path: Path
+) -> None:
+    layer = compress(tarball({"opt/embed": bundle.directory}))
+    image = {"index.json": b"{}", "blobs/sha256/0a": b"ustar" * 100, "blobs/sha256/ff": layer}
+    (tmp_path / "image.oci.tar").write_bytes(tarball(dict(image)))
+    inside = open_bundle(unpack_bundle(tmp_path / "image.oci.tar", tmp_path / "out"))
+    assert digest(inside) == digest(bundle)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".layer-")] == []
+
+
+def test_an_image_without_a_bundle_says_what_a_package_holds(tmp_path: Path) -> None:
+    (tmp_path / "image.tar").write_bytes(tarball({"blobs/1": tarball({"etc/passwd": b"x"})}))
+    with pytest.raises(BundleError, match=r"there is no manifest\.json in it") as caught:
+        unpack_bundle(tmp_path / "image.tar", tmp_path / "out")
+    assert "the layer of an image" in str(caught.value.hint)
+
+
+def test_a_layer_that_is_a_bomb_is_refused(tmp_path: Path) -> None:
+    bomb = gzip.compress(bytes(300 << 20), 9)
+    (tmp_path / "image.tar").write_bytes(tarball({"blobs/1": bomb}))
+    with pytest.raises(BundleError):
+        unpack_bundle(tmp_path / "image.tar", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
