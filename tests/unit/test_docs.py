@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
-from tests.support.reference import api_names, api_snapshot, exit_codes, kit_checks
+from tests.support.interface import api_names, api_reference, api_snapshot
+from tests.support.reference import exit_codes, kit_checks
 
 from edgepack.doctor.verdict import VERDICTS
 from edgepack.plugins.hookspecs import EdgepackSpecs
@@ -80,6 +82,22 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_every_name_for_plugins_is_in_the_reference(interface: str, update_golden: bool) -> None:
     matches_block("plugins.md", interface, api_names(import_module(interface)), update=update_golden)
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_every_signature_and_field_for_plugins_is_in_the_reference(
+    interface: str, update_golden: bool
+) -> None:
+    matches_block("reference.md", interface, api_reference(import_module(interface)), update=update_golden)
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_help_lists_every_name_for_plugins(interface: str) -> None:
+    module = import_module(interface)
+    assert dir(module) == sorted(module.__all__)
+    text = pydoc.plain(pydoc.render_doc(module))
+    functions = [name for name in module.__all__ if inspect.isfunction(getattr(module, name))]
+    assert [name for name in functions if f"\n    {name}(" not in text] == []
 
 
 @pytest.mark.parametrize("interface", INTERFACES)

@@ -8,8 +8,9 @@ and the other axes want is in ``edgepack.api.axes``.
 Importing this is light: a name is looked up where it lives when it is first asked for.
 """
 
-from edgepack.api.names import homes, lookup
+from edgepack.api.names import homes, listing, lookup
 
 HOMES = homes(__file__)
 __all__ = sorted(HOMES)
 __getattr__ = lookup(__name__, HOMES)
+__dir__ = listing(HOMES)

@@ -9,8 +9,9 @@
   other has to be, ``RuntimeOptions`` what it is given; its parts are in ``edgepack.api.kit``.
 """
 
-from edgepack.api.names import homes, lookup
+from edgepack.api.names import homes, listing, lookup
 
 HOMES = homes(__file__)
 __all__ = sorted(HOMES)
 __getattr__ = lookup(__name__, HOMES)
+__dir__ = listing(HOMES)

@@ -5,8 +5,9 @@
 - Editing: ``edit`` begins to rewrite a model; a ``GraphEditor`` keeps, replaces and adds nodes and weights.
 """
 
-from edgepack.api.names import homes, lookup
+from edgepack.api.names import homes, listing, lookup
 
 HOMES = homes(__file__)
 __all__ = sorted(HOMES)
 __getattr__ = lookup(__name__, HOMES)
+__dir__ = listing(HOMES)

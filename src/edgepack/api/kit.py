@@ -12,8 +12,9 @@
 It follows what ONNX Runtime and its compilers want, and may change with them from one release to the next.
 """
 
-from edgepack.api.names import homes, lookup
+from edgepack.api.names import homes, listing, lookup
 
 HOMES = homes(__file__)
 __all__ = sorted(HOMES)
 __getattr__ = lookup(__name__, HOMES)
+__dir__ = listing(HOMES)

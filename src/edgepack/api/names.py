@@ -24,3 +24,8 @@ def lookup(module: str, home_of: Mapping[str, str]) -> Callable[[str], object]:
         return found
 
     return find
+
+
+def listing(home_of: Mapping[str, str]) -> Callable[[], list[str]]:
+    """The ``__dir__`` of such a module, by which ``help`` shows every name."""
+    return lambda: sorted(home_of)

@@ -1,0 +1,194 @@
+"""What the pages say of what plugins may import: names, signatures, fields, and the strings that belong to them."""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+WIDTH = 100
+"""Of a signature on one line."""
+
+
+def api_names(module: ModuleType) -> str:
+    """Tables of what plugins may import, by kind: each name with the first sentence of what it says of itself."""
+    values = {name: getattr(module, name) for name in module.__all__}
+    kinds: dict[str, list[str]] = {"Records and protocols": [], "Errors": [], "Functions": [], "Values": []}
+    for name, value in values.items():
+        kinds[_kind(value)].append(f"| `{name}` | {_said(value)} |\n")
+    tables = (
+        f"\n#### {kind}\n\n| name | |\n|---|---|\n" + "".join(rows) for kind, rows in kinds.items() if rows
+    )
+    return "".join(tables)
+
+
+def _kind(value: object) -> str:
+    if inspect.isfunction(value):
+        return "Functions"
+    if not inspect.isclass(value):
+        return "Values"
+    return "Errors" if issubclass(value, Exception) else "Records and protocols"
+
+
+def _said(value: object) -> str:
+    return sentence(value) if inspect.isclass(value) or inspect.isfunction(value) else f"`{_shown(value)}`"
+
+
+def api_snapshot(module: ModuleType) -> str:
+    """Every name of a module with what a plugin's author relies on: signatures, and fields of records."""
+    return "".join(
+        f"{line}\n" for name in sorted(module.__all__) for line in _described(name, getattr(module, name))
+    )
+
+
+def _described(name: str, value: Any) -> Iterator[str]:
+    if not inspect.isclass(value):
+        yield f"{name}{_signature(value)}" if inspect.isfunction(value) else f"{name} = {_shown(value)}"
+        return
+    bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
+    yield f"class {name}({bases})" if bases else f"class {name}"
+    fields = (
+        {each.name: each for each in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else {}
+    )
+    if fields:
+        yield from (f"    {each.name}: {_type(each.type)}{_default(each)}" for each in fields.values())
+    elif "__init__" in vars(value) and not getattr(value, "_is_protocol", False):
+        yield f"    __init__{_signature(vars(value)['__init__'])}"
+    for member, function in sorted(vars(value).items()):
+        if not member.startswith("_") and member not in fields and (described := _member(member, function)):
+            yield f"    {described}"
+
+
+def _member(name: str, member: Any) -> str | None:
+    if isinstance(member, property):
+        return f"{name}: {_signature(typing.cast(Callable[..., Any], member.fget)).return_annotation}"
+    if isinstance(member, classmethod | staticmethod):
+        member = member.__func__
+    return f"{name}{_signature(member)}" if inspect.isfunction(member) else None
+
+
+class _Words(str):
+    """A text that is shown without quotes."""
+
+    __repr__ = str.__str__
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    whole = inspect.signature(function)
+    parameters = [each.replace(annotation=_type(each.annotation)) for each in whole.parameters.values()]
+    return whole.replace(parameters=parameters, return_annotation=_type(whole.return_annotation))
+
+
+def _type(annotation: Any) -> Any:
+    """An annotation in words, without the modules that its names are in."""
+    if annotation is inspect.Signature.empty:
+        return annotation
+    said = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return _Words(re.sub(r"~|\b(?:\w+\.)+(?=\w)", "", said))
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return f" = {_shown(field.default)}"
+    return "" if field.default_factory is dataclasses.MISSING else " = ..."
+
+
+def _shown(value: object) -> str:
+    """A value, the same in every process: sets in order, functions by their names, other objects by their class."""
+    if isinstance(value, frozenset):
+        return f"frozenset({sorted(value)})"
+    if inspect.isfunction(value):
+        return value.__qualname__
+    return type(value).__name__ if " at 0x" in repr(value) else repr(value)
+
+
+def sentence(value: object) -> str:
+    """The first sentence of a docstring, in a table's row."""
+    text = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=[^.]..\.)\s", text)[0].replace("``", "`").replace("|", "\\|")
+
+
+def api_reference(module: ModuleType) -> str:
+    """All of a module's names, each with its signature and what is said of it; of records each field."""
+    return "".join(f"\n### `{name}`\n\n{_entry(module, name)}" for name in sorted(module.__all__))
+
+
+def _entry(module: ModuleType, name: str) -> str:
+    value = getattr(module, name)
+    if inspect.isfunction(value):
+        return f"{_code(f'{name}{_signature(value)}')}\n{_text(value)}\n"
+    if not inspect.isclass(value):
+        said = _strings(_parsed(import_module(module.HOMES[name]))).get(name, "")
+        return f"{_code(f'{name} = {_shown(value)}')}\n{_marked(said)}\n".rstrip() + "\n"
+    described = list(_described(name, value))
+    members = [f"- {each}\n" for each in _members(value, described[1:])]
+    return f"{_code(described[0])}\n{_text(value)}\n" + ("\n" if members else "") + "".join(members)
+
+
+def _members(kind: type, lines: list[str]) -> Iterator[str]:
+    """Fields and methods, in the snapshot's words, with their strings."""
+    strings: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if each.__module__.startswith("edgepack."):
+            strings |= _strings(_parsed(each).body[0])
+    for line in map(str.strip, lines):
+        name = re.match(r"\w+", line)[0]  # type: ignore[index]
+        member = inspect.getattr_static(kind, name, None)
+        written = member.__doc__ if inspect.isroutine(member) or isinstance(member, property) else None
+        said = strings.get(name) or inspect.cleandoc(written or "")
+        yield f"`{line}`" + (f": {_marked(' '.join(said.split()))}" if said else "")
+
+
+def _parsed(source: Any) -> ast.Module:
+    return ast.parse(textwrap.dedent(inspect.getsource(source)))
+
+
+def _strings(body: ast.AST) -> dict[str, str]:
+    """Name → the string under its assignment, of a module, a class, or what its ``__init__`` assigns."""
+    found = {}
+    statements = getattr(body, "body", [])
+    for one, following in itertools.pairwise(statements):
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", None)]
+            name = getattr(targets[0], "id", None) or getattr(targets[0], "attr", None)
+            if name and isinstance(following.value.value, str):
+                found[name] = inspect.cleandoc(following.value.value)
+    for each in statements:
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+            found |= _strings(each)
+    return found
+
+
+def _text(value: object) -> str:
+    return _marked(inspect.getdoc(value) or "")
+
+
+def _marked(text: str) -> str:
+    """reStructuredText's literals as Markdown's."""
+    return text.replace("``", "`")
+
+
+def _code(line: str) -> str:
+    """A signature, a parameter a line where it is long."""
+    if len(line) > WIDTH and "(" in line:
+        head, parameters, result = re.fullmatch(r"(\w+)\((.*)\)( -> .*)?", line).groups()  # type: ignore[union-attr]
+        line = f"{head}(\n" + "".join(f"    {each},\n" for each in _parts(parameters)) + f"){result or ''}"
+    return f"```text\n{line}\n```\n"
+
+
+def _parts(parameters: str) -> Iterator[str]:
+    """Split at the commas that are in no bracket."""
+    depth, part = 0, ""
+    for letter in f"{parameters}, ":
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and not depth:
+            yield part.strip()
+            part = ""
+        else:
+            part += letter
