@@ -1,4 +1,4 @@
-"""A stock ONNX Runtime for a bundle: its libraries and what goes along with them, and their licences, in one folder."""
+"""A runtime out of wheels for a bundle: its libraries and what goes along with them, and their licences, in one folder."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ToolError
 from edgepack.fetch.wheels import wheel_file
 from edgepack.licenses import license_text
-from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
+from edgepack.records.runtime import ONNX_RUNTIME, ExecutionProvider, RuntimeArtifact
 from edgepack.runner.freeze.licenses import package_license
 from edgepack.tools import find
 
@@ -88,17 +88,32 @@ class RuntimeFolder:
         return tuple(sorted((self.folder / "licenses").iterdir()))
 
     def artifact(
-        self, *, version: str, toolchain: str, provider: ExecutionProvider, changes: tuple[str, ...] = ()
+        self,
+        *,
+        version: str,
+        toolchain: str,
+        library: str = MAIN,
+        name: str = ONNX_RUNTIME,
+        kind: str = "stock",
+        provider: ExecutionProvider | None = None,
+        changes: tuple[str, ...] = (),
     ) -> RuntimeArtifact:
-        """What it is as a runtime: every operator kernel is there, so that none are matched."""
+        """What it is as a runtime: every operator kernel is there, so that none are matched.
+
+        ``library`` names the file in ``lib`` that the program opens, or is a pattern for it; all others are its companions.
+        A runtime that is not ONNX Runtime has a ``name`` and a word for ``kind``. Without ``provider``, the processor runs the
+        model. Raises ``BundleError`` where there is no such library.
+        """
+        main = wheel_file(self.lib, library)
         return RuntimeArtifact(
-            library=self.onnxruntime,
+            library=main,
+            name=name,
             version=version,
-            kind="stock",
+            kind=kind,
             provides=None,
             toolchain=toolchain,
             licenses=self.licenses,
-            companions=self.companions,
+            companions=tuple(path for path in sorted(self.lib.iterdir()) if path != main),
             provider=provider,
             changes=changes,
         )

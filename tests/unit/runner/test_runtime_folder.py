@@ -44,6 +44,23 @@ def test_what_a_builder_lays_is_what_its_artifact_takes(
     assert "libother.so.3" not in needed_libraries(made.lib / PROVIDER)
 
 
+def test_a_runtime_that_is_not_onnx_runtime(tmp_path: Path) -> None:
+    made = RuntimeFolder(tmp_path / "made")
+    for name in ("libacme_c.so.7", "libacme.so.7", "libonnxruntime.so.1"):
+        (tmp_path / name).write_text(name)
+        made.add(tmp_path / name)
+    made.add_license("acme", "MIT")
+    said = made.artifact(
+        library="libacme_c.so*", name="Acme", version="7.1", kind="wheel", toolchain="acme 7.1"
+    )
+    assert (said.name, said.version, said.kind, said.provider) == ("Acme", "7.1", "wheel", None)
+    assert said.file.name == "libacme_c.so.7"
+    assert [path.name for path in said.companions] == ["libacme.so.7", "libonnxruntime.so.1"]
+    assert said.provides is None
+    with pytest.raises(BundleError, match=r"the wheel holds no libother\.so"):
+        made.artifact(library="libother.so", version="7.1", toolchain="acme 7.1")
+
+
 def test_a_wheel_that_lacks_something(wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"the wheel holds no libonnxruntime_providers_y\.so"):
         RuntimeFolder(tmp_path / "made").add_onnxruntime(wheel, "libonnxruntime_providers_y.so")

@@ -59,14 +59,10 @@ def openvino_runtime(context: BuildContext) -> RuntimeArtifact:
     )
     made.add_license("openvino", *texts)
     made.add_system(system_libraries(HOST, context=context))
-    main = wheel_file(made.lib, MAIN)
-    return RuntimeArtifact(
-        library=main,
+    return made.artifact(
+        library=MAIN,
         name="OpenVINO",
         version=VERSION,
         kind="wheel",
-        provides=None,
         toolchain=f"openvino {VERSION} from PyPI",
-        licenses=made.licenses,
-        companions=tuple(path for path in sorted(made.lib.iterdir()) if path != main),
     )
