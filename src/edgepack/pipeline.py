@@ -29,7 +29,7 @@ from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.report.budget import foretell_budget, require_budget
 from edgepack.report.cost import Prices, prices_of
-from edgepack.report.measure import NO_RUNTIME, UNMATCHED, measure, weigh
+from edgepack.report.measure import NO_RUNTIME, measure, unmatched, weigh
 from edgepack.report.sections import with_sections
 from edgepack.report.text import as_json
 from edgepack.tools import install_hint
@@ -85,7 +85,7 @@ def build(
         runtime = builder.provide_runtime(prepared)
         checks = require_fit(prepared, runtime, target, context=context)
         if OPERATORS not in checks:
-            context.note(NO_RUNTIME if runtime is None else UNMATCHED)
+            context.note(NO_RUNTIME if runtime is None else unmatched(prepared.format))
             # What was not held against the model is not claimed.
             runtime = runtime and replace(runtime, provides=None)
     with story.step("runner"):

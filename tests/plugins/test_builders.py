@@ -361,7 +361,9 @@ def test_a_runtime_that_lacks_kernels_is_refused_and_an_unknown_one_is_said_to_b
     monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
     made = build(model, tmp_path / "dist", own)
     assert open_bundle(made.bundle.directory).manifest["runtime"]["operators"] is None
-    assert "operators not matched" in " ".join(made.report.notes)
+    assert [note for note in made.report.notes if "not matched" in note] == [
+        "operators not matched: the runtime is not reduced to the model's, or these are not known"
+    ]
 
 
 PREPARE = "return api.prepare_model(source, options=self.target.model, context=self.context)"
@@ -398,6 +400,7 @@ def test_a_model_that_onnx_runtime_does_not_read_ships_as_what_it_is(
     assert (manifest["runtime"]["name"], manifest["runtime"]["operators"]) == ("Kiosk Engine", None)
     assert not [file["path"] for file in manifest["files"] if file["path"].endswith(".onnx")]
     assert "runtime: Kiosk Engine 9.1 (stock)" in made.report.notes
+    assert "operators not matched: the model's file is no ONNX graph (squeezed)" in made.report.notes
     notices = (made.bundle.directory / "LICENSES/Kiosk-Engine.txt").read_text()
     assert notices == "Kiosk Engine 9.1 (stock). Its licence text did not come with the library.\n"
     golden = json.loads((made.bundle.directory / "golden.json").read_text())

@@ -13,6 +13,7 @@ from edgepack.files.store import Store, default_root
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import PackageSize, PartSize, Report, Verification, Visit
 from edgepack.records.runtime import ONNX_RUNTIME
+from edgepack.records.target import FORMATS
 from edgepack.report.compressed import (
     BEST,
     BROTLI_LARGE,
@@ -26,6 +27,13 @@ from edgepack.report.cost import Prices, download_costs, load_prices
 
 UNMATCHED = "operators not matched: the runtime is not reduced to the model's, or these are not known"
 NO_RUNTIME = "no runtime: the program is all there is"
+
+
+def unmatched(model_format: str) -> str:
+    """Why a runtime was not held against a model of this format."""
+    if model_format in FORMATS:
+        return UNMATCHED
+    return f"operators not matched: the model's file is no ONNX graph ({model_format})"
 
 
 def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, CompressedSize]:
@@ -173,7 +181,11 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     return (
         *([f"runtime: {other['name']} {other['version']} ({other['kind']})"] if other else []),
         *([NO_RUNTIME] if runtime is None else []),
-        *([UNMATCHED] if runtime and runtime.get("operators") is None else []),
+        *(
+            [unmatched(bundle.manifest["model"]["format"])]
+            if runtime and runtime.get("operators") is None
+            else []
+        ),
         *([f"model and runtime fit: {', '.join(checks)}"] if checks else []),
         *([warm] if bundle.manifest.get("visits") else []),
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
