@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -16,6 +17,8 @@ from edgepack.errors import DiskFullError, MissingToolError, ToolError
 log = logging.getLogger(__name__)
 
 LAST_LINES = 20
+COMPILERS_ERROR = re.compile(r"(\S.*:\d+(:\d+)?|\S*ld(\.\w+)?): (fatal )?error: ")
+"""As in ``x.cc:1:2: error: …`` and ``ld.lld: error: …``."""
 
 
 def run_tool(
@@ -82,12 +85,18 @@ def _failure(
             f"no space left on the disk while {Path(words[0]).name} ran",
             hint="free some space (edgepack cache clean) or set EDGEPACK_CACHE and TMPDIR to a larger disk",
         )
-    tail = "\n".join(output.splitlines()[-LAST_LINES:])
+    tail = "\n".join(_telling(output.splitlines()))
     reason = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
     return ToolError(
         f"{Path(words[0]).name} {reason}" + (f":\n{tail}" if tail else ""),
         hint=f"the whole output is in {log_file}" if log_file else None,
     )
+
+
+def _telling(lines: Sequence[str]) -> Sequence[str]:
+    """The last lines; of a compiler or linker those from its first error on, which the others often only follow from."""
+    first = next((at for at, line in enumerate(lines) if COMPILERS_ERROR.match(line)), len(lines))
+    return lines[first : first + LAST_LINES] if first < len(lines) - LAST_LINES else lines[-LAST_LINES:]
 
 
 def find(name: str) -> Path:

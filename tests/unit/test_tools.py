@@ -34,6 +34,25 @@ def test_a_failure_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
     assert "line 0" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.parametrize("place", ["ort/session.cc:3:7", "ld.lld", "/a b/x.cc:9"])
+def test_of_a_compiler_the_first_errors_are_shown(place: str) -> None:
+    lines = [
+        "warning",
+        f"{place}: error: the cause",
+        *(f"x.cc:{n}:1: error: {n}" for n in range(30)),
+        "31 errors",
+    ]
+    with pytest.raises(ToolError) as caught:
+        tools.run_tool(python(f"import sys; sys.exit({chr(10).join(lines)!r})"))
+    shown = caught.value.message.splitlines()[1:]
+    assert shown[0] == f"{place}: error: the cause"
+    assert shown[-1] == "x.cc:18:1: error: 18"
+    few = [*lines[:4], "done"]
+    with pytest.raises(ToolError) as caught:
+        tools.run_tool(python(f"import sys; sys.exit({chr(10).join(few)!r})"))
+    assert caught.value.message.splitlines()[1:] == few
+
+
 def test_a_signal_is_named() -> None:
     with pytest.raises(ToolError, match="was ended by signal 9"):
         tools.run_tool(python("import os; os.kill(os.getpid(), 9)"))
