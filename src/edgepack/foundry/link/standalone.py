@@ -123,7 +123,8 @@ class _Build:
         for name, text in sources.files.items():
             with written_beside(folder / name) as beside:
                 beside.write_text(text, encoding="utf-8")
-        command = [*self.toolchain.command("CXX"), *self.flags, f"-ffile-prefix-map={folder}=", f"-I{folder}"]
+        command = [*self.toolchain.command("CXX"), *self.flags, f"-ffile-prefix-map={folder}="]
+        command += [f"-I{folder}", f"-isystem{folder}/include"]
         return [
             CompileJob(
                 name=name,

@@ -1,11 +1,12 @@
 """The native runner for a model: the program, linked with just the runtime that the model needs, and its tokenizer."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from edgepack.context import BuildContext
+from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
 from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
@@ -31,6 +32,7 @@ PROGRAM = "embed"
 LIBRARY = "lib/libembed.so"
 TOKENS_LIBRARY = "libtokens.so"
 SCHEMA = "1"
+ENCODER_PAGE = "docs/tutorials/encoder.md says what an encoder declares and includes"
 
 
 def link_native_runner(
@@ -84,23 +86,27 @@ def link_encoder(
     model: PreparedModel,
     encoder: Mapping[str, str],
     *,
+    includes: Sequence[Path] = (),
     platform: Platform,
     glibc: str | None = None,
     context: BuildContext,
 ) -> RunnerArtifact:
     """The program ``embed`` in C++ with an encoder of one's own in ONNX Runtime's place, and the model's tokenizer, compiled.
 
-    ``encoder`` is C++17, file name → text, headers too. Its ``session.h`` declares in the namespace ``embed``, as
-    ``runner/native/csrc/ort/session.h`` does, a ``Batch`` and a ``Session`` that opens the model's file and makes vectors of
-    batches; its constants say what ``--info`` is to call what makes them. It may include the program's ``base/error.h`` and
-    ``tokenizer/table.h``. No exceptions, no RTTI. A builder that needs no runtime returns none.
+    ``encoder`` is C++17, file name → text, headers too; its ``session.h`` declares a ``Batch`` and a ``Session`` that opens the
+    model's file and makes vectors of batches, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
+    No exceptions, no RTTI. A builder that needs no runtime returns none.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
     """
     tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    sources = ProgramSources(files=program_with_encoder(encoder), output=PROGRAM)
-    made = build_standalone(sources, platform=platform, glibc=glibc, context=context)
+    sources = ProgramSources(files=program_with_encoder(encoder, includes), output=PROGRAM)
+    try:
+        made = build_standalone(sources, platform=platform, glibc=glibc, context=context)
+    except ToolError as error:
+        hint = "; ".join(filter(None, [ENCODER_PAGE, error.hint]))
+        raise ToolError(error.message, hint=hint) from error
     folder = context.work_dir / "native-runner"
     folder.mkdir()
     shutil.copyfile(made / PROGRAM, folder / PROGRAM)

@@ -5,8 +5,9 @@ is the command line, ``libembed`` and ``libtokens`` are what is offered as a lib
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 
 from edgepack.runner.frozen.program.options import parser
 
@@ -18,6 +19,8 @@ EXPORTS = ("embed_close", "embed_dimension", "embed_open", "embed_texts")
 """What embed.h declares."""
 TOKENIZER_EXPORTS = ("tokens_encode", "tokens_facts", "tokens_open")
 """What tokens_library.cc offers."""
+HEADERS = (".h", ".hh", ".hpp", ".inc")
+"""What is taken of others' folders with headers."""
 NO_SERVER = 'This is the native program: it has everything but "embed serve".\n'
 
 
@@ -46,14 +49,21 @@ def program_sources(*, linked: bool = True) -> dict[str, str]:
     return {**embedding_sources("program", linked=linked), "program/help.h": help_header()}
 
 
-def program_with_encoder(encoder: Mapping[str, str]) -> dict[str, str]:
+def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = ()) -> dict[str, str]:
     """The program ``embed`` with another encoder than ONNX Runtime: its sources take the place of the folder ``ort``.
 
     Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
+    The headers of ``includes`` lie in ``include``; of two with the same place the first is taken.
     """
     found = source_files("base", "tokenizer", "embedder", "program")
     own = {f"ort/{name}": text for name, text in encoder.items()}
-    return {**found, **own, "program/help.h": help_header()}
+    headers = {
+        f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
+        for folder in reversed(includes)
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in HEADERS and path.is_file()
+    }
+    return {**found, **headers, **own, "program/help.h": help_header()}
 
 
 def library_sources(*, linked: bool = True) -> dict[str, str]:
