@@ -1,6 +1,8 @@
 """Plugins that are wrong in every way that was seen: whose fault it is said to be, and that nobody else is hurt."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from click.testing import CliRunner, Result
 from edgepack.cli import cli
 from edgepack.errors import PluginError
 from edgepack.plugins import builder, spec
+from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.host import load_plugins
 
 Install = Callable[..., None]
@@ -330,3 +333,23 @@ def test_each_axis_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch, axis: str)
     assert {ending[name] for name in bring} == {
         f"written for interface 2 of axis {axis}, edgepack 0.3 ends it"
     }
+
+
+def test_what_native_code_writes_to_descriptor_1_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    os.write(1, b"result ")
+    with pytest.raises(PluginError), blamed_on("kiosk", "a step"):
+        os.write(1, b"outer ")
+        with blamed_on("lark", "a check"):
+            subprocess.run(["echo", "program"], check=True)
+        os.write(1, b"again")
+        raise KeyError
+    os.write(1, b"is whole")
+    assert capfd.readouterr() == ("result is whole", "outer program\nagain")
+
+
+def test_a_plugin_may_be_called_where_stdout_is_closed() -> None:
+    code = "from edgepack.plugins.blame import blamed_on as b\nwith b('a', 'b'): pass\nprint(open('/dev/null').fileno())"
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, code], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,5 +1,6 @@
 """Whatever a plugin raises becomes an error that names the plugin and what of it was called."""
 
+import os
 import queue
 import sys
 import threading
@@ -29,12 +30,59 @@ def blamed_on(
     What a plugin prints goes to stderr: stdout is the command's result, which may be JSON.
     """
     try:
-        with redirect_stdout(sys.stderr):
+        with printing_to_stderr():
             yield
     except on_purpose:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(f"plugin {plugin} failed in {called}: {in_words(error)}", hint=hint) from error
+
+
+@contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """What is printed inside goes to stderr, also what a native library or a program that is started writes to descriptor 1."""
+    with _redirection, redirect_stdout(sys.stderr):
+        yield
+
+
+class _Redirection:
+    """Descriptor 1 leads to stderr while any thread is inside."""
+
+    def __init__(self) -> None:
+        self._lock, self._depth, self._saved = threading.Lock(), 0, -1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            # Without a stdout from the start, 1 is some other file's number.
+            if self._depth == 1 and sys.__stdout__ is not None:
+                self._redirect()
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0 and self._saved >= 0:
+                os.dup2(self._saved, 1)
+                os.close(self._saved)
+                self._saved = -1
+
+    def _redirect(self) -> None:
+        try:
+            # What was printed before belongs to stdout, whenever it is flushed.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            saved = os.dup(1)
+        except (OSError, ValueError):  # closed
+            return
+        try:
+            os.dup2(2, 1)
+        except OSError:
+            os.close(saved)
+        else:
+            self._saved = saved
+
+
+_redirection = _Redirection()
 
 
 def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T:

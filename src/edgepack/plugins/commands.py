@@ -1,12 +1,11 @@
 """Commands that plugins add. Their names are in the metadata of what is installed: listing them imports no plugin."""
 
-import sys
 from collections.abc import Collection
-from contextlib import redirect_stdout
 
 import click
 
 from edgepack.errors import PluginError
+from edgepack.plugins.blame import printing_to_stderr
 from edgepack.plugins.chosen import rules
 from edgepack.plugins.entry_points import Point, entry_points
 
@@ -42,7 +41,7 @@ def load_command(name: str) -> click.Command | None:
         return None
     where = f"command {name} of {point.origin}"
     try:
-        with redirect_stdout(sys.stderr):
+        with printing_to_stderr():
             command = point.load()
     except (Exception, SystemExit) as error:
         raise PluginError(

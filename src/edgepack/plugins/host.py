@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -16,7 +14,7 @@ from edgepack import targets
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
-from edgepack.plugins.blame import blamed_on, in_words
+from edgepack.plugins.blame import blamed_on, in_words, printing_to_stderr
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import rules
 from edgepack.plugins.entry_points import OURS, Point, entry_points
@@ -204,7 +202,7 @@ def _load(
 ) -> PluginInfo:
     try:
         # What a plugin prints is no part of a command's result.
-        with redirect_stdout(sys.stderr):
+        with printing_to_stderr():
             module = entry_point.load()
             _refuse_interface_1(module)
             manager.register(module, name=info.name)
