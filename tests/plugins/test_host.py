@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,8 +167,9 @@ def test_an_unknown_target_suggests_the_nearest() -> None:
 
 
 def test_bundle_written_reaches_plugins_and_failures_name_them(
-    install: InstallPlugin, tmp_path: Path
+    install: InstallPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path.parent)
     install("kiosk", GOOD)
     install("mailer", "from edgepack.api import hookimpl\n")
     bundle = Bundle(directory=tmp_path, manifest={"name": "x"})
@@ -180,7 +182,7 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
         verification=Verification(status="not verified"),
     )
     host = load_plugins()
-    assert [*host.bundle_written(bundle, report)] == ["kiosk"]
+    assert [*host.bundle_written(replace(bundle, directory=Path(tmp_path.name)), report)] == ["kiosk"]
     assert [bundle] == sys.modules["edgepack_kiosk"].SEEN
 
     failing = (

@@ -47,8 +47,8 @@ def make_packages(bundle: Bundle, packagers: Packagers, *, context: BuildContext
         folder = context.work_dir / "packages" / found.name
         folder.mkdir(parents=True)
         with blamed_on(found.plugin, f"package {found.name}"):
-            file = folder / packager.file_name(bundle)
-            packager.pack(bundle, file, context=context)
+            file = folder / packager.file_name(bundle.absolute())
+            packager.pack(bundle.absolute(), file, context=context)
         _require_same_bundle(bundle, file, found)
         yield Package(form=found.name, file=file, size=file.stat().st_size)
 

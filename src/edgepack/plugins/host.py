@@ -162,7 +162,7 @@ class PluginHost:
         """Tell every plugin that wants to know; yields who was told. A failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
             with blamed_on(name, "edgepack_bundle_written", hint=WRITTEN, on_purpose=()):
-                implementation(bundle=bundle, report=report)
+                implementation(bundle=bundle.absolute(), report=report)
             yield name
 
 

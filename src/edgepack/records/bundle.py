@@ -1,7 +1,7 @@
 """A runner, and the bundle that it goes into."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,11 @@ class Bundle:
     @property
     def name(self) -> str:
         return str(self.manifest["name"])
+
+    def absolute(self) -> "Bundle":
+        """The same, in whatever folder a plugin works: what a user wrote as ``-o dist`` is relative."""
+        archive = self.archive and self.archive.absolute()
+        return replace(self, directory=self.directory.absolute(), archive=archive)
 
     @property
     def program(self) -> Path:
