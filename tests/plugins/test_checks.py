@@ -83,7 +83,7 @@ def ends(*parts: object) -> None:
     [
         (fails, "plugin kiosk failed in check paint: KeyError: 't'"),
         (ends, "plugin kiosk failed in check paint: it ended the program"),
-        (lambda *parts: 5, "plugin kiosk failed in check paint: TypeError"),
+        (lambda *parts: 5, "plugin kiosk: check paint returned 5, expected a list of sentences or None"),
         (lambda *parts: "red", "plugin kiosk: check paint returned 'red', expected a list of sentences or None"),
         (lambda *parts: [True], "plugin kiosk: check paint returned .True., expected a list"),
         (lambda *parts: (1 / 0 for _ in "x"), "plugin kiosk failed in check paint: ZeroDivisionError"),

@@ -90,13 +90,26 @@ def test_a_section_is_in_text_json_and_page(
     assert with_sections(bundle, REPORT, context=context) == REPORT
 
 
+def test_rows_are_told_the_bundles_absolute_path(
+    bundle: Bundle, context: HostContext, brings: Callable[[str, Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bundle.directory.parent)
+    brings("report", lambda bundle, report: [("at", str(bundle.directory)), ("from", str(bundle.archive))])
+    near = Bundle(directory=Path("bundle"), manifest=bundle.manifest, archive=Path("bundle.tar.zst"))
+    (section,) = with_sections(near, REPORT, context=context).sections
+    assert section.rows == (("at", str(bundle.directory)), ("from", f"{bundle.directory}.tar.zst"))
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
         (lambda bundle, report: 1 / 0, "plugin kiosks failed in report kiosk: ZeroDivisionError"),
         (lambda bundle, report: exit(3), "plugin kiosks failed in report kiosk: it ended the program"),
         (lambda bundle: [], "plugin kiosks failed in report kiosk: TypeError"),
-        (lambda bundle, report: None, "plugin kiosks failed in report kiosk: TypeError"),
+        (lambda bundle, report: None, "plugin kiosks: report kiosk returned None, expected a list of rows"),
+        (lambda bundle, report: 42, "plugin kiosks: report kiosk returned 42, expected a list of rows"),
+        (lambda bundle, report: [42], "plugin kiosks: report kiosk returned the row 42, expected a label"),
+        (lambda bundle, report: (1 / 0 for _ in "x"), "plugin kiosks failed in report kiosk: ZeroDivisionError"),
         (lambda bundle, report: [("legs", 4)], r"report kiosk returned the row .'legs', 4., expected a label"),
         (lambda bundle, report: ["legs"], "report kiosk returned the row .*, expected a label"),
         (lambda bundle, report: [("legs", str((bundle.directory / "file").write_text("y")))], "plugin kiosks changed the bundle in report kiosk: .*file is damaged"),
@@ -148,7 +161,15 @@ def test_a_price_list_that_is_wrong_is_the_plugins_fault(
     ("made", "words"),
     [
         (Path("/no/such/file.toml"), "plugin kiosks: price table /no/such/file.toml cannot be read"),
-        ({"provider": []}, "plugin kiosks failed in prices kiosk: AttributeError"),
+        (
+            {"provider": []},
+            "plugin kiosks: make of prices kiosk returned {'provider': ..}, expected a TOML file",
+        ),
+        (None, "plugin kiosks: make of prices kiosk returned None, expected a TOML file"),
+        (
+            "contract.toml",
+            "plugin kiosks: make of prices kiosk returned 'contract.toml', expected a TOML file",
+        ),
     ],
 )
 def test_what_is_no_file_is_no_price_list(

@@ -4,7 +4,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import copy_context
 from functools import partial
@@ -107,6 +107,16 @@ def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T
         if isinstance(answer, BaseException):
             raise answer
         return answer[0]
+
+
+def listed(plugin: str, called: str, answer: object, expected: str) -> list[Any]:
+    """What a plugin gave as a list of something. Raises ``PluginError`` for what is none, or fails while it is gone through."""
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise PluginError(
+            f"plugin {plugin}: {called} returned {repr(answer)[:80]}, expected a list of {expected}"
+        )
+    with blamed_on(plugin, called):
+        return list(answer)
 
 
 class Blamed:

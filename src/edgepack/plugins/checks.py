@@ -6,13 +6,14 @@ from typing import Protocol
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import MismatchError, PluginError
 from edgepack.operators.fit import OPERATORS
-from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.blame import blamed_on, listed
 from edgepack.plugins.chosen import VARIABLE
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
 AXIS = "checks"
+SENTENCES = "sentences or None"
 
 
 class Check(Protocol):
@@ -33,12 +34,12 @@ def require_fit(
         check: Check = found.make()
         with blamed_on(found.plugin, f"check {name}"):
             answer = check(model, runtime, target)
-            findings = answer if answer is None or isinstance(answer, str) else list(answer)
-        if findings is None:
+        if answer is None:
             continue
-        if isinstance(findings, str) or not all(isinstance(each, str) for each in findings):
+        findings = listed(found.plugin, f"check {name}", answer, SENTENCES)
+        if not all(isinstance(each, str) for each in findings):
             raise PluginError(
-                f"plugin {found.plugin}: check {name} returned {repr(findings)[:80]}, expected a list of sentences or None"
+                f"plugin {found.plugin}: check {name} returned {repr(findings)[:80]}, expected a list of {SENTENCES}"
             )
         if findings:
             raise MismatchError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import typing
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import PluginError, TargetError
-from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import Pass
 from edgepack.targets import read_pass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PASS, RECIPE = "pass", "recipe"
 """Axes of plugins, edgepack's own among them (``edgepack.own``)."""
+TABLES = 'tables {"pass": NAME, PARAMETER: VALUE, …}'
 
 
 def recipe_named(name: str, context: BuildContext) -> Recipe:
@@ -34,9 +36,12 @@ def recipe_named(name: str, context: BuildContext) -> Recipe:
             f"there is no recipe {name!r}{did_you_mean(name, known)}", hint=f"recipes: {', '.join(known)}"
         )
     found = known[name]
-    with blamed_on(found.plugin, f"recipe {name}"):
-        passes = tuple(map(read_pass, found.make()))
-    return Recipe(name=name, summary=found.summary, passes=passes)
+    tables = listed(found.plugin, f"recipe {name}", found.make(), TABLES)
+    if wrong := [each for each in tables if not (isinstance(each, Mapping) and "pass" in each)]:
+        raise PluginError(
+            f"plugin {found.plugin}: recipe {name} returned a list with {repr(wrong[0])[:80]}, expected {TABLES}"
+        )
+    return Recipe(name=name, summary=found.summary, passes=tuple(map(read_pass, tables)))
 
 
 def passes_of(recipe: str | tuple[Pass, ...], context: BuildContext) -> tuple[Pass, ...]:

@@ -69,6 +69,11 @@ def prices_of(path: Path | None, context: BuildContext) -> Prices:
     tables: list[Prices] = []
     for name, found in context.extensions(AXIS).items():
         made = found.make()
+        if not (callable(getattr(made, "read_text", None)) and callable(getattr(made, "is_file", None))):
+            raise PluginError(
+                f"plugin {found.plugin}: make of prices {name} returned {repr(made)[:80]}, expected a TOML file",
+                hint='e.g. make=lambda: files(__name__) / "contract.toml"',
+            )
         try:
             with blamed_on(found.plugin, f"prices {name}"):
                 table = load_prices(made)

@@ -7,7 +7,7 @@ from typing import Protocol
 from edgepack.bundle.manifest import open_bundle
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, PluginError
-from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Section
 
@@ -27,8 +27,9 @@ def with_sections(bundle: Bundle, report: Report, *, context: BuildContext) -> R
     for name, found in context.extensions(AXIS).items():
         rows_of: ReportRows = found.make()
         with blamed_on(found.plugin, f"report {name}"):
-            rows = [tuple(row) for row in rows_of(bundle, report)]
-        if wrong := [row for row in rows if len(row) != 2 or not all(isinstance(cell, str) for cell in row)]:
+            answer = rows_of(bundle.absolute(), report)
+        rows = listed(found.plugin, f"report {name}", answer, "rows, a label and a value each")
+        if wrong := [row for row in rows if not _is_row(row)]:
             raise PluginError(
                 f"plugin {found.plugin}: report {name} returned the row {repr(wrong[0])[:80]}, expected a label and a value"
             )
@@ -37,6 +38,10 @@ def with_sections(bundle: Bundle, report: Report, *, context: BuildContext) -> R
             pairs = tuple((label, value) for label, value in rows)
             sections.append(Section(name=name, title=found.summary or name, rows=pairs))
     return replace(report, sections=tuple(sections))
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, (tuple, list)) and len(row) == 2 and all(isinstance(cell, str) for cell in row)
 
 
 def _require_unchanged(bundle: Bundle, plugin: str, name: str) -> None:
