@@ -5,9 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.static_models import write_with_words
-
-from edgepack.testing.model import write_model as write_bert
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -31,25 +28,19 @@ def test_plugins_without_building_their_targets(tmp_path: Path) -> None:
 
 
 # One target a builder is enough for every day.
-@pytest.mark.parametrize("target", ["linux-x86-min", pytest.param("linux-x86", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "target", ["linux-x86-min", "linux-x86-static", pytest.param("linux-x86", marks=pytest.mark.slow)]
+)
 def test_a_target_for_this_machine(tmp_path: Path, target: str) -> None:
     said = run(tmp_path, "--edgepack-target", target)
     assert "NOT CHECKED" not in said
+    assert f"{target} with {'kit-static' if 'static' in target else 'kit-model'}" in said
 
 
 @pytest.mark.slow
 def test_a_target_for_another_processor(tmp_path: Path) -> None:
     said = run(tmp_path, "--edgepack-target", "linux-arm64-min")
     assert "NOT CHECKED: 2," in said, "the command line of a program that runs under an emulator"
-
-
-@pytest.mark.slow
-def test_a_target_for_static_embeddings(tmp_path: Path) -> None:
-    tokenizer = write_bert(tmp_path / "bert") / "tokenizer.json"
-    write_with_words(tmp_path / "static", tokenizer)
-    words = ("--edgepack-target", "linux-x86-static", "--edgepack-target-model", "static")
-    said = run(tmp_path, *words)
-    assert "NOT CHECKED" not in said
 
 
 def test_a_target_for_browsers(tmp_path: Path, online: object) -> None:

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from edgepack.errors import EdgepackError, PluginError
+from edgepack.errors import DownloadError, EdgepackError, ModelError, PluginError, UnsupportedModelError
 from edgepack.records.operators import Operator
 from edgepack.testing.built import STEPS, build_here, build_in_own_process, build_watched
 from edgepack.testing.check import Broken, NotSeen, check
@@ -74,7 +74,9 @@ def builds(subject: TargetSubject) -> None:
     built = build_in_own_process(subject)
     if built.failed:
         do = "mend what the host says"
-        if built.exit_code == 7:
+        if built.exit_code in (ModelError.exit_code, UnsupportedModelError.exit_code):
+            do = "mend it, or where the builder is right to refuse this model give one that it takes: --edgepack-model FOLDER"
+        if built.exit_code == DownloadError.exit_code:
             do = f"`edgepack fetch --target {subject.name}` first, or --edgepack-fetch; what it lacks then, `fetch` of the Spec forgets"
         lines = [line for line in built.said.splitlines() if line.startswith(("error:", "hint:"))]
         raise Broken("\n       ".join(lines) or built.said[-500:], do=do)

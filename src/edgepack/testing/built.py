@@ -1,4 +1,4 @@
-"""Bundles of the kit's model: made by the command in a process of its own, or in this one with eyes on every step."""
+"""Bundles of a small model: made by the command in a process of its own, or in this one with eyes on every step."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.bundle.manifest import digest, open_bundle
 from edgepack.context import BuildContext
+from edgepack.errors import UnsupportedModelError
 from edgepack.plugins.host import PluginHost, Registered
 from edgepack.records.bundle import Bundle
 from edgepack.testing.check import NotSeen
@@ -31,6 +32,8 @@ class Built:
     """Its last lines on standard error."""
     exit_code: int
     output: Path
+    model: Path
+    """The folder of the model that it is of."""
     report: Mapping[str, Any] = field(default_factory=dict)
     strays: tuple[str, ...] = ()
     """Files that it left in its home, its temporary folder or its current folder."""
@@ -55,12 +58,23 @@ class Built:
 
 @cache
 def build_in_own_process(subject: TargetSubject) -> Built:
+    """What the command makes of the first model whose kind the builder does not refuse; where it refuses all, of the first."""
+    refused: list[Built] = []
+    for model in subject.kit.models_for_targets():
+        built = _build_in_own_process(subject, model)
+        if built.exit_code != UnsupportedModelError.exit_code:
+            return built
+        refused.append(built)
+    return refused[0]
+
+
+def _build_in_own_process(subject: TargetSubject, model: Path) -> Built:
     """``edgepack bundle``, offline, with an empty home, temporary folder and current folder."""
     folder = subject.kit.folder / f"built-{subject.name.replace('/', '-')}"
     places = {name: folder / name for name in ("home", "tmp", "cwd")}
     for place in places.values():
-        place.mkdir(parents=True)
-    words: list[str | Path] = ["-t", subject.name, "-m", subject.kit.model, "-o", folder / "dist"]
+        place.mkdir(parents=True, exist_ok=True)
+    words: list[str | Path] = ["-t", subject.name, "-m", model, "-o", folder / "dist"]
     settings = [word for override in subject.overrides for word in ("--set", override)]
     if subject.kit.fetch:
         subject.kit.edgepack("fetch", *words[:4])
@@ -87,6 +101,7 @@ def build_in_own_process(subject: TargetSubject) -> Built:
         said=done.stderr.strip(),
         exit_code=done.returncode,
         output=folder / "dist",
+        model=model,
         report=report,
         strays=tuple(sorted(strays)),
     )
@@ -164,9 +179,7 @@ def build_watched(subject: TargetSubject, wrap: Wrap, output: Path) -> Path:
 
     host = with_watched_builder(subject.kit.host, subject.target.builder, wrap)
     context = replace(subject.kit.context(), plugins=lambda: host)
-    made = pipeline.build(
-        subject.target, model=str(subject.kit.model), output=output, host=host, context=context
-    )
+    made = pipeline.build(subject.target, model=str(subject.model), output=output, host=host, context=context)
     return made.bundle.directory
 
 

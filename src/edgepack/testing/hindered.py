@@ -37,7 +37,7 @@ class Hindered:
 
 def _words(subject: TargetSubject, output: Path) -> list[str]:
     settings = [word for override in subject.overrides for word in ("--set", override)]
-    words = ["bundle", "-t", subject.name, "-m", subject.kit.model, "-o", output, *settings, "--offline"]
+    words = ["bundle", "-t", subject.name, "-m", subject.model, "-o", output, *settings, "--offline"]
     return [str(word) for word in words]
 
 

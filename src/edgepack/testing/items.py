@@ -15,6 +15,8 @@ from edgepack.testing.kit import Kit, PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS, checks_of_specs
 
 PREFIX = "edgepack"
+MODEL = "edgepack_model"
+"""The option and setting, and what a report says of the model that a target was checked with."""
 Subject = Any
 
 
@@ -29,6 +31,9 @@ class CheckItem(pytest.Item):
             self.check.run(self.subject)
         except NotSeen as reason:
             pytest.skip(f"not checked: {reason}")
+        finally:
+            if "built" in vars(self.subject):
+                self.user_properties.append((MODEL, f"{self.subject.name} with {self.subject.model.name}"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         error = excinfo.value
@@ -56,14 +61,23 @@ class Checks(pytest.Collector):
         kit = Kit(
             folder=factory.mktemp("edgepack-kit"),
             fetch=bool(self.config.getoption("edgepack_fetch")),
-            another_model=Path(given).absolute()
-            if (given := self.config.getoption("edgepack_target_model"))
-            else None,
             targets=tuple(self.config.getoption("edgepack_target")),
-            models=tuple(self.config.getoption("edgepack_model")),
+            models=tuple(_models(self.config)),
         )
         self.config.add_cleanup(kit.close)
         return kit
+
+
+def _models(config: pytest.Config) -> Iterator[str]:
+    """Addresses as they are, folders absolute: of the command line from where it was given, of the settings from their own folder."""
+    given = [(each, config.invocation_params.dir) for each in config.getoption(MODEL)]
+    for model, root in [*given, *((each, config.rootpath) for each in config.getini(MODEL))]:
+        folder = (root / model).resolve()
+        if not folder.is_dir() and ":" not in model:
+            raise pytest.UsageError(
+                f"--edgepack-model {model}: there is no such folder, and it is no address"
+            )
+        yield str(folder) if folder.is_dir() else model
 
 
 def collect(session: pytest.Session, *, targets: Iterable[str], plugins: Iterable[str]) -> list[pytest.Item]:
@@ -138,6 +152,12 @@ def summary(reporter: pytest.TerminalReporter) -> Iterator[str]:
     said += [f"{counts['failed'] + counts['error']} do not"] if counts["failed"] + counts["error"] else []
     said += [f"{counts['xfailed']} are known not to"] if counts["xfailed"] else []
     yield ", ".join(said)
+    shown = (each for reports in reporter.stats.values() for each in reports if _is_ours(each))
+    models = [
+        value for each in shown for name, value in getattr(each, "user_properties", ()) if name == MODEL
+    ]
+    if models:
+        yield f"checked: {', '.join(dict.fromkeys(models))}"
     if counts["skipped"]:
         yield f"NOT CHECKED: {counts['skipped']}, which is not passed (the reasons: -rs)"
     if left := [each for each in reporter.stats.get("deselected", []) if _is_ours(each)]:

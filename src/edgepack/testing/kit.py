@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgepack.testing.check import NotSeen
-from edgepack.testing.model import write_model
+from edgepack.testing.model import write_model, write_static_model
 
 if TYPE_CHECKING:
     from edgepack.plugins.context import HostContext
@@ -33,12 +34,10 @@ class Kit:
     folder: Path
     fetch: bool = False
     """Whether what targets need may be fetched first, as ``edgepack fetch`` does."""
-    another_model: Path | None = None
-    """A model that the targets take, where they do not take the kit's own."""
     targets: tuple[str, ...] = ()
     """Those that are checked: their bundles are what packages are made of."""
     models: tuple[str, ...] = ()
-    """Addresses and folders of models that the sources and architectures of plugins are tried on."""
+    """Addresses and folders of models that the sources and architectures of plugins are tried on, folders that targets are, too."""
     _open: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:
@@ -47,8 +46,19 @@ class Kit:
 
     @cached_property
     def model(self) -> Path:
-        """What bundles are made of: the kit's model, or another."""
-        return self.another_model or write_model(self.folder / "models" / "kit-model")
+        """The kit's transformer."""
+        return write_model(self.folder / "models" / "kit-model")
+
+    @cached_property
+    def static_model(self) -> Path:
+        """The kit's static table."""
+        return write_static_model(self.folder / "models" / "kit-static")
+
+    def models_for_targets(self) -> Iterator[Path]:
+        """What a target is checked with: the first of these whose kind its builder does not refuse."""
+        yield from (Path(each) for each in self.models if Path(each).is_dir())
+        yield self.model
+        yield self.static_model
 
     @cached_property
     def host(self) -> PluginHost:
@@ -59,10 +69,14 @@ class Kit:
 
     @cached_property
     def source(self) -> ModelSource:
-        """The kit's model, as builders get it."""
+        """The kit's transformer, as builders get it."""
+        return self.read(self.model)
+
+    def read(self, folder: Path) -> ModelSource:
+        """A model as builders get it."""
         from edgepack.models.find.source import ingest
 
-        return ingest(str(self.model), context=self.context())
+        return ingest(str(folder), context=self.context())
 
     def context(self, store: Path | None = None, *, offline: bool = True) -> HostContext:
         """A context for a build in this process, which lasts as long as the kit."""
@@ -143,7 +157,7 @@ class PluginSubject:
 
 @dataclass(frozen=True)
 class TargetSubject:
-    """A target, and the bundle that it makes of the kit's model."""
+    """A target, and the bundle that it makes of a model."""
 
     kit: Kit
     name: str
@@ -175,3 +189,13 @@ class TargetSubject:
         if found.failed:
             raise NotSeen("no bundle was built: see the check `builds`")
         return found
+
+    @property
+    def model(self) -> Path:
+        """The folder of the model that it is checked with."""
+        return self.built.model
+
+    @cached_property
+    def source(self) -> ModelSource:
+        """That model, as its builder gets it."""
+        return self.kit.read(self.model)

@@ -1,8 +1,9 @@
-"""A model with random weights, small and real in every other respect: a BERT with a WordPiece tokenizer."""
+"""Models with random weights, small and real in every other respect: a BERT and a static table, with one WordPiece tokenizer."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from string import ascii_lowercase, digits, punctuation
 from typing import TYPE_CHECKING, Any
@@ -50,11 +51,37 @@ def write_model(folder: Path, *, seed: int = 1) -> Path:
         "sentence_bert_config.json": {"max_seq_length": POSITIONS, "do_lower_case": False},
         "1_Pooling/config.json": {"word_embedding_dimension": HIDDEN, "pooling_mode_mean_tokens": True},
     }
+    return _write(folder, documents, _weights(len(words), seed))
+
+
+def write_static_model(folder: Path, *, seed: int = 1) -> Path:
+    """Fill a folder as model2vec saves a static model whose vocabulary was quantized. A seed gives the same bytes always.
+
+    Its table has all that a ``StaticTable`` can have: a row for each token that is not the one of its number, a scale for each
+    token, and an unknown token, which does not count beside others.
+    """
+    import numpy as np
+
+    words = vocabulary()
+    random = np.random.default_rng(seed)
+    documents = {
+        "config.json": {"normalize": True, "embedding_dtype": "float32"},
+        "tokenizer.json": _tokenizer(words),
+    }
+    tensors: dict[str, NDArray[Any]] = {
+        "embeddings": random.normal(size=(len(words), HIDDEN)).astype(np.float32),
+        "mapping": random.permutation(len(words)).astype(np.int64),
+        "weights": random.uniform(0.2, 1, len(words)).astype(np.float32),
+    }
+    return _write(folder, documents, tensors)
+
+
+def _write(folder: Path, documents: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
     for name, document in documents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(json.dumps(document), encoding="utf-8")
     (folder / "README.md").write_text("---\nlicense: mit\n---\n# Random weights\n")
-    (folder / "model.safetensors").write_bytes(_safetensors(_weights(len(words), seed)))
+    (folder / "model.safetensors").write_bytes(_safetensors(tensors))
     return folder
 
 
@@ -142,13 +169,13 @@ def _norm(name: str) -> dict[str, tuple[int, ...]]:
     return {f"{name}.weight": (HIDDEN,), f"{name}.bias": (HIDDEN,)}
 
 
-def _safetensors(tensors: dict[str, NDArray[np.float32]]) -> bytes:
+def _safetensors(tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """The file of these tensors: the header's length, the header, the data without gaps."""
     header, data = {}, b""
     for name, tensor in tensors.items():
         content = tensor.tobytes()
         header[name] = {
-            "dtype": "F32",
+            "dtype": {"float32": "F32", "int64": "I64"}[tensor.dtype.name],
             "shape": list(tensor.shape),
             "data_offsets": [len(data), len(data) + len(content)],
         }

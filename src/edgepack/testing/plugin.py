@@ -28,16 +28,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="MODEL",
-        help="an address for the plugin's source, or a folder for its architecture; more than once for several",
-    )
-    group.addoption(
-        "--edgepack-target-model",
-        metavar="FOLDER",
-        help="build bundles of this model, for targets that do not take the kit's own, a small BERT",
+        help="a folder with a model for targets and architectures, or an address for a source; more than once for several",
     )
     group.addoption(
         "--edgepack-fetch", action="store_true", help="let `edgepack fetch` fetch first what targets need"
     )
+    parser.addini("edgepack_model", "models, a line each, as --edgepack-model", type="linelist")
     parser.addini(
         XFAIL,
         "checks of the kit that are known to fail, a line each: `CHECK: reason` or `NAME/CHECK: reason`",

@@ -83,7 +83,7 @@ def verifies_elsewhere(subject: TargetSubject) -> None:
             folder.chmod(0o555)
         try:
             done = subject.kit.edgepack(
-                *("verify", moved.directory, "-m", subject.kit.model, "--offline"),
+                *("verify", moved.directory, "-m", subject.model, "--offline"),
                 env={"EDGEPACK_DISABLE_PLUGINS": "*"},
             )
             after = digest(open_bundle(moved.directory))
@@ -144,7 +144,7 @@ def takes_strange_texts(subject: TargetSubject) -> None:
             raise Broken(
                 f"{what}: its vector is not finite", do="a text without tokens is one token of padding"
             )
-        if subject.kit.source.pooling.unit and abs(length - 1) > 1e-3:
+        if subject.source.pooling.unit and abs(length - 1) > 1e-3:
             raise Broken(f"{what}: its vector has length {length:.4f}", do="normalize as the model does")
     done = _run(subject, subject.built.bundle, "")
     if done.returncode not in (0, NO_TEXT) or done.stdout.strip():
@@ -286,7 +286,7 @@ def tokenizes_alike(subject: TargetSubject) -> None:
     from edgepack.models.reference import embed_with_onnxruntime
     from edgepack.verify.fuzz_texts import fuzz_texts_for
 
-    source = subject.kit.source
+    source = subject.source
     tokenizer = Tokenizer.from_str(minimal_json(source))
     texts = list(fuzz_texts_for(tokenizer, FUZZ, seed=20261122))
     ours = running(subject, texts)
@@ -308,7 +308,7 @@ def _stock_file(subject: TargetSubject) -> Path:
     file: Path | None = model.oracle or model.cpu_file or (model.file if model.format in FORMATS else None)
     if file is None and model.precision not in FLOAT_PRECISIONS:
         raise NotSeen(f"a model in format {model.format} has no oracle to compare single texts with")
-    return file or exported_model(subject.kit.source, context=subject.kit.context())
+    return file or exported_model(subject.source, context=subject.kit.context())
 
 
 CHECKS = (

@@ -29,7 +29,7 @@ tokenizer = tokenizers.Tokenizer.from_file(str(root / "model" / "tokenizer.json"
 tokenizer.enable_truncation(json.loads((root / "manifest.json").read_text())["model"]["max_length"])
 for line in sys.stdin:
     text = json.loads(line)["text"].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    ids = tokenizer.encode(text).ids
+    ids = tokenizer.encode(text).ids or [0]  # padding, where there are no special tokens
     feeds = {one.name: numpy.full((1, len(ids)), one.name == "attention_mask", dtype=numpy.int64) for one in session.get_inputs()}
     feeds["input_ids"] = numpy.array([ids])
     print(json.dumps({"embedding": session.run(None, feeds)[0][0].tolist()}))

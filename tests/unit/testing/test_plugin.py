@@ -83,6 +83,15 @@ def test_a_name_that_is_wrong_is_said(project: Path, flag: str, words: str) -> N
     assert words in done.stderr
 
 
+@pytest.mark.parametrize("setting", [True, False])
+def test_a_model_that_is_not_there_is_said(project: Path, setting: bool) -> None:
+    words = [] if setting else ["--edgepack-model", "models/t5"]
+    ini = "edgepack_model =\n    models/t5\n" if setting else ""
+    done = run(project, "--edgepack-target", "kiosk-one", *words, ini=ini)
+    assert done.returncode == 4
+    assert "--edgepack-model models/t5: there is no such folder" in done.stderr
+
+
 def test_it_is_light_while_it_is_not_asked_for(project: Path) -> None:
     (project / "test_own.py").write_text(
         "import sys\ndef test_own():\n    print(sorted(name for name in sys.modules if name.startswith('edgepack')))\n"

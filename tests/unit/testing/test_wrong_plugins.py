@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from edgepack import pipeline
 from edgepack.errors import EdgepackError
 from edgepack.plugins import builder, host, spec
 from edgepack.plugins.blame import blamed_on
-from edgepack.testing import building, contents, hindered, programs, registration
+from edgepack.testing import building, contents, hindered, programs, registration, write_static_model
 from edgepack.testing.check import Broken, Check, NotSeen
 from edgepack.testing.kit import PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS
@@ -46,6 +47,38 @@ def test_an_honest_plugin_passes(honest: TargetSubject) -> None:
     assert broken(plugin_checks(), PluginSubject(honest.kit, "kiosk")) == {}
     for check in TARGET_CHECKS:
         check.run(honest)  # none is skipped, either
+
+
+TABLES_ONLY = (
+    "        return api.prepare_model(",
+    "        kit.static_table(source)\n        return api.prepare_model(",
+)
+
+
+def test_a_builder_is_checked_with_the_kind_of_model_that_it_takes(wrong: Wrong) -> None:
+    subject = wrong(TABLES_ONLY, before="from edgepack.api import kit\n", built=False)
+    building.builds.run(subject)
+    assert subject.model == subject.kit.static_model
+    for check in (building.two_builds_alike, programs.verifies_elsewhere, programs.tokenizes_alike):
+        check.run(subject)
+
+
+def test_a_model_that_was_given_goes_first(wrong: Wrong, tmp_path: Path) -> None:
+    subject = wrong(built=False)
+    given = write_static_model(tmp_path / "given", seed=2)
+    subject = replace(subject, kit=replace(subject.kit, models=("pypi:none==1", str(given))))
+    assert subject.model == given
+    assert subject.source.config["model_type"] == "static-embedding"
+
+
+def test_a_builder_that_takes_none_of_the_models_is_told_to_name_one(wrong: Wrong) -> None:
+    refusal = (
+        "        return api.prepare_model(",
+        "        raise api.UnsupportedModelError('no T5')\n        return api.prepare_model(",
+    )
+    with pytest.raises(Broken, match="no T5") as caught:
+        building.builds.run(wrong(refusal, built=False))
+    assert "--edgepack-model FOLDER" in caught.value.do
 
 
 @pytest.mark.slow
