@@ -148,9 +148,14 @@ def summary(reporter: pytest.TerminalReporter) -> Iterator[str]:
     for outcome in ("passed", "failed", "error", "xfailed", "skipped"):
         reports = [each for each in reporter.stats.get(outcome, []) if _is_ours(each)]
         counts[outcome] = len({each.nodeid for each in reports})
-    said = [f"{counts['passed']} checks hold"]
-    said += [f"{counts['failed'] + counts['error']} do not"] if counts["failed"] + counts["error"] else []
-    said += [f"{counts['xfailed']} are known not to"] if counts["xfailed"] else []
+    broken = counts["failed"] + counts["error"]
+    said = [f"{counts['passed']} {_of(counts['passed'], 'check holds', 'checks hold')}"]
+    said += [f"{broken} {_of(broken, 'does', 'do')} not"] if broken else []
+    said += (
+        [f"{counts['xfailed']} {_of(counts['xfailed'], 'is', 'are')} known not to"]
+        if counts["xfailed"]
+        else []
+    )
     yield ", ".join(said)
     shown = (each for reports in reporter.stats.values() for each in reports if _is_ours(each))
     models = [
@@ -161,7 +166,11 @@ def summary(reporter: pytest.TerminalReporter) -> Iterator[str]:
     if counts["skipped"]:
         yield f"NOT CHECKED: {counts['skipped']}, which is not passed (the reasons: -rs)"
     if left := [each for each in reporter.stats.get("deselected", []) if _is_ours(each)]:
-        yield f"NOT CHECKED: {len(left)} were deselected"
+        yield f"NOT CHECKED: {len(left)} {_of(len(left), 'was', 'were')} deselected"
+
+
+def _of(count: int, one: str, several: str) -> str:
+    return one if count == 1 else several
 
 
 def _is_ours(report: Any) -> bool:

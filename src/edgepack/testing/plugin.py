@@ -50,7 +50,12 @@ def pytest_collection_modifyitems(
         return
     from edgepack.testing.items import collect
 
-    items += collect(session, targets=targets, plugins=plugins)
+    made = collect(session, targets=targets, plugins=plugins)
+    items += made
+    # So that pytest counts them among what it says it collected.
+    session.ihook.pytest_collectreport(
+        report=pytest.CollectReport("edgepack", "passed", longrepr=None, result=made)
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,7 @@
 """The kit as pytest runs it: what is collected, what is expected to fail, and what is said at the end."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ def test_a_target_brings_its_plugin_and_what_was_left_out_is_said(project: Path)
     assert done.returncode == 0, done.stdout
     for name in ("kiosk::hooks-are-marked", "kiosk::requires-edgepack", "kiosk-one::unknown-option"):
         assert f"edgepack::{name} PASSED" in done.stdout
+    assert re.search(r"collected \d+ items / \d+ deselected / 3 selected", done.stdout), done.stdout
     assert "3 checks hold" in done.stdout
     assert "were deselected" in done.stdout
 
@@ -56,11 +58,11 @@ def test_a_failure_says_rule_and_remedy_and_can_be_expected(project: Path) -> No
     assert "rule:  An option that the builder does not know is refused" in done.stdout
     assert "seen:  the option no_such_option was taken" in done.stdout
     assert "do:    let `make` call api.read_options" in done.stdout
-    assert "1 checks hold, 1 do not" in done.stdout
+    assert "1 check holds, 1 does not" in done.stdout
     assert "Traceback" not in done.stdout
     expected = run(project, *words, ini="edgepack_xfail =\n    kiosk-one/unknown-option: until 1.4\n")
     assert expected.returncode == 0, expected.stdout
-    assert "1 checks hold, 1 are known not to" in expected.stdout
+    assert "1 check holds, 1 is known not to" in expected.stdout
     stale = run(project, *words, ini="edgepack_xfail =\n    unknown-option: old\n    unknown-platform: old\n")
     assert stale.returncode == 1
     assert "[XPASS(strict)]" in stale.stdout
