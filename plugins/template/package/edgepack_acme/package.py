@@ -21,13 +21,15 @@ class Zip:
         return f"{bundle.name}-{self.target.version}.acme.zip"
 
     def pack(self, bundle: api.Bundle, destination: Path, *, context: api.BuildContext) -> None:
-        with zipfile.ZipFile(destination, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(bundle.directory.rglob("*")):
-                if path.is_file():
-                    entry = zipfile.ZipInfo(f"{bundle.name}/{path.relative_to(bundle.directory)}", DATE)
-                    # The mode: programs stay programs.
-                    entry.external_attr = path.stat().st_mode << 16
-                    archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        modes = {file["path"]: file["mode"] for file in bundle.manifest["files"]}
+        if "link" in modes.values():
+            raise api.UsageError("this bundle has links, which a zip does not keep")
+        with zipfile.ZipFile(destination, "w") as archive:
+            for name in sorted(["manifest.json", *modes]):
+                entry = zipfile.ZipInfo(f"{bundle.name}/{name}", DATE)
+                # Programs stay programs.
+                entry.external_attr = (0o100755 if modes.get(name) == "0755" else 0o100644) << 16
+                archive.writestr(entry, (bundle.directory / name).read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 def create(target: api.Target) -> Zip:

@@ -6,6 +6,7 @@ from onnx import numpy_helper
 
 from edgepack import api
 from edgepack.api.axes import Note
+from edgepack.api.graphs import edit
 
 FRACTION = 23
 """Bits of a float32's fraction."""
@@ -16,11 +17,11 @@ def shorten(model: onnx.ModelProto, note: Note, *, bits: int = 12) -> onnx.Model
     if not 1 <= bits <= FRACTION:
         raise api.UsageError(f"pass acme: bits is {bits}", hint=f"1 to {FRACTION}")
     mask = np.uint32((0xFFFFFFFF << (FRACTION - bits)) & 0xFFFFFFFF)
-    changed = 0
+    editor, changed = edit(model), 0
     for tensor in model.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT:
-            values = np.atleast_1d(numpy_helper.to_array(tensor)).view(np.uint32) & mask
-            kept = values.view(np.float32).reshape(tuple(tensor.dims))
+        # Matrices alone: single numbers are constants, such as what hides padding, the lowest float32.
+        if editor.is_matrix(tensor.name):
+            kept = (numpy_helper.to_array(tensor).view(np.uint32) & mask).view(np.float32)
             tensor.CopyFrom(numpy_helper.from_array(kept, tensor.name))
             changed += 1
     if not changed:
