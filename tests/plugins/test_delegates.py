@@ -1,17 +1,21 @@
 """Builders that delegate to others: all of the other is in reach, faults are of who makes them, circles end."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.support.golden import ROOT
 from tests.support.schema import against
 
 from edgepack.api import builder_of
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost, load_plugins
+from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.target import Target
 from edgepack.targets import parse_target
 
@@ -186,3 +190,54 @@ def test_a_builder_that_is_not_there(install: Install) -> None:
     assert builder_of("kiosk").options() == {"colour": "red"}
     with pytest.raises(PluginError, match=r"no builder kiosks to delegate to \(did you mean kiosk\?\)"):
         builder_of("kiosks")
+
+
+def shown(title: str) -> dict[str, Any]:
+    """What the code under a heading of docs/plugins.md defines."""
+    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    (code,) = re.findall(rf"### {title}\n.*?```python\n(.*?)```", page, re.DOTALL)
+    module: dict[str, Any] = {"__name__": "shown"}
+    exec(code, module)
+    return module
+
+
+def test_the_builder_that_the_page_shows_wraps_another(context: HostContext, tmp_path: Path) -> None:
+    module = shown("A builder that wraps another")
+    (spec,) = module["edgepack_specs"]()
+    assert "runner" not in spec.options()
+    assert "library" in spec.options(), "the inner builder's own"
+    sealed = spec.make(target("sealed", seal="wax", library=True), context)
+    linux = sealed.inner.builder
+    assert (linux.runner, linux.library) == ("native", True)
+    assert isinstance(spec.missing(target("sealed")), tuple)
+    with pytest.raises(TargetError, match="unknown option runner"):
+        spec.make(target("sealed", runner="pyinstaller"), context)
+
+
+def test_what_it_adds_lies_in_a_copy(context: HostContext, tmp_path: Path) -> None:
+    (tmp_path / "embed").write_text("program")
+    inner = RunnerArtifact(directory=tmp_path, program="embed", kind="native", parts={"embed": "engine"})
+
+    class Inner:
+        def make_runner(self, model: object, runtime: object) -> RunnerArtifact:
+            return inner
+
+    made = shown("A builder that wraps another")["Sealed"](inner=Inner(), context=context, seal="wax")
+    runner = made.make_runner(None, None)
+    assert runner.parts == {"embed": "engine", "SEAL": "seal"}
+    assert (runner.directory / "SEAL").read_text() == "wax"
+    assert not (tmp_path / "SEAL").exists()
+
+
+def test_the_table_that_the_page_shows_is_checked() -> None:
+    kiosk_of = shown("A table of one's own")["kiosk_of"]
+    table = {"schema": 1, "builder": "box", "platform": {"os": "linux", "arch": "x86_64"}}
+
+    def read(**own: object) -> Any:
+        return kiosk_of(parse_target("t", {**table, "x-kiosk": own}, origin="t"))
+
+    assert (read().colour, read(shelves=3).shelves) == ("red", 3)
+    with pytest.raises(TargetError, match=r"target t: \[x-kiosk\].*shelves"):
+        read(shelves="many")
+    with pytest.raises(TargetError, match="color"):
+        read(color="red")

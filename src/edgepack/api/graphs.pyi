@@ -1,3 +1,4 @@
+from edgepack.models.export.activations import activate as activate
 from edgepack.models.export.bert import read_shape as read_shape
 from edgepack.models.export.encoder import Encoder as Encoder
 from edgepack.models.export.encoder import EncoderShape as EncoderShape

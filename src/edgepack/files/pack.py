@@ -20,7 +20,7 @@ class TarEntry:
 
     name: str
     source: Path | bytes = b""
-    """A file, a folder (without what is in it), a link (as a link), or content."""
+    """A file, a folder (its entry alone, without what is in it), a link (as a link), or content."""
     link: str = ""
     """A link to this instead."""
     executable: bool = False

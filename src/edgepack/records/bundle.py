@@ -32,6 +32,8 @@ class RunnerArtifact:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Component → version of what is frozen in, e.g. ``{"python": "3.11.7"}``."""
     licenses: tuple[Path, ...] = ()
+    """Licence texts of what is in it, for the bundle's LICENSES: files anywhere, best outside of ``directory``, all of which is laid
+    into the bundle; a file's stem names the component."""
     library: str | None = None
     """Path of a library for other programs with the functions of libembed and kernels of its own: it is proved, too."""
     tokenizer: Path | None = None

@@ -26,7 +26,8 @@ class Platform:
     glibc: str | None = None
     """Oldest C library of the device, e.g. ``"2.28"``."""
     libc: Literal["glibc", "musl"] | None = None
-    """C library of the device; ``None``: glibc on Linux, nothing elsewhere."""
+    """C library of the device; ``None``, where the target does not say: glibc on Linux, none elsewhere. Ask for ``libc == "musl"``,
+    not for ``libc == "glibc"``."""
     isa: tuple[str, ...] = ()
     """Instruction sets that the device is known to have, e.g. ``("avx2",)``; empty: decided at run time."""
 

@@ -191,6 +191,9 @@ def test_the_tutorial_s_form_is_one(
     assert made(native, context, form="zip").name == "tiny-model-tiny-target-1.2.0.zip"
     with pytest.raises(UsageError, match="'v1' is no version of a zip"):
         packagers_of(wanted("zip", version="v1"), context)
+    linked = replace(native, manifest={**native.manifest, "files": [{"path": "a", "mode": "link"}]})
+    with pytest.raises(UsageError, match="links"):
+        spec.make(wanted("zip")).pack(linked, Path("none.zip"), context=context)
 
 
 @pytest.mark.parametrize("own", [{"maintainer": "nobody"}, {"maintainer": 5}, {"section": "misc"}])

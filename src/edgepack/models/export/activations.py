@@ -31,6 +31,14 @@ def _relu(writer: GraphWriter, part: str, x: str) -> str:
     return writer.add("Relu", f"{part}relu", x)
 
 
+def activate(writer: GraphWriter, kind: str, part: str, vector: str) -> str:
+    """An activation by its name in config.json, as ``activation_of`` checks it, in the nodes that the pass ``fuse`` takes for one.
+
+    Any shape; the nodes' names begin with ``part``, e.g. ``encoder.layer.0.``.
+    """
+    return ACTIVATIONS[kind](writer, part, vector)
+
+
 ACTIVATIONS = {
     "gelu": _gelu,
     "gelu_python": _gelu,

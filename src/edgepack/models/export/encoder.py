@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export.activations import ACTIVATIONS
+from edgepack.models.export.activations import ACTIVATIONS, activate
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
 
@@ -197,7 +197,7 @@ def layer(encoder: Encoder, part: str, names: LayerNames, hidden: str, bias: str
     dense = linear(encoder, part + names.dense, merged, shape.hidden, shape.hidden)
     attended = add_and_norm(encoder, part, names.dense, names.attention_norm, dense, hidden)
     inner = linear(encoder, part + names.inner, attended, shape.hidden, shape.inner)
-    active = ACTIVATIONS[shape.activation](encoder.writer, part + _parent(names.inner), inner)
+    active = activate(encoder.writer, shape.activation, part + _parent(names.inner), inner)
     outer = linear(encoder, part + names.outer, active, shape.inner, shape.hidden)
     return add_and_norm(encoder, part, names.outer, names.norm, outer, attended)
 
@@ -232,14 +232,20 @@ def write_layers(
 
 
 def split_heads(encoder: Encoder, name: str, projected: str, order: list[int]) -> str:
-    """[batch, sequence, hidden] → [batch, heads, sequence, head], or in another order of the axes."""
+    """[batch, sequence, hidden] → heads, with the axes of [batch, sequence, heads, head] in the order given.
+
+    As ``attend`` wants them: query and value ``[0, 2, 1, 3]``, the key ``[0, 2, 3, 1]``.
+    """
     writer, shape = encoder.writer, encoder.shape
     split = writer.add("Reshape", f"{name}.split", projected, writer.ints(0, 0, shape.heads, shape.head))
     return writer.add("Transpose", f"{name}.heads", split, perm=order)
 
 
 def attend(encoder: Encoder, part: str, query: str, key: str, value: str, bias: str) -> str:
-    """softmax(query · key / √head + bias) · value; the key is [batch, heads, head, sequence]."""
+    """softmax(query · key / √head + bias) · value, its heads side by side: [batch, sequence, hidden].
+
+    Query and value are [batch, heads, sequence, head], the key is [batch, heads, head, sequence].
+    """
     writer, shape = encoder.writer, encoder.shape
     product = writer.add("MatMul", f"{part}scores", query, key)
     root = writer.scalar("attention.root", math.sqrt(shape.head))
