@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(
     items += made
     # So that pytest counts them among what it says it collected.
     session.ihook.pytest_collectreport(
-        report=pytest.CollectReport("edgepack", "passed", longrepr=None, result=made)
+        report=pytest.CollectReport("edgepack", "passed", longrepr=None, result=[*made])
     )
 
 
