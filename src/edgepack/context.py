@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from edgepack.files.store import Store
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,20 @@ class Extension:
     edgepack's version."""
     make: Callable[..., Any]
     """What acts, of what the axis gives it; ``PluginError`` when the plugin fails to give it."""
+
+
+class Brought(dict[str, T]):
+    """What plugins bring for an axis, by name; and which plugins are broken, each with why: they may have brought others."""
+
+    def __init__(self, found: Mapping[str, T], broken: Sequence[str]) -> None:
+        super().__init__(found)
+        self.broken = tuple(broken)
+
+
+def perhaps_broken(known: Mapping[str, object]) -> str:
+    """For the end of a hint, where a name is not among those known: plugins that may have brought it; or nothing."""
+    broken = getattr(known, "broken", ())
+    return f"; a broken plugin may have brought it: {', '.join(broken)}" if broken else ""
 
 
 class Progress(Protocol):

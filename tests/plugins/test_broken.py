@@ -5,16 +5,29 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 from click.testing import CliRunner, Result
 
+from edgepack.bundle.packages import packagers_of
 from edgepack.cli import cli
-from edgepack.errors import PluginError
+from edgepack.errors import EdgepackError, PluginError, UnsupportedModelError
+from edgepack.foundry.platforms import find_platform
+from edgepack.models.export import from_source
+from edgepack.models.find.remote import find_remote
+from edgepack.models.read.hub_layout import choose_weights
 from edgepack.plugins import builder, spec
 from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.delegate import builder_of
 from edgepack.plugins.host import load_plugins
+from edgepack.recipes.registry import pass_named, recipe_named
+from edgepack.records.model import ModelSource, Pooling
+from edgepack.records.target import Platform
 
 Install = Callable[..., None]
 
@@ -91,10 +104,36 @@ def require_others_unhurt() -> None:
     assert run("report", "--help").exit_code == 0
 
 
+def require_where_it_hurts(reason: str) -> None:
+    """Whoever asks for a name of any axis that a broken plugin may have brought is told of the plugin, and why it is broken."""
+    host = load_plugins()
+    target = host.target("linux-x86-min")
+    with host_context(host=host, offline=True) as context:
+        for asked in (
+            lambda: recipe_named("paint", context),
+            lambda: pass_named("paint", context),
+            lambda: packagers_of(replace(target, packages=("crate",)), context),
+            lambda: find_remote("shelf://tiny", context=context),
+            lambda: find_platform(Platform(os="kiosk", arch="z80"), context.extensions("platform")),
+            lambda: choose_weights(["model.safetensors"], {"model_type": "x"}, "m", context=context),
+            lambda: host.builder_of(replace(target, builder="stall")),
+            lambda: builder_of("stall"),
+        ):
+            with pytest.raises(EdgepackError) as caught, patch_pytorch():
+                asked()
+            hint = str(caught.value.hint)
+            assert hint.endswith(f"; a broken plugin may have brought it: {reason}"), caught.value
+
+
+def patch_pytorch() -> AbstractContextManager[object]:
+    """As where PyTorch is not installed."""
+    return patch("edgepack.models.read.hub_layout.has_pytorch", return_value=False)
+
+
 SPEC_LIST = "return [api.Spec("
 BROKEN_AT_REGISTRATION = [
-    ({"before": "import no_such_module_here\n"}, "ModuleNotFoundError: No module named 'no_such_module_here'"),
-    ({"before": "raise SystemExit(3)\n"}, "it ended the program (SystemExit: 3)"),
+    ({"before": "import no_such_module_here\n"}, "ModuleNotFoundError: No module named 'no_such_module_here', when it was imported"),
+    ({"before": "raise SystemExit(3)\n"}, "it ended the program (SystemExit: 3), when it was imported"),
     ({"before": "syntax error\n"}, "SyntaxError"),
     ([("edgepack_targets", "edgepack_target")], "edgepack_target"),
     ([("def edgepack_specs()", "def edgepack_specs(target)")], "target"),
@@ -103,7 +142,7 @@ BROKEN_AT_REGISTRATION = [
     ([(SPEC_LIST, "return [str("), ("missing=missing)]", "missing=missing)]")], "TypeError"),
     ([(SPEC_LIST, "return ['kiosk'] or [api.Spec(")], "edgepack_specs listed 'kiosk', expected Spec objects"),
     ([(SPEC_LIST, "return None and [api.Spec(")], "edgepack_specs returned None, expected a list"),
-    ([(SPEC_LIST, "1 / 0; return [api.Spec(")], "ZeroDivisionError"),
+    ([(SPEC_LIST, "1 / 0; return [api.Spec(")], "ZeroDivisionError: division by zero, in edgepack_specs"),
     ([('return [files(__name__) / "kiosk-one.toml"]', 'return ["kiosk-one.toml"]')], "edgepack_targets listed 'kiosk-one.toml'"),
     ([('return [files(__name__) / "kiosk-one.toml"]', 'return "kiosk-one.toml"')], "edgepack_targets returned 'kiosk-one.toml', expected a list"),
     ([('name="kiosk"', 'name="linux"')], "builder linux is registered already"),
@@ -127,6 +166,7 @@ def test_what_is_wrong_at_registration_is_the_plugins_and_stops_nobody_else(
     assert state.startswith("broken: ")
     assert words in state
     require_others_unhurt()
+    require_where_it_hurts(f"kiosk ({state.removeprefix('broken: ')})")
     wanted = run("bundle", "--target", "kiosk-one")
     assert "no target kiosk-one" in str(wanted.exception)
     assert "a broken plugin may have brought it: kiosk (" in str(getattr(wanted.exception, "hint", ""))
@@ -355,3 +395,22 @@ def test_a_plugin_may_be_called_where_stdout_is_closed() -> None:
         ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, code], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_model_that_pytorch_exports_for_a_broken_plugin_is_warned_of(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(before="raise SystemExit(3)\n")
+    warned: list[str] = []
+    monkeypatch.setattr(HostContext, "warn", lambda self, line: warned.append(line))
+    monkeypatch.setattr(from_source, "export_with_torch", Mock(side_effect=UnsupportedModelError("asked")))
+    source = ModelSource(
+        name="m", origin="", directory=tmp_path, weights=tmp_path, onnx=None, tokenizer=tmp_path,
+        config={"model_type": "quill"}, pooling=Pooling(), max_length=8, dimension=2,
+    )  # fmt: skip
+    with host_context(offline=True) as context, pytest.raises(UnsupportedModelError, match="asked"):
+        from_source.export_onnx(source, tmp_path / "made", context=context)
+    assert warned == [
+        "nothing that is installed writes the graph of a 'quill': PyTorch exports it; a broken plugin may have brought "
+        "it: kiosk (it ended the program (SystemExit: 3), when it was imported)"
+    ]

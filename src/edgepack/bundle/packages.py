@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgepack.bundle.archive import unpack_bundle
 from edgepack.bundle.manifest import digest, open_bundle
-from edgepack.context import BuildContext, Extension
+from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import EdgepackError, PluginError, TargetError
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.spec import Packager
@@ -36,7 +36,8 @@ def packagers_of(target: Target, context: BuildContext) -> Packagers:
         if name not in known:
             raise TargetError(
                 f"there is no form of package {name!r}{did_you_mean(name, known)}",
-                hint=f"forms beside the archive: {', '.join(known) or 'none'}; `edgepack plugins` lists what is installed",
+                hint=f"forms beside the archive: {', '.join(known) or 'none'}; `edgepack plugins` lists what is installed"
+                + perhaps_broken(known),
             )
     return [(known[name], known[name].make(target)) for name in target.packages]
 

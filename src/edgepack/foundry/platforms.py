@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from edgepack.context import Extension
+from edgepack.context import Extension, perhaps_broken
 from edgepack.errors import PluginError, UsageError
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.processor import Processor
@@ -65,7 +65,7 @@ def find_platform(device: Platform, extensions: Mapping[str, Extension]) -> Runt
     with_libc = f" with {libc}" if device.arch in others else did_you_mean(device.arch, others)
     raise UsageError(
         f"no runtime can be made for {device.os} on {device.arch}{with_libc}, only for {_in_words(known)}",
-        hint=_hint(wrong),
+        hint=_hint(wrong, extensions),
     )
 
 
@@ -78,14 +78,15 @@ def platform_on(arch: str, extensions: Mapping[str, Extension]) -> tuple[Platfor
     every = [name for _, found in known for name in found.architectures]
     raise UsageError(
         f"no runtime can be made for {arch}{did_you_mean(arch, every)}, only for {_in_words(known)}",
-        hint=_hint(wrong),
+        hint=_hint(wrong, extensions),
     )
 
 
-def _hint(wrong: Sequence[PluginError]) -> str:
+def _hint(wrong: Sequence[PluginError], extensions: Mapping[str, Extension]) -> str:
     """Of those that could not be made, or of plugins."""
     broken = "; ".join(error.message for error in wrong)
-    return f"a broken plugin may have brought it: {broken}" if wrong else _ANOTHER
+    hint = f"a broken plugin may have brought it: {broken}" if wrong else _ANOTHER
+    return hint + perhaps_broken(extensions)
 
 
 def _in_words(known: Sequence[tuple[Extension, RuntimePlatform]]) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from edgepack.context import BuildContext
+from edgepack.context import BuildContext, perhaps_broken
 from edgepack.errors import PluginError
 from edgepack.options import OptionTable
 from edgepack.plugins.builder import ASKED, RegisteredBuilder
@@ -50,6 +50,6 @@ def builder_of(name: str) -> Delegate:
     if name not in known:
         raise PluginError(
             f"there is no builder {name} to delegate to{did_you_mean(name, known)}",
-            hint="`edgepack plugins` lists what is installed",
+            hint="`edgepack plugins` lists what is installed" + perhaps_broken(known),
         )
     return Delegate(registered=known[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pluggy
 
 from edgepack import targets
-from edgepack.context import BuildContext, Extension
+from edgepack.context import Brought, BuildContext, Extension, perhaps_broken
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import blamed_on, in_words, printing_to_stderr
@@ -98,7 +99,7 @@ class PluginHost:
     @property
     def builders(self) -> dict[str, RegisteredBuilder]:
         """By the name that targets have for them."""
-        return {
+        found = {
             name: RegisteredBuilder(
                 spec=each.spec,
                 plugin=each.plugin.name,
@@ -108,21 +109,26 @@ class PluginHost:
             )
             for name, each in self.registered["builder"].items()
         }
+        return Brought(found, self._reasons())
 
     def extensions(self, axis: str) -> Mapping[str, Extension]:
         """What plugins bring for an axis, by name, edgepack's own first."""
-        return {name: each.extension() for name, each in self.registered[axis].items()}
+        found = {name: each.extension() for name, each in self.registered[axis].items()}
+        return Brought(found, self._reasons())
+
+    def _reasons(self) -> list[str]:
+        """The broken plugins, each with why it is."""
+        return [f"{plugin.name} ({plugin.error})" for plugin in self.broken]
 
     def target(self, name: str, overrides: Iterable[str] = ()) -> Target:
         """The target of that name, or of that ``.toml`` file; raises ``TargetError`` with the nearest name."""
         if name.endswith(".toml") or "/" in name:
             return targets.read_target(Path(name), origin=name, overrides=overrides)
         if name not in self.target_files:
-            perhaps = [f"{plugin.name} ({plugin.error})" for plugin in self.broken]
             raise TargetError(
                 f"there is no target {name}{did_you_mean(name, self.target_files)}",
                 hint="`edgepack targets` lists them; a path to a .toml file works too"
-                + (f"; a broken plugin may have brought it: {', '.join(perhaps)}" if perhaps else ""),
+                + perhaps_broken(self.builders),
             )
         found = self.target_files[name]
         return targets.read_target(found.file, origin=found.origin, overrides=overrides)
@@ -150,8 +156,7 @@ class PluginHost:
         raise PluginError(
             f"target {target.name} names builder {target.builder}, which no plugin registers"
             + did_you_mean(target.builder, self.builders),
-            hint="`edgepack plugins` lists what is installed"
-            + (f"; broken: {', '.join(plugin.name for plugin in self.broken)}" if self.broken else ""),
+            hint="`edgepack plugins` lists what is installed" + perhaps_broken(self.builders),
         )
 
     def create(self, target: Target, context: BuildContext) -> Builder:
@@ -203,7 +208,8 @@ def _load(
     try:
         # What a plugin prints is no part of a command's result.
         with printing_to_stderr():
-            module = entry_point.load()
+            with _failing("when it was imported"):
+                module = entry_point.load()
             _refuse_interface_1(module)
             manager.register(module, name=info.name)
             manager.check_pending()  # a misspelt hook would otherwise pass in silence
@@ -232,6 +238,17 @@ def _load(
     return info
 
 
+@contextmanager
+def _failing(where: str) -> Iterator[None]:
+    """Say where a plugin failed, for who meets the reason far from there."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{in_words(error)}, {where}") from error
+
+
 def _implementations(
     manager: pluggy.PluginManager, hook: str, plugin: str | None = None
 ) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -249,13 +266,14 @@ def _results(manager: pluggy.PluginManager, plugin: str, hook: str, kind: Any) -
     """What a plugin's hook lists. Raises ``PluginError`` for what is no list of such things."""
     found = []
     for _, call in _implementations(manager, hook, plugin):
-        listed = call()
-        if isinstance(listed, str) or not isinstance(listed, Iterable):
-            raise PluginError(f"{hook} returned {repr(listed)[:80]}, expected a list")
-        for each in listed:
-            if not isinstance(each, kind):
-                raise PluginError(f"{hook} listed {repr(each)[:80]}, expected {kind.__name__} objects")
-            found.append(each)
+        with _failing(f"in {hook}"):
+            answer = call()
+            if isinstance(answer, str) or not isinstance(answer, Iterable):
+                raise PluginError(f"{hook} returned {repr(answer)[:80]}, expected a list")
+            listed = list(answer)
+        if wrong := [each for each in listed if not isinstance(each, kind)]:
+            raise PluginError(f"{hook} listed {repr(wrong[0])[:80]}, expected {kind.__name__} objects")
+        found += listed
     return found
 
 

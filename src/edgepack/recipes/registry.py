@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edgepack.context import BuildContext, Extension
+from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.recipe import Recipe
@@ -33,7 +33,8 @@ def recipe_named(name: str, context: BuildContext) -> Recipe:
     known = context.extensions(RECIPE)
     if name not in known:
         raise TargetError(
-            f"there is no recipe {name!r}{did_you_mean(name, known)}", hint=f"recipes: {', '.join(known)}"
+            f"there is no recipe {name!r}{did_you_mean(name, known)}",
+            hint=f"recipes: {', '.join(known)}{perhaps_broken(known)}",
         )
     found = known[name]
     tables = listed(found.plugin, f"recipe {name}", found.make(), TABLES)
@@ -57,7 +58,8 @@ def pass_named(name: str, context: BuildContext) -> Extension:
     known = context.extensions(PASS)
     if name not in known:
         raise TargetError(
-            f"there is no pass {name!r}{did_you_mean(name, known)}", hint=f"passes: {', '.join(known)}"
+            f"there is no pass {name!r}{did_you_mean(name, known)}",
+            hint=f"passes: {', '.join(known)}{perhaps_broken(known)}",
         )
     return known[name]
 

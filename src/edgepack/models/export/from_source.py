@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from edgepack.context import BuildContext, Extension
+from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import written_beside
 from edgepack.models.export.by_plugin import finished, written_by_plugin
@@ -70,6 +70,9 @@ def _graph_of(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
             "config.json names no model_type",
             hint=f"supported are {', '.join(sorted(context.extensions(AXIS)))}",
         )
+    if broken := perhaps_broken(context.extensions(AXIS)):
+        kind = source.config["model_type"]
+        context.warn(f"nothing that is installed writes the graph of a {kind!r}: PyTorch exports it{broken}")
     with tempfile.TemporaryDirectory() as folder:
         exported = export_with_torch(source, Path(folder, "model.onnx"))
         return adapt_graph(replace(source, onnx=exported))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from edgepack.context import BuildContext, Extension
+from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import DownloadError, ModelError, PluginError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import require_online
@@ -42,7 +42,8 @@ def find_remote(address: str, *, context: BuildContext) -> RemoteModel | None:
         return None
     raise UsageError(
         f"nothing that is installed takes models from {scheme}://{did_you_mean(scheme, known)}",
-        hint=f"schemes: {', '.join(known)}; plugins bring others, `edgepack plugins` lists them",
+        hint=f"schemes: {', '.join(known)}; plugins bring others, `edgepack plugins` lists them"
+        + perhaps_broken(known),
     )
 
 

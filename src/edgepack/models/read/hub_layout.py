@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from edgepack.context import BuildContext
+from edgepack.context import BuildContext, perhaps_broken
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorch
 
@@ -102,7 +102,7 @@ def choose_weights(
         raise UnsupportedModelError(
             f"{model} is of the architecture {model_type!r}, which nothing that is installed can write as a graph",
             hint=f"known: {', '.join(sorted(written))}; for another one {INSTALL_PYTORCH}, put its "
-            "model.onnx into the folder, or install a plugin that writes it",
+            "model.onnx into the folder, or install a plugin that writes it" + perhaps_broken(written),
         )
     raise _no_weights(there, model)
 
