@@ -410,7 +410,8 @@ def test_a_model_that_pytorch_exports_for_a_broken_plugin_is_warned_of(
     )  # fmt: skip
     with host_context(offline=True) as context, pytest.raises(UnsupportedModelError, match="asked"):
         from_source.export_onnx(source, tmp_path / "made", context=context)
-    assert warned == [
+    (words,) = warned
+    assert words == (
         "nothing that is installed writes the graph of a 'quill': PyTorch exports it; a broken plugin may have brought "
         "it: kiosk (it ended the program (SystemExit: 3), when it was imported)"
-    ]
+    )
