@@ -97,18 +97,25 @@ def test_what_lies_there_is_pinned_fetched_once_and_taken_offline(
 
 
 def test_a_server_that_is_down_does_not_stop_a_second_build(
-    install: Install, server: Server, model: Path, online: HostContext
+    install: Install, server: Server, model: Path, online: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install()
     put(server, files_of(model), revision="r1")
     source = ingest(NEWEST, context=online)
     server.on("/tiny/newest.json", status(503))
-    with online.story.step("model") as step:
-        assert ingest(NEWEST, context=online) == source
-    assert "shelf cannot be reached: what was found last is taken" in step.notes
+    warned: list[str] = []
+    monkeypatch.setattr(HostContext, "warn", lambda self, line: warned.append(line))
+    assert ingest(NEWEST, context=online) == source
+    (words,) = warned
+    assert words.startswith(f"{NEWEST} could not be asked (cannot fetch http://")
+    assert words.endswith("says 503 Service Unavailable); shelf://tiny@r1, seen last, is taken")
     server.on("/tiny/newest.json", status(404))
     with pytest.raises(DownloadError, match="404"):
         ingest(NEWEST, context=online)
+    server.on("/tiny/newest.json", status(403))
+    with pytest.raises(DownloadError, match="403") as caught:
+        ingest(NEWEST, context=online)
+    assert "HF_TOKEN" not in str(caught.value.hint)
 
 
 def test_another_revision_is_another_model(

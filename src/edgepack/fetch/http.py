@@ -33,7 +33,7 @@ UNREACHABLE_HINT = (
     "check the connection (HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured); without a network, --offline works "
     "with what is cached and --model FOLDER with a model on this disk"
 )
-DENIED_HINT = "check the name; a private or gated model of the hub needs a token in HF_TOKEN"
+DENIED_HINT = "check the name, and that you may read what it names"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -243,7 +243,7 @@ def test_a_wrong_size_is_an_error_when_there_is_no_hash(server: Server, tmp_path
     assert left_in(tmp_path) == []
 
 
-@pytest.mark.parametrize(("code", "hint"), [(401, "HF_TOKEN"), (403, "HF_TOKEN"), (404, "name")])
+@pytest.mark.parametrize(("code", "hint"), [(401, "may read"), (403, "may read"), (404, "name")])
 def test_refusals_are_final_and_say_what_to_do(
     server: Server, tmp_path: Path, code: int, hint: str, pauses: list[float]
 ) -> None:

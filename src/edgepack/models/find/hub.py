@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from edgepack.records.model import RemoteModel
 
 HUB_PREFIX = "hf:"
 DEFAULT_ENDPOINT = "https://huggingface.co"
+DENIED_HINT = "check the name; a private or gated model of the hub needs a token in HF_TOKEN"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,8 @@ class Hub:
         def fetch(name: str, destination: Path) -> None:
             if name not in listing.files:
                 raise ModelError(f"{origin} has no {name}")
-            _fetch(listing.files[name], file_request(origin, name), destination, context)
+            with _denied_by_the_hub():
+                _fetch(listing.files[name], file_request(origin, name), destination, context)
 
         return RemoteModel(
             name=repository,
@@ -110,6 +113,17 @@ class Hub:
             files=tuple(listing.files),
             fetch=fetch,
         )
+
+
+@contextmanager
+def _denied_by_the_hub() -> Iterator[None]:
+    """A refusal's hint names the hub's token, which no other server asks for."""
+    try:
+        yield
+    except DownloadError as error:
+        if error.hint == http.DENIED_HINT:
+            error.hint = DENIED_HINT
+        raise
 
 
 def _fetch(file: HubFile, request: FileRequest, destination: Path, context: BuildContext) -> None:
@@ -138,11 +152,12 @@ def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
     require_online(context, f"{HUB_PREFIX}{repository}@{revision}")
     request = _request(f"api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true")
     try:
-        answer = http.ask(request.url, headers=request.headers, allow_http=request.allow_http)
+        with _denied_by_the_hub():
+            answer = http.ask(request.url, headers=request.headers, allow_http=request.allow_http)
     except DownloadError as error:
         if not (http.is_passing(error) and remembered.is_file()):
             raise
-        context.note("the hub cannot be reached: the commit seen last is taken")
+        context.warn(f"{HUB_PREFIX}{repository}@{revision}: {error.message}; the commit seen last is taken")
         return _read_listing(remembered.read_bytes(), repository)
     listing = _read_listing(answer, repository)
     for name in (revision, listing.commit):

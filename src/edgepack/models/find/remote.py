@@ -119,8 +119,14 @@ def _find(address: str, extension: Extension, context: BuildContext) -> RemoteMo
     except DownloadError as error:
         if not (http.is_passing(error) and memory.is_file()):
             raise
-        context.note(f"{extension.name} cannot be reached: what was found last is taken")
-        return _remembered(memory)
+        last = _remembered(memory)
+        if last.origin == address:
+            context.note(f"{address} could not be asked: it is in the cache")
+        else:
+            context.warn(
+                f"{address} could not be asked ({error.message}); {last.origin}, seen last, is taken"
+            )
+        return last
     _check(found, extension, called)
     for each in (address, found.origin):
         with written_beside(_memory(each, extension, context)) as temporary:
