@@ -70,3 +70,12 @@ def test_the_command_says_what_comes_next(tmp_path: Path) -> None:
     words[2] = "other"
     made = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert made == {"directory": str(tmp_path / "edgepack-other")}
+
+
+def test_two_axes_are_refused_and_it_is_said_how_both_are_had(tmp_path: Path) -> None:
+    words = ["plugin", "new", "kiosk", "--axis", "pass", "--axis", "checks", "--output", str(tmp_path)]
+    refused = CliRunner().invoke(cli, words).exception
+    assert isinstance(refused, UsageError)
+    assert refused.message == "--axis is given 2 times: pass, checks; a plugin is written for one"
+    assert "return all their Specs from one edgepack_specs" in str(refused.hint)
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import click
 
 from edgepack.cli.options import common_options
 from edgepack.cli.output import print_json
+from edgepack.errors import UsageError
 
 
 @click.group()
@@ -17,7 +18,9 @@ def plugin() -> None:
 @click.argument("name")
 @click.option(
     "--axis",
-    default="builder",
+    "axes",
+    multiple=True,
+    default=["builder"],
     show_default=True,
     metavar="AXIS",
     help="What it brings: a builder (a target), or a pass, recipe, package, source, platform, …; a wrong one lists all.",
@@ -31,11 +34,17 @@ def plugin() -> None:
     help="Where the folder edgepack-NAME goes; without it, into the current folder.",
 )
 @common_options
-def new(name: str, axis: str, output: Path, as_json: bool) -> None:
+def new(name: str, axes: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Write a distribution with a plugin NAME, which works at once: code, tests with the kit of checks, README, CI file."""
     from edgepack.template import write_plugin
 
-    folder = write_plugin(name, axis=axis, output=output)
+    if len(axes) > 1:
+        raise UsageError(
+            f"--axis is given {len(axes)} times: {', '.join(axes)}; a plugin is written for one",
+            hint="one distribution may bring all: write each under the same name into another folder (--output), move modules "
+            "and tests over, and return all their Specs from one edgepack_specs (docs/plugins.md)",
+        )
+    folder = write_plugin(name, axis=axes[0], output=output)
     if as_json:
         print_json({"directory": str(folder)})
         return
