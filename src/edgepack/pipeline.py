@@ -66,6 +66,8 @@ def build(
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all."""
     story = context.story
     story.plan(STEPS)
+    for unread in host.unread_tables(target):
+        context.warn(f"target {target.name}: {unread} is for no plugin that is installed")
     packagers = packagers_of(target, context)
     table = prices_of(prices, context)
     registered = host.builder_of(target)

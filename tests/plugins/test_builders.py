@@ -103,9 +103,21 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
     )
     with host_context(story=Story(), offline=True, store=kept) as context:
         with pytest.raises(ModelError, match="no-such"):
-            build(Path("no-such-model"), tmp_path / "dist", context)
-        told = capsys.readouterr().err
+            build(
+                Path("no-such-model"),
+                tmp_path / "dist",
+                context,
+                "x-koisk.paint=1",
+                "x-kiosk.paint=1",
+                "x-deb.a=1",
+            )
+        told = " ".join(capsys.readouterr().err.split())
         assert "not installed: zig" in told and "pip install" in told
+        assert (
+            "warning: target kiosk-one: [x-koisk] (did you mean kiosk?) is for no plugin that is installed"
+            in told
+        )
+        assert told.count("is for no plugin") == 1
         with pytest.raises(TargetError, match="there is no recipe 'int9'"):
             build(Path("no-such-model"), tmp_path / "dist", context, "model.recipe=int9")
 

@@ -159,6 +159,12 @@ class PluginHost:
             hint="`edgepack plugins` lists what is installed" + perhaps_broken(self.builders),
         )
 
+    def unread_tables(self, target: Target) -> list[str]:
+        """The target's tables ``[x-NAME]`` that are for no plugin that is installed, nor for what one brings, each with the nearest."""
+        known = {name for named in self.registered.values() for name in named}
+        known |= {plugin.name for plugin in self.plugins}
+        return [f"[x-{name}]{did_you_mean(name, known)}" for name in target.extra if name not in known]
+
     def create(self, target: Target, context: BuildContext) -> Builder:
         """The object that makes the target's bundle."""
         return self.builder_of(target).create(target, context)
