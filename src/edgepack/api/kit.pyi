@@ -68,11 +68,14 @@ from edgepack.foundry.toolchains.toolchain import Toolchain as Toolchain
 from edgepack.foundry.toolchains.zig import zig_program as zig_program
 from edgepack.foundry.units import Unit as Unit
 from edgepack.licenses import license_text as license_text
+from edgepack.models.find.source import read_model as read_model
 from edgepack.models.read.static import StaticTable as StaticTable
 from edgepack.models.read.static import static_table as static_table
 from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
+from edgepack.records.model import Dense as Dense
+from edgepack.records.model import Pooling as Pooling
 from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.runner.native.build import link_encoder as link_encoder
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder

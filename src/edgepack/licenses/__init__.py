@@ -17,7 +17,12 @@ _TEXTS = {
 
 
 def license_text(name: str) -> str | None:
-    """The text for a component, or of a licence as model cards name it; ``None`` where there is none."""
+    """The text for a component, or of a licence by its SPDX identifier, in letters of either case; ``None`` where there is none.
+
+    Licences: ``MIT``, ``Apache-2.0``. Components: ``edgepack``, ``onnxruntime``, ``libgcc_s``, ``libstdc++``, ``libffi``, ``libz``,
+    ``python``, ``tokenizers``.
+    """
+    name = name.lower()
     file, head = _TEXTS.get(name, (name, ""))
     path = files("edgepack.licenses") / f"{file}.txt"
     return head + path.read_text(encoding="utf-8") if path.is_file() else None

@@ -14,11 +14,13 @@ from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.graph.precision import PRECISIONS, precision_of, quantized_by
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
+from edgepack.models.read.static import is_static_source
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
 
 SCHEMA = 2
 LONG_TEXTS = 1024
+TABLE_TARGETS = ("linux-x86-static", "linux-arm64-static")
 EMBEDDINGS, MATRICES, OTHERS = "embeddings", "matrices", "norms and biases"
 
 
@@ -95,12 +97,13 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
     Raises ``ModelError`` and ``UnsupportedModelError`` as ``export_onnx`` does.
     """
     model = onnx.load(str(exported_model(source, context=context)))
+    static = is_static_source(source)
     notes: list[str] = []
     fused = fuse(model, notes.append)
-    if not notes and not {"Attention", "MultiHeadAttention"} & fused_operators(fused).keys():
+    if not static and not notes and not {"Attention", "MultiHeadAttention"} & fused_operators(fused).keys():
         notes.append("its attention is not of a shape that can be fused: more operators, slower")
     parts = _parts(model)
-    recipe, reason = _recommend(model, parts)
+    recipe, reason = _recommend_for_table(source, parts) if static else _recommend(model, parts)
     return ModelInspection(
         name=source.name,
         origin=source.origin,
@@ -124,7 +127,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
         warnings=source.warnings,
         recipe=recipe,
         reason=reason,
-        hindrances=(*notes, *_hindrances(source, parts)),
+        hindrances=() if static else (*notes, *_hindrances(source, parts)),
     )
 
 
@@ -201,6 +204,16 @@ def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
         matrix = EMBEDDINGS if tensor.name in tables else MATRICES
         sizes[matrix if len(tensor.dims) > 1 else OTHERS] += math.prod(tensor.dims)
     return tuple(ParameterGroup(name=name, parameters=count) for name, count in sizes.items())
+
+
+def _recommend_for_table(source: ModelSource, parts: Sequence[ParameterGroup]) -> tuple[str, str]:
+    """What a number of the shipped table is, and which targets ship one."""
+    form, size = ("int8", 1) if source.precision == "int8" else ("fp16", 2)
+    total = sum(part.parameters for part in parts)
+    return form, (
+        f"a table of {size * total / 1e6:.1f} MB: it is a static model, a vector for each token and no transformer. "
+        f"Targets that ship the table: {' and '.join(TABLE_TARGETS)}, and plugins' own; others take it as a graph, by recipes for graphs"
+    )
 
 
 def _recommend(model: onnx.ModelProto, parts: Sequence[ParameterGroup]) -> tuple[str, str]:

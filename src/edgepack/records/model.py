@@ -147,11 +147,13 @@ class PreparedModel:
     """``None``: not known, for a model that is no ONNX graph; nothing is matched then, and the manifest says so."""
     source: ModelSource
     inputs: tuple[str, ...]
-    """Graph inputs, int64 [batch, sequence] each."""
+    """The graph's inputs, int64 [batch, sequence] each, of ``input_ids``, ``attention_mask`` and ``token_type_ids``. For a model that is no
+    graph: which of them its program computes from; edgepack feeds them to an ``oracle`` only."""
     output: str = "sentence_embedding"
-    """float32 [batch, dimension]."""
+    """The graph's output, float32 [batch, dimension]; without meaning for a model that is no graph."""
     batch_dependent: bool = False
-    """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale a tensor)."""
+    """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale a tensor). A
+    program that computes each text by itself, as one of a static table does: no."""
     cpu_file: Path | None = None
     """Another form of the model for the processor, where an execution provider's form is one that it cannot run."""
     companions: tuple[Path, ...] = ()

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
+from edgepack.models.read.static import UNLIMITED
 from edgepack.tables import Number, add_row, table
 
 MISSING_SHOWN = 4
@@ -32,7 +33,9 @@ def _facts(inspection: ModelInspection) -> Table:
         "licence": inspection.license or "not said",
         "vectors": f"{inspection.dimension} dimensions, {inspection.pooling.describe()}",
         "pooling from": inspection.pooling_from,
-        "longest text": f"{inspection.max_length} tokens",
+        "longest text": "not cut"
+        if inspection.max_length == UNLIMITED
+        else f"{inspection.max_length} tokens",
         "opset": str(inspection.opset),
         "inputs": ", ".join(f"{given.name} [{', '.join(given.shape)}]" for given in inspection.inputs),
         "shapes": "dynamic" if inspection.dynamic else "fixed",

@@ -74,9 +74,9 @@ class Kit:
 
     def read(self, folder: Path) -> ModelSource:
         """A model as builders get it."""
-        from edgepack.models.find.source import ingest
+        from edgepack.models.find.source import read_model
 
-        return ingest(str(folder), context=self.context())
+        return read_model(folder, context=self.context())
 
     def context(self, store: Path | None = None, *, offline: bool = True) -> HostContext:
         """A context for a build in this process, which lasts as long as the kit."""

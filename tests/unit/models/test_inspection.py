@@ -2,17 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
 from tests.support.berts import source_of, write_bert
 from tests.support.graphs import token_graph, write
+from tests.support.static_models import quantized, write_model2vec
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.inspection import as_dict, inspect_model
+from edgepack.models.find.source import ingest
+from edgepack.models.inspection import TABLE_TARGETS, as_dict, inspect_model
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.registry import recipe_named
+from edgepack.targets import built_in_targets
 
 
 def test_parameters_are_counted_by_part(tmp_path: Path, context: HostContext) -> None:
@@ -40,6 +45,18 @@ def test_the_model_is_described(tmp_path: Path, context: HostContext) -> None:
     assert sum(fused.values()) < sum(counts.values()) / 2
     assert {file.path for file in found.files} >= {"model.safetensors", "config.json", "tokenizer.json"}
     assert found.hindrances == ()
+
+
+@pytest.mark.parametrize(("tensors", "recipe"), [(None, "fp16"), (quantized(np.int8), "int8")])
+def test_a_static_model_is_said_to_be_one(
+    tmp_path: Path, context: HostContext, tensors: Any, recipe: str
+) -> None:
+    found = inspect_model(ingest(str(write_model2vec(tmp_path, tensors)), context=context), context=context)
+    assert (found.recipe, found.hindrances) == (recipe, ())
+    for word in ("static model", "no transformer", "linux-x86-static", "linux-arm64-static"):
+        assert word in found.reason
+    names = {file.name for file in built_in_targets()}
+    assert {f"{name}.toml" for name in TABLE_TARGETS} <= names
 
 
 def test_the_recommended_recipe_exists_and_says_why(tmp_path: Path, context: HostContext) -> None:

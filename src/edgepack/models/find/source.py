@@ -39,6 +39,17 @@ def ingest(model: str | None, *, reading: Reading = UNSAID, context: BuildContex
     return source
 
 
+def read_model(folder: Path, *, context: BuildContext) -> ModelSource:
+    """The model in a folder as ``prepare_model`` of a builder gets it, for tests of a builder's steps: ``edgepack.testing`` writes small
+    ones, ``host_context`` makes a context.
+
+    Raises ``ModelError`` or ``UnsupportedModelError``.
+    """
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is no folder")
+    return ingest(str(folder.absolute()), context=context)
+
+
 def _ingest(model: str | None, reading: Reading, context: BuildContext) -> ModelSource:
     catalogue = load_catalogue()
     if model is None:

@@ -34,19 +34,24 @@ UNLIMITED = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class StaticTable:
-    """What a static model is made of."""
+    """What a static model is made of. Token t's vector is ``scales[t] * vectors[rows[t]]``, where ``rows`` is ``None``
+    ``scales[t] * vectors[t]``; a text's is the mean of those of its tokens that count, which ``ModelSource.pooling`` may then
+    cut and normalize. No special tokens go around a text; ``ModelSource.max_length`` is how many of its tokens there are at most.
+    A bundle gives a text without tokens the vector of the padding token, ``TokenizerTables.pad_id``.
+    """
 
     vectors: Array
     """float32 [rows, dimension]."""
     rows: npt.NDArray[np.int64] | None
-    """The row that each token has, [tokens]; ``None``: the one of its own number."""
+    """The row of ``vectors`` that each token has, int64 [tokens], tokens by their ids; ``None``: token t has row t."""
     scales: Array | None
-    """What each token's row is multiplied by, float32 [tokens]; ``None``: 1."""
+    """What each token's row is multiplied by, float32 [tokens], not [rows]; ``None``: 1."""
     unknown: int | None
-    """The token that counts only in a text of no other; ``None``: all count."""
+    """The id of the token that counts only in a text that has no other; ``None``: all count."""
 
     @property
     def tokens(self) -> int:
+        """How many tokens have a vector; more than ``vectors`` has rows, where several share one."""
         return len(self.vectors if self.rows is None else self.rows)
 
 

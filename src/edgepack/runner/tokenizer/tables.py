@@ -28,14 +28,19 @@ class TokenizerTables:
     document: str
     """tokenizer.json, without truncation and padding."""
     wordpiece: bytes | None
-    """The table of a WordPiece tokenizer, as ``wordpiece_table`` says; None for all others."""
+    """The table of a WordPiece tokenizer, for edgepack's own runner in browsers; ``None`` for all others. Opaque: its layout, which
+    begins with ``EDGETOK1``, changes with edgepack, and is not that of the native program. ``link_encoder`` brings a tokenizer of its own."""
     template: tuple[int, ...]
-    """How many special tokens before, how many after, the text's type, then (id, type) of each."""
+    """Special tokens around a text: how many go before it, how many after it, the type of the text's own tokens, then id and type
+    of each, those before first. For ``[CLS] text [SEP]`` of BERT: ``(1, 1, 0, 101, 0, 102, 0)``; none, as for static models: ``(0, 0, 0)``.
+    """
     pad_id: int
+    """The token that fills rows of a batch, masked; of a text without tokens it is the only one, and counts."""
     size: int
-    """One more than the highest id."""
+    """One more than the highest id that the tokenizer can give."""
     boundary: str | None
-    """A pattern of the white space at which a long text may be cut, as ``frozen/tokenizer/truncation.py`` says; None where none is known."""
+    """A regular expression for places where a long text may be cut before it is tokenized, so that the tokens of the part are the first
+    of the whole text; ``None`` where no such places are known: tokenize all of it, and cut the tokens."""
 
 
 def tokenizer_tables(source: ModelSource) -> TokenizerTables:

@@ -22,9 +22,10 @@ from tests.support.tiny import (
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
-from edgepack.models.find.source import ingest
+from edgepack.models.find.source import ingest, read_model
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Pooling
+from edgepack.testing import write_static_model
 
 
 def refused(model: Path, context: HostContext) -> EdgepackError:
@@ -454,3 +455,10 @@ def test_a_tokenizer_of_another_model_beside_a_graph(tmp_path: Path) -> None:
     write_json(folder / "tokenizer.json", document)
     with pytest.raises(ModelError, match=r"token 109, the model's embedding table has 60 rows"):
         read_folder(folder, name="bare", origin="bare", onnx=folder / "model.onnx")
+
+
+def test_a_folder_for_tests_of_a_builder(tmp_path: Path, context: HostContext) -> None:
+    folder = write_static_model(tmp_path / "static")
+    assert read_model(folder, context=context) == ingest(str(folder), context=context)
+    with pytest.raises(ModelError, match="is no folder"):
+        read_model(tmp_path / "nothing", context=context)
