@@ -5,9 +5,10 @@ import dataclasses
 import inspect
 import itertools
 import re
+import sys
 import textwrap
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -119,6 +120,23 @@ def api_reference(module: ModuleType) -> str:
     return "".join(f"\n### `{name}`\n\n{_entry(module, name)}" for name in sorted(module.__all__))
 
 
+def types_named(module: ModuleType, public: Container[str]) -> str:
+    """Classes of edgepack's own that signatures and fields of a module name, and that no plugin imports."""
+    found: dict[str, type] = {}
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            home = vars(sys.modules[value.__module__])
+            words = re.findall(r"\b[A-Z]\w+", " ".join(_described(name, value)))
+            kinds = {word: home.get(word) for word in words if word not in public}
+            found |= {word: kind for word, kind in kinds.items() if inspect.isclass(kind) and _is_ours(kind)}
+    return "".join(f"\n#### `{name}`\n\n{_said_of(name, found[name])}" for name in sorted(found))
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("edgepack.")
+
+
 def _entry(module: ModuleType, name: str) -> str:
     value = getattr(module, name)
     if inspect.isfunction(value):
@@ -126,6 +144,10 @@ def _entry(module: ModuleType, name: str) -> str:
     if not inspect.isclass(value):
         said = _strings(_parsed(import_module(module.HOMES[name]))).get(name, "")
         return f"{_code(f'{name} = {_shown(value)}')}\n{_marked(said)}\n".rstrip() + "\n"
+    return _said_of(name, value)
+
+
+def _said_of(name: str, value: type) -> str:
     described = list(_described(name, value))
     members = [f"- {each}\n" for each in _members(value, described[1:])]
     return f"{_code(described[0])}\n{_text(value)}\n" + ("\n" if members else "") + "".join(members)
@@ -135,7 +157,7 @@ def _members(kind: type, lines: list[str]) -> Iterator[str]:
     """Fields and methods, in the snapshot's words, with their strings."""
     strings: dict[str, str] = {}
     for each in reversed(kind.__mro__):
-        if each.__module__.startswith("edgepack."):
+        if _is_ours(each):
             strings |= _strings(_parsed(each).body[0])
     for line in map(str.strip, lines):
         name = re.match(r"\w+", line)[0]  # type: ignore[index]

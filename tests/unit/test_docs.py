@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
-from tests.support.interface import api_names, api_reference, api_snapshot
+from tests.support.interface import api_names, api_reference, api_snapshot, types_named
 from tests.support.reference import exit_codes, kit_checks
 
 from edgepack.doctor.verdict import VERDICTS
@@ -89,6 +89,13 @@ def test_every_signature_and_field_for_plugins_is_in_the_reference(
     interface: str, update_golden: bool
 ) -> None:
     matches_block("reference.md", interface, api_reference(import_module(interface)), update=update_golden)
+
+
+@pytest.mark.parametrize("interface", INTERFACES[:-1])
+def test_types_that_signatures_name_are_in_the_reference(interface: str, update_golden: bool) -> None:
+    public = {name for each in INTERFACES for name in import_module(each).__all__}
+    text = types_named(import_module(interface), public)
+    matches_block("reference.md", f"types of {interface}", text, update=update_golden)
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
