@@ -146,7 +146,7 @@ class Zig:
 
 
 def zig_program() -> Path:
-    """The zig of the ziglang package."""
+    """The zig of the ziglang package. It keeps a cache in the home folder, or where ``ZIG_GLOBAL_CACHE_DIR`` says."""
     found = importlib.util.find_spec("ziglang")
     for folder in (found.submodule_search_locations or ()) if found else ():
         program = Path(folder) / "zig"
