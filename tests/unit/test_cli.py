@@ -2,6 +2,8 @@
 
 import json
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -164,3 +166,20 @@ def test_an_error_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert done.returncode == 17
     assert "\\x1b]0;owned\\x07" in done.stderr
     assert "\x1b" not in done.stderr
+
+
+def test_an_interrupt_that_a_native_module_makes_another_exception_of_is_one(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+import edgepack.cli, edgepack.cli.listed
+def imported(*arguments):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise ImportError("initialization failed") from None
+edgepack.cli.listed.cache_sizes = imported
+sys.argv = ["edgepack", "cache"]
+edgepack.cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted; nothing half-made was left behind\n")

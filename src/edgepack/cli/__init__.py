@@ -97,7 +97,16 @@ def main() -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted = False
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     meta: dict[str, Any] = {}
     try:
         with cli.make_context("edgepack", sys.argv[1:]) as context:
@@ -110,15 +119,22 @@ def main() -> NoReturn:
         asked.show()
         code = asked.exit_code
     except (click.Abort, KeyboardInterrupt):
-        say("interrupted; nothing half-made was left behind", err=True)
-        code = INTERRUPTED
+        code = _interrupted()
     except Exception as exception:
+        # Native modules make another exception of an interrupt while they are imported.
+        if interrupted:
+            sys.exit(_interrupted())
         if meta.get("edgepack.debug"):
             logging.getLogger("edgepack").exception("failed")
         error = _in_two_lines(exception)
         _show_error(error)
         code = error.exit_code
     sys.exit(code)
+
+
+def _interrupted() -> int:
+    say("interrupted; nothing half-made was left behind", err=True)
+    return INTERRUPTED
 
 
 def _in_two_lines(exception: Exception) -> EdgepackError:

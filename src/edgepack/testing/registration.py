@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 import edgepack
 from edgepack.files.store import default_root
@@ -175,15 +178,20 @@ def types(subject: PluginSubject) -> None:
         "--ignore-missing-imports",
         "--no-warn-unused-ignores",  # which the line before makes of what others need
         "--follow-imports=silent",
-        f"--cache-dir={default_root() / 'mypy'}",
     ]
-    done = subprocess.run(
-        [*command, str(subject.folder)],
-        capture_output=True,
-        encoding="utf-8",
-        env={**subject.kit.environment(), "MYPYPATH": _edgepack_for_mypy()},
-        check=False,
-    )
+    environment = {**subject.kit.environment(), "MYPYPATH": _edgepack_for_mypy()}
+
+    def run(cache: str) -> subprocess.CompletedProcess[str]:
+        words = [*command, f"--cache-dir={cache}", str(subject.folder)]
+        return subprocess.run(words, capture_output=True, encoding="utf-8", env=environment, check=False)
+
+    # Two of mypy in one cache, or a cache that another edgepack has left, can bring it down.
+    cache = default_root() / "mypy"
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache / "lock"):
+        done = run(str(cache))
+    if done.returncode > 1:
+        done = run(os.devnull)
     if done.returncode == 1:
         lines = done.stdout.splitlines()
         raise Broken(
