@@ -43,5 +43,6 @@ def test_a_target_for_another_processor(tmp_path: Path) -> None:
     assert "NOT CHECKED: 2," in said, "the command line of a program that runs under an emulator"
 
 
+@pytest.mark.slow
 def test_a_target_for_browsers(tmp_path: Path, online: object) -> None:
     run(tmp_path, "--edgepack-target", "web-wasm")

@@ -189,11 +189,13 @@ def packed_as(form: str, bundle: Bundle, context: HostContext) -> Path:
     return package.file
 
 
+@pytest.mark.slow
 def test_a_wheel_of_the_frozen_program(frozen_bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
     inside = installed(sys.executable, packed_as("wheel", frozen_bundle, context), tmp_path / "environment")
     assert used(inside, frozen_bundle.directory).startswith("False ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")
 def test_the_unit_starts_the_server(frozen_bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
     file, root = packed_as("deb", frozen_bundle, context), tmp_path / "root"

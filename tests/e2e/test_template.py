@@ -10,6 +10,8 @@ from tests.support.strangers import ROOT, install, new_environment, run, site_pa
 from edgepack import template
 
 AXES = template.axes()
+OFTEN = ("builder", "package", "pass", "source")
+"""What is written most often; the others' own tests and the kit on them are for ``--slow``."""
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -46,7 +48,9 @@ def test_they_are_listed_like_our_own(environment: Path) -> None:
     assert "linux-x86-min" in targets
 
 
-@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize(
+    "axis", [pytest.param(axis, marks=() if axis in OFTEN else pytest.mark.slow) for axis in AXES]
+)
 def test_its_own_tests_and_the_kit_pass(environment: Path, axis: str) -> None:
     folder = environment.parents[1] / f"edgepack-our-{axis}"
     done = subprocess.run(
