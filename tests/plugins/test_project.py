@@ -75,3 +75,16 @@ def test_two_that_would_be_one_folder_are_refused(
     made = library.build(tmp_path / "edgepack.toml", offline=True, dry_run=True)
     assert [each.state for each in made] == ["to be made", "failed", "to be made"]
     assert "as one:kiosk-one is" in str(made[1].error)
+
+
+def test_other_texts_to_calibrate_with_are_a_change(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a text\n")
+    said = f'model = "one"\nsettings = {{ "model.calibration" = "{texts}" }}'
+    (tmp_path / "edgepack.toml").write_text(PROJECT.replace('model = "one"', said))
+    assert states()["one"] == "made"
+    assert states(dry_run=True)["one"] == "up to date"
+    texts.write_text("another\n")
+    assert states(dry_run=True)["one"] == "to be made"

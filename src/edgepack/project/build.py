@@ -13,8 +13,10 @@ import edgepack
 from edgepack import pipeline
 from edgepack.bundle.archive import archive_of
 from edgepack.bundle.manifest import bundle_name, digest, open_bundle
+from edgepack.bundle.packages import AXIS as PACKAGE
+from edgepack.bundle.packages import packagers_of
 from edgepack.errors import BundleError, EdgepackError, UsageError
-from edgepack.files.store import written_beside
+from edgepack.files.store import sha256_of, written_beside
 from edgepack.models.find.catalogue import load_catalogue
 from edgepack.models.find.source import ingest
 from edgepack.models.read.source_key import source_key
@@ -111,6 +113,7 @@ def _build(
                 f"{cell.label} is made at {folder}, as {taken[folder]} is", hint="give one another `output`"
             )
         taken[folder] = cell.label
+        packagers_of(target, context)
         key = _key(source, target, host, context)
         fresh = not force and _is_up_to_date(folder, key)
         context.note("up to date" if fresh else "to be made")
@@ -143,6 +146,8 @@ def _key(source: ModelSource, target: Target, host: PluginHost, context: HostCon
         "prompts": dict(source.prompts),
         "target": asdict(replace(target, origin="")),
         "passes": key_of_passes(passes_of(target.model.recipe, context), context),
+        "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
+        "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "edgepack": edgepack.__version__,
         "made_by": host.builder_of(target).made_by(target),
     }
