@@ -1,7 +1,6 @@
 """A few seconds of fuzzing for each parser in C++. Inputs that crashed once are tests of their own beside what they crashed."""
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_that_a_stranger_wrote_brings_a_parser_down(
     program: Path, tmp_path: Path, target: str
 ) -> None:
-    seed = random.randrange(1 << 32)
-    runs = run_target(program, target, write_seeds(tmp_path, target), seconds=SECONDS, seed=seed)
+    # The same inputs each time: a test that fails is one that failed before the change was made. `make fuzz` seeks new ones.
+    runs = run_target(program, target, write_seeds(tmp_path, target), seconds=SECONDS, seed=1)
     assert runs > 20

@@ -1,6 +1,5 @@
 """A second of fuzzing for each reader in Python."""
 
-import random
 import sys
 from pathlib import Path
 
@@ -15,15 +14,15 @@ pytestmark = pytest.mark.tools("python")
 @pytest.mark.parametrize("name", READERS)
 def test_what_a_stranger_wrote_is_read_or_an_error_for_people(tmp_path: Path, name: str) -> None:
     seed = seeds(Path(sys.executable))[name] if name != "library.so" else library()
-    assert try_reader(READERS[name], seed, tmp_path / name, seconds=1, number=random.randrange(1 << 32)) > 0
+    assert try_reader(READERS[name], seed, tmp_path / name, seconds=1, number=1) > 0
 
 
 @pytest.mark.parametrize(("name", "change"), CHANGES)
 def test_a_model_of_a_stranger_is_read_or_an_error_for_people(
     tmp_path: Path, name: str, change: Change
 ) -> None:
-    seed, file, number = sound(tmp_path, name), tmp_path / name, random.randrange(1 << 32)
-    assert try_reader(read_model, seed, file, seconds=1, number=number, change=change) > 0
+    seed, file = sound(tmp_path, name), tmp_path / name
+    assert try_reader(read_model, seed, file, seconds=1, number=1, change=change) > 0
 
 
 def library() -> bytes:
