@@ -35,7 +35,7 @@ from edgepack.models.ort.session import open_session
 from edgepack.models.reference import exported_model, token_batches
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.model import ModelSource
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 
 ROOT = Path(__file__).parents[1]
 LENGTHS = {64: 256, 40: 100, 32: 64, 111: 411}

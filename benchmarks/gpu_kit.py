@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from edgepack.bundle.assemble import assemble
+from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.context import BuildContext
 from edgepack.models.find.source import ingest
@@ -21,7 +21,7 @@ from edgepack.models.reference import reference_vectors, token_batches
 from edgepack.plugins.context import host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import ModelSource
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 from edgepack_cuda.builder import CudaBuilder, create_builder
 from edgepack_cuda.fatbin import HEADER, NO_CODE, Fatbin, fatbin_bytes
 from edgepack_cuda.image import Image, read_image

@@ -1,7 +1,7 @@
 """How many small mistakes the unit tests notice, in the modules where one costs most. For edgepack's maintainers.
 
     python benchmarks/mutants.py                           # a sample of every module's mutants
-    python benchmarks/mutants.py --only report/cost --all  # every mutant of some modules
+    python benchmarks/mutants.py --only reports/cost --all  # every mutant of some modules
     python benchmarks/mutants.py --markdown docs/mutants.md  # writes the table and the survivors there, too
 
 mutmut makes the mutants, each with one change: another operator, a number one higher, an argument that is None or gone,
@@ -71,8 +71,8 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "passes/int8_static": ("passes/test_one_product.py", "passes/test_int8_static.py"),
     "passes/int8_weights": ("passes/test_one_product.py", "passes/test_int8_weights.py"),
     "passes/int4": ("passes/test_one_product.py", "passes/test_int4.py"),
-    "bundle/manifest": ("bundle/test_manifest.py", "bundle/test_sections.py", "bundle/test_assemble.py"),
-    "report/cost": ("report/test_cost.py",),
+    "bundles/manifest": ("bundles/test_manifest.py", "bundles/test_sections.py", "bundles/test_assemble.py"),
+    "reports/cost": ("reports/test_cost.py",),
 }
 """Module → the unit tests that are to notice its mistakes, those that do so soonest first."""
 PYTEST = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")

@@ -38,8 +38,8 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 from edgepack.typed import load_toml
-from edgepack.verify.gate import verification_texts
-from edgepack.verify.quality import measure_quality, measure_retrieval
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.quality import measure_quality, measure_retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

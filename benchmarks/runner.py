@@ -31,7 +31,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from edgepack.bundle.manifest import open_bundle
+from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
@@ -39,7 +39,7 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
-from edgepack.verify.wordnet import retrieval_task
+from edgepack.verifier.wordnet import retrieval_task
 
 CHUNK = 250
 STARTS = 11

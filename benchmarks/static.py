@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 
 WORDS = 12
 """A text is that long at most: short ones are what tables are for."""

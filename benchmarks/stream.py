@@ -18,10 +18,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from edgepack.bundle.manifest import open_bundle
+from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.plugins.context import host_context
-from edgepack.verify.wordnet import retrieval_task
+from edgepack.verifier.wordnet import retrieval_task
 
 SEED = 7
 CHUNK = 1000

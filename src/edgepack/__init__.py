@@ -1,3 +1,20 @@
-"""edgepack turns a text-embedding model into something a device can run, and proves that it is right."""
+"""edgepack turns a text-embedding model into something a device can run, and proves that it is right.
+
+``edgepack.bundle("./my-model", target="linux-x86-min")`` does what the command of that name does; ``edgepack.library`` says
+what there is. Importing this is light: each function imports what it needs when it is called.
+"""
+
+from importlib import import_module
 
 __version__ = "0.1.0"
+__all__ = ["Bundle", "Quantized", "build", "bundle", "inspect", "quantize", "report", "verify"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'edgepack' has no attribute {name!r}")
+    return getattr(import_module("edgepack.library"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

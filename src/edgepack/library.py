@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class Bundle:
     """A bundle that was made, verified and measured."""
 
     path: Path
@@ -70,7 +70,7 @@ class Quantized:
 def bundle(
     model: str | Path | None = None,
     *,
-    target: str | Path,
+    target: str | Path | None = None,
     output: str | Path = "dist",
     recipe: str | None = None,
     gate: GateLevel | None = None,
@@ -81,16 +81,16 @@ def bundle(
     force: bool = False,
     offline: bool = False,
     progress: bool = False,
-) -> Made:
+) -> Bundle:
     """Make a self-contained bundle, verify and measure it, as `edgepack bundle` does.
 
-    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file, and
-    ``settings`` change its keys: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are forms beside the archive.
+    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file, ``None``: the
+    smallest for this machine; ``settings`` change its keys: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are forms beside the archive.
     ``progress`` tells the story on stderr. The bundle is in ``output`` when all went well, or nothing is.
     """
     from edgepack import pipeline
     from edgepack.plugins.host import load_plugins
-    from edgepack.targets import with_reading
+    from edgepack.targets import target_of_this_machine, with_reading
 
     host = load_plugins()
     said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
@@ -98,7 +98,7 @@ def bundle(
     overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
     with _context(offline=offline, progress=progress) as context:
         outcome = pipeline.build(
-            with_reading(host.target(str(target), overrides), reading),
+            with_reading(host.target(str(target or target_of_this_machine()), overrides), reading),
             model=None if model is None else str(model),
             output=Path(output),
             force=force,
@@ -107,7 +107,7 @@ def bundle(
             context=context,
         )
     made = outcome.bundle
-    return Made(
+    return Bundle(
         path=made.directory,
         archive=made.archive or made.directory,
         packages=tuple(made.directory.with_name(each.file) for each in outcome.report.packages),
@@ -172,8 +172,8 @@ def quantize(
     from edgepack.operators.config import required
     from edgepack.recipes.model_files import quantize_model
     from edgepack.records.target import ModelOptions, Platform
-    from edgepack.verify.gate import verification_texts
-    from edgepack.verify.quality import measure_quality
+    from edgepack.verifier.gate import verification_texts
+    from edgepack.verifier.quality import measure_quality
 
     texts = None if calibration is None else Path(calibration)
     options = ModelOptions(recipe=recipe, format=format, calibration=texts)
@@ -259,7 +259,7 @@ def report(path: str | Path, *, prices: str | Path | None = None, html: str | Pa
         result = verification.report_again(Path(path), prices=table, context=context)
     if html is not None:
         from edgepack.files.store import written_beside
-        from edgepack.report.html import render_html
+        from edgepack.reports.html import render_html
 
         with written_beside(Path(html)) as temporary:
             temporary.write_text(render_html(result), encoding="utf-8")
@@ -278,8 +278,8 @@ def _context(*, offline: bool = False, progress: bool = False) -> Iterator[HostC
 def _vectors(path: Path, texts: Sequence[str]) -> NDArray[float32]:
     import numpy
 
-    from edgepack.bundle.manifest import open_bundle
-    from edgepack.verify.run import BundleRunner
+    from edgepack.bundles.manifest import open_bundle
+    from edgepack.verifier.run import BundleRunner
 
     if isinstance(texts, str):
         raise TypeError("embed takes a list of texts, not one text: embed([text])")

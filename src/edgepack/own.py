@@ -77,7 +77,7 @@ def edgepack_specs() -> list[Spec]:
             axis="prices",
             name="clouds",
             summary="list prices of clouds for traffic to the internet",
-            make=partial(_file, "edgepack.report", "prices.toml"),
+            make=partial(_file, "edgepack.reports", "prices.toml"),
         ),
         *(
             Spec(

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgepack.bundle.archive import archive_of, pack
-from edgepack.bundle.assemble import assemble
-from edgepack.bundle.manifest import bundle_name, open_bundle
-from edgepack.bundle.packages import Packagers, make_packages, packagers_of
-from edgepack.bundle.place import placed_folder, require_free
+from edgepack.bundles.archive import archive_of, pack
+from edgepack.bundles.assemble import assemble
+from edgepack.bundles.manifest import bundle_name, open_bundle
+from edgepack.bundles.packages import Packagers, make_packages, packagers_of
+from edgepack.bundles.place import placed_folder, require_free
 from edgepack.errors import BundleError, PluginError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.models.find.source import ingest
@@ -27,18 +27,18 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
-from edgepack.report.budget import foretell_budget, require_budget
-from edgepack.report.cost import Prices, prices_of
-from edgepack.report.measure import NO_RUNTIME, measure, unmatched, weigh
-from edgepack.report.sections import with_sections
-from edgepack.report.text import as_json
+from edgepack.reports.budget import foretell_budget, require_budget
+from edgepack.reports.cost import Prices, prices_of
+from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
+from edgepack.reports.sections import with_sections
+from edgepack.reports.text import as_json
 from edgepack.tools import install_hint
-from edgepack.verify.copies import require_used_files
-from edgepack.verify.gate import verify
-from edgepack.verify.made_here import remember
-from edgepack.verify.oracle import require_oracle
-from edgepack.verify.proofs import prove_bundle
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.gate import verify
+from edgepack.verifier.made_here import remember
+from edgepack.verifier.oracle import require_oracle
+from edgepack.verifier.proofs import prove_bundle
+from edgepack.verifier.run import BundleRunner
 
 STEPS = 8
 """Of a build."""

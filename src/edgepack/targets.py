@@ -29,6 +29,8 @@ PROCESSOR_NAMES = {
     **dict.fromkeys(("armv7", "armhf", "armv7hf"), "armv7l"),
 }
 """What processors are called elsewhere (Debian, Docker, Go) → as ``platform.machine()`` says it, and edgepack everywhere."""
+SMALLEST = {"x86_64": "linux-x86-min", "aarch64": "linux-arm64-min"}
+"""What is built where no target is named, by machine."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -64,6 +66,18 @@ KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "budget": keys_of(_Budget),
     "package": keys_of(_Package),
 }
+
+
+def target_of_this_machine() -> str:
+    """The name of the target for the machine that this runs on. Raises ``UsageError`` where there is none."""
+    import platform
+
+    if platform.system() != "Linux" or platform.machine() not in SMALLEST:
+        raise UsageError(
+            f"there is no target for {platform.system()} on {platform.machine()}: name one with -t",
+            hint="`edgepack targets` lists them",
+        )
+    return SMALLEST[platform.machine()]
 
 
 def built_in_targets() -> list[Traversable]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgepack.bundle.archive import archive_of, unpack_bundle
-from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.bundles.archive import archive_of, unpack_bundle
+from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
@@ -19,16 +19,16 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import PackageSize, Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
-from edgepack.report.cost import prices_of
-from edgepack.report.measure import measure, weigh
-from edgepack.report.sections import with_sections
+from edgepack.reports.cost import prices_of
+from edgepack.reports.measure import measure, weigh
+from edgepack.reports.sections import with_sections
 from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
-from edgepack.verify import gate as gatekeeper
-from edgepack.verify.copies import require_used_files
-from edgepack.verify.made_here import may_run
-from edgepack.verify.run import BundleRunner
-from edgepack.verify.sandbox import find_sandbox
+from edgepack.verifier import gate as gatekeeper
+from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.made_here import may_run
+from edgepack.verifier.run import BundleRunner
+from edgepack.verifier.sandbox import find_sandbox
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "

@@ -17,7 +17,7 @@ from tests.support.recording_cudart import VARIABLE, Registered, assert_register
 from tests.support.stub_cuda import write_stubs
 
 from edgepack.api.kit import onnxruntime_files, wheel_file, wheel_files
-from edgepack.bundle.assemble import assemble
+from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.errors import CannotRunHere
 from edgepack.files.elf import needed_libraries
@@ -25,7 +25,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier.run import BundleRunner
 from edgepack_cuda.builder import CudaBuilder, create_builder
 from edgepack_cuda.image import Image, read_image
 from edgepack_cuda.lists import lists_for

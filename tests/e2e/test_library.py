@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgepack import library
+import edgepack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
 def test_a_bundle_is_made_run_reported_and_verified(tiny_model: Path, tmp_path: Path) -> None:
-    made = library.bundle(
+    made = edgepack.bundle(
         tiny_model,
         target="linux-x86-min",
         output=tmp_path,
@@ -26,7 +26,7 @@ def test_a_bundle_is_made_run_reported_and_verified(tiny_model: Path, tmp_path: 
     assert vectors.shape == (2, made.manifest["model"]["dimension"]) and vectors.dtype == np.float32
     with pytest.raises(TypeError, match="a list of texts"):
         made.embed("a cat")
-    again = library.report(made.path, html=tmp_path / "report.html")
+    again = edgepack.report(made.path, html=tmp_path / "report.html")
     assert again.archive_bytes == made.report.archive_bytes
     assert "<!doctype html>" in (tmp_path / "report.html").read_text()
-    assert library.verify(made.path, model=tiny_model, offline=True).status == "passed"
+    assert edgepack.verify(made.path, model=tiny_model, offline=True).status == "passed"

@@ -29,7 +29,7 @@ def test_it_is_small_and_needs_no_library(native_bundle: Bundle) -> None:
 
 
 def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_bundle: Bundle) -> None:
-    texts = (Path(__file__).parents[2] / "src/edgepack/verify/data/texts.txt").read_bytes()
+    texts = (Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt").read_bytes()
     for arguments in (("--out", "raw"), ("--out", "jsonl"), ("--out", "jsonl", "--dtype", "int8")):
         native = embed(native_bundle, *arguments, input=texts)
         frozen = embed(frozen_bundle, *arguments, input=texts)

@@ -21,8 +21,8 @@ from tests.support.command import edgepack
 from tests.support.npm_tools import required_tools
 from tests.support.once import made_once
 
-from edgepack.bundle.manifest import digest, open_bundle
-from edgepack.bundle.packages import make_packages, packagers_of
+from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.packages import make_packages, packagers_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle

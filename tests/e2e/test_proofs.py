@@ -13,8 +13,8 @@ from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.verify.proofs import prove_bundle
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier.proofs import prove_bundle
+from edgepack.verifier.run import BundleRunner
 
 AVX2_GEMM = "QgemmU8X8KernelAvx2"
 """The int8 matrix product that MLAS chooses on processors with AVX2 and nothing better."""

@@ -17,7 +17,7 @@ from tests.support.fake_cuda import DRIVER, compile_driver, compile_library
 from tests.support.fake_tensorrt import write_home
 from tests.support.stub_cuda import write_stubs
 
-from edgepack.bundle.assemble import assemble
+from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.errors import CannotRunHere, ToolError
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
@@ -29,8 +29,8 @@ from edgepack.runner.frozen.model import ort
 from edgepack.runner.frozen.model.loaded import CPU
 from edgepack.targets import built_in_targets, read_target
 from edgepack.tools import run_tool
-from edgepack.verify.gate import verification_texts
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.run import BundleRunner
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
 from edgepack_tensorrt.runtime import LIBRARY, NAME
 

@@ -15,7 +15,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verification import NOT_RUN, limits_of, verify_again
-from edgepack.verify.sandbox import find_sandbox
+from edgepack.verifier.sandbox import find_sandbox
 
 pytestmark = [pytest.mark.e2e]
 
@@ -47,7 +47,7 @@ def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """No bundle was made on this machine."""
-    monkeypatch.setattr("edgepack.verify.made_here.is_made_here", lambda digest, *, store: False)
+    monkeypatch.setattr("edgepack.verifier.made_here.is_made_here", lambda digest, *, store: False)
 
 
 def verified(

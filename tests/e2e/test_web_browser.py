@@ -18,8 +18,8 @@ from tests.support.small_models import write_small_model
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verify.gate import verification_texts
-from edgepack.verify.quality import cached_reference
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.quality import cached_reference
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import zstandard
 
-from edgepack.bundle.archive import unpack_bundle
-from edgepack.bundle.manifest import read_manifest
+from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.manifest import read_manifest
 from edgepack.errors import EdgepackError
 from edgepack.files.elf import opened_libraries, read_needs, soname
 from edgepack.files.hardening import weaknesses

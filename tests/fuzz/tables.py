@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 from edgepack.runner.freeze.sample_bundle import sample_tokenizer, write_manifest
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
-TEXTS = Path(__file__).parents[2] / "src/edgepack/verify/data/texts.txt"
+TEXTS = Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt"
 
 
 def small_tables() -> Iterator[bytes]:

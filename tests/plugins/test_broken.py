@@ -13,7 +13,7 @@ from unittest.mock import Mock, patch
 import pytest
 from click.testing import CliRunner, Result
 
-from edgepack.bundle.packages import packagers_of
+from edgepack.bundles.packages import packagers_of
 from edgepack.cli import cli
 from edgepack.errors import EdgepackError, PluginError, UnsupportedModelError
 from edgepack.foundry.platforms import find_platform

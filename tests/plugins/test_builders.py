@@ -13,9 +13,9 @@ from tests.support.kiosk import install, prepare_site
 from tests.support.schema import against
 
 from edgepack import pipeline
-from edgepack.bundle.archive import unpack_bundle
-from edgepack.bundle.golden import TEXTS
-from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.golden import TEXTS
+from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.console import Story
 from edgepack.errors import (
     BundleError,

@@ -11,8 +11,8 @@ from tests.support.cuda_libraries import Unit, library
 from tests.support.fake_tensorrt import fake_wheels
 
 from edgepack.api import TargetBuilder
-from edgepack.bundle.archive import archive_of, pack
-from edgepack.bundle.assemble import assemble
+from edgepack.bundles.archive import archive_of, pack
+from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.files.store import Store
 from edgepack.models.find.source import ingest
@@ -104,7 +104,7 @@ def check(bundle: Bundle, archive: Path, model: Path, store: Store) -> None:
             pytest.MonkeyPatch.context() as patch,
             host_context(story=Story(quiet=True), offline=True, store=store) as context,
         ):
-            patch.setattr("edgepack.verify.made_here.is_made_here", lambda digest, *, store: True)
+            patch.setattr("edgepack.verifier.made_here.is_made_here", lambda digest, *, store: True)
             found = verify_again(path, model=str(model), context=context)
         assert found.status == "not verified"
         assert found.reason.startswith("not on a GPU (there is no NVIDIA driver here")

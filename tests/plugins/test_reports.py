@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.report.test_render import text_of
+from tests.unit.reports.test_render import text_of
 
-from edgepack.bundle.manifest import write_manifest
+from edgepack.bundles.manifest import write_manifest
 from edgepack.context import Extension
 from edgepack.errors import PluginError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Section, Verification
-from edgepack.report.cost import load_prices, prices_of
-from edgepack.report.html import render_html
-from edgepack.report.sections import with_sections
-from edgepack.report.text import as_json
+from edgepack.reports.cost import load_prices, prices_of
+from edgepack.reports.html import render_html
+from edgepack.reports.sections import with_sections
+from edgepack.reports.text import as_json
 
 REPORT = Report(
     bundle="b", target="t", parts=(), archive_bytes=None, costs=(), verification=Verification(status="not verified")

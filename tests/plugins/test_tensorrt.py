@@ -18,9 +18,9 @@ from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.fake_tensorrt import fake_wheels, write_home
 from tests.support.run_path import run_path
 
-from edgepack.bundle.assemble import assemble
-from edgepack.bundle.manifest import digest as digest_of
-from edgepack.bundle.manifest import open_bundle
+from edgepack.bundles.assemble import assemble
+from edgepack.bundles.manifest import digest as digest_of
+from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.errors import (
     BundleError,
@@ -40,7 +40,7 @@ from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier.run import BundleRunner
 from edgepack_cuda import runtime as cuda_runtime
 from edgepack_tensorrt import classic, pins, runtime
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder, fetch

@@ -16,7 +16,7 @@ def made_bundle(target: str, output: Path, *options: str) -> Bundle:
 
 def bundle_in(directory: Path) -> Bundle:
     """A finished bundle, with its archive beside it."""
-    from edgepack.bundle.manifest import open_bundle
+    from edgepack.bundles.manifest import open_bundle
 
     made = open_bundle(directory)
     archive = made.directory.with_name(made.directory.name + ".tar.zst")

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from edgepack.records.model import ModelSource
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 from tests.support.families import write_family
 from tests.support.installed import read_folder
 from tests.support.small_models import unigram

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 
 VOCABULARY = 900
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import edgepack
 
-from edgepack.cli.options import SMALLEST
+from edgepack.targets import SMALLEST
 
 pytestmark = pytest.mark.tools("python")
 

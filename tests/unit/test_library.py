@@ -10,7 +10,7 @@ from tests.support.berts import write_bert
 from tests.support.command import edgepack
 
 from edgepack import library
-from edgepack.errors import ModelError, TargetError
+from edgepack.errors import ModelError, TargetError, UsageError
 from edgepack.records.target import Reading
 
 pytestmark = pytest.mark.tools("python")
@@ -24,9 +24,23 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_importing_it_is_light() -> None:
-    code = "import sys, edgepack.library; print(sorted({'numpy', 'onnx', 'rich', 'click', 'httpx'} & set(sys.modules)))"
+    code = "import sys, edgepack; edgepack.bundle; print(sorted({'numpy', 'onnx', 'rich', 'click', 'httpx'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> None:
+    rooms = "bundles.manifest, edgepack.pipeline, edgepack.reports.text, edgepack.verifier.gate"
+    code = f"import edgepack.{rooms}; print([getattr(edgepack, name).__module__ for name in edgepack.__all__], dir(edgepack))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ["Bundle", "Quantized", "build", "bundle", "inspect", "quantize", "report", "verify"]
+    assert done.stdout == f"{['edgepack.library'] * len(names)} {sorted([*names, '__version__'])}\n"
+
+
+def test_a_machine_without_a_target_of_its_own_has_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "ppc64le")
+    with pytest.raises(UsageError, match="there is no target for Linux on ppc64le"):
+        library.bundle("no-such-model", offline=True)
 
 
 def test_a_model_is_inspected_as_the_command_does(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

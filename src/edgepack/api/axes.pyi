@@ -1,4 +1,4 @@
-from edgepack.bundle.archive import bundle_entries as bundle_entries
+from edgepack.bundles.archive import bundle_entries as bundle_entries
 from edgepack.errors import DownloadError as DownloadError
 from edgepack.errors import HashMismatchError as HashMismatchError
 from edgepack.fetch.download import download as download
@@ -21,5 +21,5 @@ from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material
 from edgepack.records.recipe import Note as Note
 from edgepack.records.report import Section as Section
-from edgepack.report.sections import ReportRows as ReportRows
+from edgepack.reports.sections import ReportRows as ReportRows
 from edgepack.runtimes.linux import LinuxPlatform as LinuxPlatform

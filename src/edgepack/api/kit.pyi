@@ -1,5 +1,5 @@
-from edgepack.bundle.golden import golden_document as golden_document
-from edgepack.bundle.usage import usage_of as usage_of
+from edgepack.bundles.golden import golden_document as golden_document
+from edgepack.bundles.usage import usage_of as usage_of
 from edgepack.cli.options import common_options as common_options
 from edgepack.cli.options import offline_option as offline_option
 from edgepack.cli.output import print_json as print_json
@@ -90,4 +90,4 @@ from edgepack.tools import find as find
 from edgepack.tools import run_tool as run_tool
 from edgepack.typed import load_toml as load_toml
 from edgepack.typed import read_table as read_table
-from edgepack.verify.compatibility import Fit as Fit
+from edgepack.verifier.compatibility import Fit as Fit

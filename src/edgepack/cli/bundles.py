@@ -96,7 +96,7 @@ def bundle(
         outcome = pipeline.build(
             target, model=model, output=output, force=force, prices=prices, host=host, context=context
         )
-    from edgepack.report import text
+    from edgepack.reports import text
 
     if as_json:
         places = {"directory": str(outcome.bundle.directory), "archive": str(outcome.bundle.archive)}
@@ -202,7 +202,7 @@ def verify(
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
-        from edgepack.report import text
+        from edgepack.reports import text
 
         print_rich(text.render_verification(result))
     if result.status != "passed":
@@ -217,7 +217,7 @@ def verify(
 def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) -> None:
     """Say what a bundle weighs, by part and by encoding, and what its downloads cost."""
     from edgepack import library
-    from edgepack.report import text
+    from edgepack.reports import text
 
     result = library.report(path, prices=prices, html=html)
     if as_json:
@@ -235,7 +235,7 @@ def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -
     """Say what a model is made of, and which recipe fits it."""
     from edgepack import library
     from edgepack.models.inspection import as_dict
-    from edgepack.report.inspection import render_inspection
+    from edgepack.reports.inspection import render_inspection
 
     inspection = library.inspect(model, reading=reading, offline=offline, progress=not as_json)
     if as_json:
@@ -278,7 +278,7 @@ def fetch(
         with story.step("runtime"):
             builder.fetch(target, context)
         if target.model.gate == "full":
-            from edgepack.verify.wordnet import fetch_wordnet
+            from edgepack.verifier.wordnet import fetch_wordnet
 
             with story.step("gate"):
                 fetch_wordnet(context=context)

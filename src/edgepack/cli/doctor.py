@@ -106,7 +106,7 @@ def doctor(
     from edgepack.doctor.subject import read_vectors
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
-    from edgepack.verify.gate import verification_texts
+    from edgepack.verifier.gate import verification_texts
 
     if sum(each is not None for each in (url, program, vectors)) != 1:
         raise UsageError(

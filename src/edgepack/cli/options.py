@@ -134,21 +134,15 @@ def _prompts(
 
 
 def _target_of_this_machine(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    import platform
+    from edgepack.targets import target_of_this_machine
 
     if value is not None:
         return value
-    if platform.system() != "Linux" or platform.machine() not in SMALLEST:
-        raise click.UsageError(
-            f"there is no target for {platform.system()} on {platform.machine()}: name one with -t"
-        )
-    name = SMALLEST[platform.machine()]
+    name = target_of_this_machine()
     click.echo(f"target: {name}, for this machine; -t names another", err=True)
     return name
 
 
-SMALLEST = {"x86_64": "linux-x86-min", "aarch64": "linux-arm64-min"}
-"""What is built where no target is named, by machine."""
 target_option = click.option(
     "-t",
     "--target",

@@ -122,7 +122,7 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     """
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.report.text import proof_table
+    from edgepack.reports.text import proof_table
     from edgepack.runtimes.known import platform_of
     from edgepack.runtimes.library import prove_again
 
@@ -196,7 +196,7 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
     from edgepack.files.store import Store, default_root
     from edgepack.foundry.explain.sizes import explain, find_composition
     from edgepack.plugins.host import load_plugins
-    from edgepack.report.explain import render_explanation, render_why
+    from edgepack.reports.explain import render_explanation, render_why
     from edgepack.runtimes.known import platform_of
 
     composition = find_composition(library, Store(root=default_root()))

@@ -52,7 +52,7 @@ def search(
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.search import search as run_search
-    from edgepack.report.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
+    from edgepack.reports.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
     from edgepack.targets import with_reading
 
     target = with_reading(load_plugins().target(target_name, overrides), reading)

@@ -18,7 +18,7 @@ from edgepack.records.target import Platform
 if TYPE_CHECKING:
     from edgepack.foundry.explain.sizes import Form
     from edgepack.foundry.toolchains.toolchain import Toolchain
-    from edgepack.verify.compatibility import Fit
+    from edgepack.verifier.compatibility import Fit
 
 DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 

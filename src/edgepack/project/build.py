@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import edgepack
 from edgepack import pipeline
-from edgepack.bundle.archive import archive_of
-from edgepack.bundle.manifest import bundle_name, digest, open_bundle
-from edgepack.bundle.packages import AXIS as PACKAGE
-from edgepack.bundle.packages import packagers_of
+from edgepack.bundles.archive import archive_of
+from edgepack.bundles.manifest import bundle_name, digest, open_bundle
+from edgepack.bundles.packages import AXIS as PACKAGE
+from edgepack.bundles.packages import packagers_of
 from edgepack.errors import BundleError, EdgepackError, UsageError
 from edgepack.files.store import sha256_of, written_beside
 from edgepack.models.find.catalogue import load_catalogue

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import onnx
 
-from edgepack.bundle.place import FolderKind, placed_folder, require_free
+from edgepack.bundles.place import FolderKind, placed_folder, require_free
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError
 from edgepack.files.store import disk_errors

@@ -28,8 +28,8 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.recipe import ALL
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Pass, Platform
-from edgepack.verify.gate import verification_texts
-from edgepack.verify.quality import COMPANY, measure_quality, shortfalls
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.quality import COMPANY, measure_quality, shortfalls
 
 LAYER = re.compile(r"^(.*?\d+)\.")
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})

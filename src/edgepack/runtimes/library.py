@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from edgepack.bundle.manifest import MANIFEST, read_manifest
-from edgepack.bundle.place import placed_folder
+from edgepack.bundles.manifest import MANIFEST, read_manifest
+from edgepack.bundles.place import placed_folder
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.foundry.link.composition import COMPOSITION
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
@@ -26,7 +26,7 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Pass
-from edgepack.verify.compatibility import Fit
+from edgepack.verifier.compatibility import Fit
 
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""

@@ -24,7 +24,7 @@ from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
 from edgepack.records.target import Platform
-from edgepack.verify.compatibility import Fit, try_model
+from edgepack.verifier.compatibility import Fit, try_model
 
 HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
 

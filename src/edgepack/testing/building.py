@@ -117,7 +117,7 @@ def leaves_nothing_elsewhere(subject: TargetSubject) -> None:
 
 @check("two-builds-alike", "The same target and model give the same bytes, in any process.", section=BUILDER)
 def two_builds_alike(subject: TargetSubject) -> None:
-    from edgepack.bundle.manifest import open_bundle
+    from edgepack.bundles.manifest import open_bundle
 
     first, second = subject.built.bundle, open_bundle(build_here(subject).directory)
     digests = [{file["path"]: file["sha256"] for file in each.manifest["files"]} for each in (first, second)]

@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.context import BuildContext
 from edgepack.errors import UnsupportedModelError
 from edgepack.plugins.host import PluginHost, Registered
 from edgepack.records.bundle import Bundle
 from edgepack.testing.check import NotSeen
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier.run import BundleRunner
 
 if TYPE_CHECKING:
     from edgepack.testing.kit import TargetSubject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from edgepack.bundle.manifest import LICENSES
+from edgepack.bundles.manifest import LICENSES
 from edgepack.errors import BundleError, FloorError
 from edgepack.records.runtime import ONNX_RUNTIME
 from edgepack.testing.check import Broken, check
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     section="docs/targets.md",
 )
 def runs_on_its_platform(subject: TargetSubject) -> None:
-    from edgepack.bundle.floor import require_compatible_elf
+    from edgepack.bundles.floor import require_compatible_elf
 
     bundle = subject.built.bundle
     provider = (bundle.manifest["runtime"] or {}).get("provider", {})
@@ -39,7 +39,7 @@ def runs_on_its_platform(subject: TargetSubject) -> None:
     section="docs/plugins.md#a-builder",
 )
 def licences(subject: TargetSubject) -> None:
-    from edgepack.bundle.notices import INDEX, SBOM
+    from edgepack.bundles.notices import INDEX, SBOM
 
     bundle = subject.built.bundle
     folder = bundle.directory / LICENSES
@@ -57,7 +57,7 @@ def licences(subject: TargetSubject) -> None:
 
 
 def _file_of(component: str) -> str:
-    from edgepack.bundle.notices import Component
+    from edgepack.bundles.notices import Component
 
     return Component(name=component, version="", kind="", text=b"").file
 

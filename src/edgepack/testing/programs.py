@@ -9,15 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgepack.bundle.manifest import digest, open_bundle
+from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError
 from edgepack.records.model import FLOAT_PRECISIONS
 from edgepack.records.target import FORMATS
 from edgepack.testing.built import build_here, changed_copy, running
 from edgepack.testing.check import Broken, NotSeen, check
 from edgepack.testing.kit import TargetSubject
-from edgepack.verify.copies import SAME
-from edgepack.verify.run import command_of
+from edgepack.verifier.copies import SAME
+from edgepack.verifier.run import command_of
 
 if TYPE_CHECKING:
     from edgepack.records.bundle import Bundle
@@ -59,7 +59,7 @@ NO_TEXT = 2
 def _lowest(ours: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
     import numpy as np
 
-    from edgepack.verify.metrics import lowest_cosine
+    from edgepack.verifier.metrics import lowest_cosine
 
     return lowest_cosine(np.asarray(ours, np.float32), np.asarray(others, np.float32))
 
@@ -284,7 +284,7 @@ def tokenizes_alike(subject: TargetSubject) -> None:
 
     from edgepack.models.read.tokenizer import minimal_json
     from edgepack.models.reference import embed_with_onnxruntime
-    from edgepack.verify.fuzz_texts import fuzz_texts_for
+    from edgepack.verifier.fuzz_texts import fuzz_texts_for
 
     source = subject.source
     tokenizer = Tokenizer.from_str(minimal_json(source))

@@ -75,7 +75,7 @@ def script_target() -> Target:
 @cache
 def script_bundle(kit: Kit) -> Bundle:
     """The kit's model as a bundle for that target, assembled and not verified."""
-    from edgepack.bundle.assemble import assemble
+    from edgepack.bundles.assemble import assemble
 
     context = kit.context()
     target = script_target()

@@ -82,7 +82,7 @@ def is_what_its_axis_asks(subject: SpecSubject) -> None:
 )
 def makes_a_model(subject: SpecSubject) -> None:
     from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
-    from edgepack.verify.metrics import lowest_cosine
+    from edgepack.verifier.metrics import lowest_cosine
 
     made = _prepared(subject, "once")
     source, context = subject.kit.source, subject.kit.context()
@@ -182,7 +182,7 @@ def _packed(subject: SpecSubject, turn: str) -> Path:
     """The package of the target's bundle where the session has one, else of a bundle of the kit's own."""
     import time
 
-    from edgepack.bundle.packages import make_packages, packagers_of
+    from edgepack.bundles.packages import make_packages, packagers_of
 
     subject.kit.folder.mkdir(parents=True, exist_ok=True)
     context = replace(subject.kit.context(), work_dir=Path(mkdtemp(dir=subject.kit.folder)))

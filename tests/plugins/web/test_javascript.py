@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
-from edgepack.verify.fuzz_texts import fuzz_texts
+from edgepack.verifier.fuzz_texts import fuzz_texts
 from edgepack_web.modules import joined, without_comments
 from edgepack_web.npm.node import find_node
 

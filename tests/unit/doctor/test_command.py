@@ -15,7 +15,7 @@ from tests.support.tiny import write_json
 from edgepack.cli.doctor import doctor
 from edgepack.doctor.verdict import GRAVEST, VERDICTS
 from edgepack.errors import EdgepackError
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from edgepack.doctor.verdict import Diagnosis
 from edgepack.errors import UsageError
 from edgepack.files.store import Store
 from edgepack.plugins.context import host_context
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from edgepack.bundle.archive import unpack_bundle
+from edgepack.bundles.archive import unpack_bundle
 from edgepack.errors import BundleError, DownloadError, EdgepackError, ModelError
 from edgepack.fetch.unpack import unpack_download, unpack_matching
 from edgepack.files import archives

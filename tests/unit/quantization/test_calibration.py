@@ -21,7 +21,7 @@ from edgepack.quantization.calibration import (
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelOptions
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.gate import verification_texts
 
 
 def test_nothing_is_verified_on_what_it_was_calibrated_with() -> None:

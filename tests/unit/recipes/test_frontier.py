@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.records.report import Verification
-from edgepack.report.frontier import as_dict, frontier_page, recommendation_lines, rows
-from edgepack.report.scatter import HEIGHT, LINE, WIDTH, scatter
+from edgepack.reports.frontier import as_dict, frontier_page, recommendation_lines, rows
+from edgepack.reports.scatter import HEIGHT, LINE, WIDTH, scatter
 
 
 def point(

@@ -8,8 +8,8 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions
-from edgepack.verify.gate import verification_texts
-from edgepack.verify.metrics import compare
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.metrics import compare
 
 pytestmark = pytest.mark.e2e
 

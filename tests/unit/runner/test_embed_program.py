@@ -16,9 +16,9 @@ from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofE
 from edgepack.foundry.proof.emulator import Qemu
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.verify import run as embed_program
-from edgepack.verify.limits import RunLimits
-from edgepack.verify.run import BundleRunner
+from edgepack.verifier import run as embed_program
+from edgepack.verifier.limits import RunLimits
+from edgepack.verifier.run import BundleRunner
 
 pytestmark = pytest.mark.tools("c++", "python", "env", may=("setpriv",))
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.bundle.manifest import open_bundle
+from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import VerificationError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.runner.freeze.sample_bundle import DIMENSION, MAX_LENGTH, sample_tokenizer
-from edgepack.verify.run import BundleRunner
-from edgepack.verify.tokens import compare_tokens, first_difference
+from edgepack.verifier.run import BundleRunner
+from edgepack.verifier.tokens import compare_tokens, first_difference
 
 pytestmark = pytest.mark.tools("c++", "env", "python")
 

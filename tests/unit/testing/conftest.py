@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.support.kiosk import install, prepare_site
 
-from edgepack.bundle.manifest import digest, file_entry, open_bundle
+from edgepack.bundles.manifest import digest, file_entry, open_bundle
 from edgepack.testing.built import Built
 from edgepack.testing.kit import Kit, TargetSubject
 from edgepack.testing.script import PROGRAM
-from edgepack.verify.made_here import remember
+from edgepack.verifier.made_here import remember
 
 Wrong = Callable[..., TargetSubject]
 

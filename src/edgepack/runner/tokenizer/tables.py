@@ -13,8 +13,8 @@ from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
 from edgepack.runner.tokenizer.template import template_of
 from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
-from edgepack.verify.fuzz_texts import fuzz_texts_for
-from edgepack.verify.gate import verification_texts
+from edgepack.verifier.fuzz_texts import fuzz_texts_for
+from edgepack.verifier.gate import verification_texts
 
 LONGEST_COMPARED = 128
 """Tokens: so that truncation is tried, too."""

@@ -24,7 +24,7 @@ from edgepack.foundry.link.composition import (
 )
 from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.report.explain import render_explanation, render_why
+from edgepack.reports.explain import render_explanation, render_why
 
 CPU = "_ZN11onnxruntime21BuildKernelCreateInfoINS_{length}{kernel}EEENS_16KernelCreateInfoEv"
 KERNELS = {

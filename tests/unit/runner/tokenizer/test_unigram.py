@@ -16,7 +16,7 @@ from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 pytestmark = pytest.mark.tools("c++")
 
-TEXTS = Path(__file__).parents[4] / "src/edgepack/verify/data/texts.txt"
+TEXTS = Path(__file__).parents[4] / "src/edgepack/verifier/data/texts.txt"
 MARK = "▁"
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 

@@ -1,0 +1,145 @@
+"""The bundle as one file: a tar under zstd, the same bytes for the same bundle."""
+
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from edgepack.bundles.manifest import MANIFEST, mode_of
+from edgepack.bundles.place import placed_folder
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError
+from edgepack.files import unpack as layout
+from edgepack.files.archives import ArchiveMember, BadArchive, Budget, opened
+from edgepack.files.frames import HUGE, LARGE, frame
+from edgepack.files.pack import TarEntry, tar_pieces
+from edgepack.files.store import written_beside
+from edgepack.records.bundle import Bundle
+
+COMPRESSED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
+TAR, TAR_AT = b"ustar", 257
+"""What archives begin with, whatever their names are."""
+
+
+def archive_of(directory: Path) -> Path:
+    """Where the archive of the bundle in this folder lies."""
+    return directory.with_name(directory.name + ".tar.zst")
+
+
+def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
+    """Write the bundle's archive and return the bundle with it.
+
+    One folder, named as the bundle is, whatever the bundle's folder is called; sorted, large files last. Each of these
+    is a frame of its own, and what lies before it is another: what an earlier build compressed is taken from the store.
+    """
+    parts = list(tar_pieces(bundle_entries(bundle, top=bundle.name), large=LARGE))
+    sizes = [part.stat().st_size if isinstance(part, Path) else len(part) for part in parts]
+    with (
+        written_beside(destination) as temporary,
+        context.progress("compress", sum(sizes), unit="B") as bar,
+        temporary.open("wb") as out,
+        ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
+    ):
+        make = partial(frame, store=context.store, advance=bar.advance)
+        # A huge frame takes all cores by itself, and much memory.
+        jobs = [
+            pool.submit(make, part) if size <= HUGE else None for part, size in zip(parts, sizes, strict=True)
+        ]
+        for part, job in zip(parts, jobs, strict=True):
+            made = job.result() if job else make(part)
+            with made.open("rb") as content:
+                shutil.copyfileobj(content, out, 1 << 20)
+    return replace(bundle, archive=destination)
+
+
+def bundle_entries(bundle: Bundle, *, top: str) -> list[TarEntry]:
+    """The bundle's folder under the name ``top``: folders and files sorted, large files last."""
+    sizes = {str(file["path"]): int(file["size"]) for file in bundle.manifest["files"]}
+    sizes[MANIFEST] = (bundle.directory / MANIFEST).stat().st_size
+    folders = {parent.as_posix() for name in sizes for parent in Path(name).parents if parent != Path()}
+    names = sorted({*sizes, *folders}, key=lambda name: (sizes.get(name, 0) >= LARGE, name.split("/")))
+    return [
+        TarEntry(
+            name=f"{top}/{name}".rstrip("/"),
+            source=bundle.directory / name,
+            executable=mode_of(bundle.directory / name) == "0755",
+        )
+        for name in ("", *names)
+    ]
+
+
+def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) -> Path:
+    """Unpack the bundle in an archive or package into the folder ``destination``, which must not exist, and return it.
+
+    The bundle is the topmost folder with a manifest: of a ``.tar.zst`` the only one, of a package one that is somewhere in it, or in
+    an archive that it holds, such as a layer of an image.
+    Raises ``BundleError`` for a file that holds no bundle, is cut off or damaged, or would write outside its
+    own folder; then nothing is left behind. Likewise where it unpacks to more than ``most`` bytes, or to so many that it
+    looks like a bomb. Whether every file is right is ``open_bundle``'s to say.
+    """
+    with (
+        placed_folder(destination, force=False) as folder,
+        tempfile.TemporaryDirectory(prefix=".layer-", dir=destination.parent) as beside,
+    ):
+        budget = Budget.of(archive, most=most) if archive.is_file() else None
+        try:
+            holder, top = _found_in(archive, Path(beside), most)
+            layout.unpack(
+                holder,
+                folder,
+                where=partial(_below, top),
+                kinds=("file", "link"),
+                executables=True,
+                budget=budget,
+            )
+        except BadArchive as error:
+            raise BundleError(
+                f"{archive} is not a bundle's archive, or is damaged: {error}",
+                hint=error.hint or "download it again, or make the bundle again",
+            ) from error
+    return destination
+
+
+def _found_in(archive: Path, folder: Path, most: int | None) -> tuple[Path, PurePosixPath]:
+    """The archive that holds the bundle, which may be one inside of this one, and the bundle's folder in it."""
+    if (top := _top(archive, Budget.of(archive, most=most))) is not None:
+        return archive, top
+    budget = Budget.of(archive, most=most)
+    with opened(archive, budget=Budget.of(archive, most=most)) as members:
+        for member in members:
+            if member.kind != "file" or not _keep(member, folder / "layer"):
+                continue
+            with suppress(BadArchive):
+                if (top := _top(folder / "layer", budget)) is not None:
+                    return folder / "layer", top
+    raise BadArchive(
+        f"there is no {MANIFEST} in it",
+        hint="a bundle's folder lies in it as it is, or in an archive inside of it (the layer of an image)",
+    )
+
+
+def _top(archive: Path, budget: Budget) -> PurePosixPath | None:
+    """The folder in an archive that is the bundle's, if there is one. Raises ``BadArchive``."""
+    with opened(archive, budget=budget) as members:
+        found = [member.path.parent for member in members if member.path.name == MANIFEST]
+    return min(found, key=lambda path: (len(path.parts), path)) if found else None
+
+
+def _keep(member: ArchiveMember, place: Path) -> bool:
+    """Write a member that begins as an archive to a file; whether it does."""
+    chunks = member.chunks()
+    head = next(chunks, b"")
+    if not (head.startswith(COMPRESSED) or head[TAR_AT:].startswith(TAR)):
+        return False
+    with place.open("wb") as out:
+        out.write(head)
+        out.writelines(chunks)
+    return True
+
+
+def _below(top: PurePosixPath, path: PurePosixPath) -> PurePosixPath | None:
+    return path.relative_to(top) if path.is_relative_to(top) else None

@@ -1,0 +1,159 @@
+"""Lay a bundle's folder out: program, model, library, golden vectors, licences, manifest."""
+
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgepack.bundles import golden
+from edgepack.bundles.floor import require_compatible_elf
+from edgepack.bundles.manifest import (
+    GOLDEN,
+    LICENSES,
+    MANIFEST,
+    TOKENIZER,
+    build_manifest,
+    cpu_model_path,
+    file_entry,
+    is_part_name,
+    model_path,
+    tokenizer_path,
+    write_manifest,
+)
+from edgepack.bundles.notices import write_notices
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError
+from edgepack.files.elf import elf_files
+from edgepack.files.hardening import weaknesses
+from edgepack.files.store import ENTRY_FILE, disk_errors
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.runtime import RuntimeArtifact
+from edgepack.records.target import Target
+
+
+def assemble(
+    *,
+    target: Target,
+    model: PreparedModel,
+    runtime: RuntimeArtifact | None,
+    runner: RunnerArtifact,
+    made_by: Mapping[str, Any] | None = None,
+    checks: Sequence[str] = (),
+    source: ModelSource | None = None,
+    folder: Path,
+    context: BuildContext,
+) -> Bundle:
+    """Lay a bundle out in an empty folder. ``source`` is the model as it was found, where ``model`` may say otherwise.
+
+    Same inputs, same bytes: modes are 0755 and 0644, nothing in it tells the time or the host.
+    Raises ``OutputError`` when the folder cannot be written, ``DiskFullError``, ``FloorError`` when a file does not run
+    on the target's platform, ``BundleError`` when a library is missing.
+    """
+    with disk_errors(folder):
+        _lay_runner(runner, folder)
+        _lay_model(model, runner, folder)
+        vectors = golden.golden_vectors(model, source or model.source, context=context)
+        (folder / GOLDEN).write_bytes(golden.golden_json(vectors))
+        for library in _libraries(runtime, runner):
+            _copy(library, folder / "lib" / library.name)
+        write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
+        _settle_modes(folder)
+        provider = runtime and runtime.provider
+        require_compatible_elf(
+            folder, target.platform, device=(*provider.libraries, *provider.system) if provider else ()
+        )
+        files = [
+            file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model, runner))
+            for path in sorted(folder.rglob("*"))
+            if path.is_symlink() or path.is_file()
+        ]
+        manifest = build_manifest(
+            target=target,
+            model=model,
+            runtime=runtime,
+            runner=runner,
+            made_by=made_by,
+            checks=checks,
+            files=files,
+        )
+        write_manifest(folder, manifest)
+        (folder / MANIFEST).chmod(0o644)
+    if soft := [path.name for path in elf_files(folder) if weaknesses(path)]:
+        more = f" and {len(soft) - 1} more" if len(soft) > 1 else ""
+        context.note(f"not hardened: {soft[-1]}{more}")
+    context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
+    return Bundle(directory=folder, manifest=manifest)
+
+
+def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple[Path, ...]:
+    """What goes into ``lib/``: nothing where the runtime is linked into the program or placed by the runner."""
+    if runtime is None or runtime.library is None or runner.placement is not None:
+        return ()
+    return (runtime.library, *runtime.companions)
+
+
+def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
+    """The model and its tokenizer."""
+    if runner.placement is None:
+        _copy(model.file, folder / model_path(model, runner))
+        if model.cpu_file:
+            _copy(model.cpu_file, folder / cpu_model_path(model.cpu_file))
+        for companion in model.companions:
+            _copy(companion, folder / "model" / companion.name)
+        if runner.tokenizer is None:
+            (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
+        else:
+            _copy(runner.tokenizer, folder / tokenizer_path(runner))
+
+
+def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
+    """The runner's files, into the top folder. A link within the runner stays one; another becomes what it names."""
+    inside = runner.directory.resolve()
+    for path in sorted(runner.directory.rglob("*")):
+        place = folder / path.relative_to(runner.directory)
+        if path.name == ENTRY_FILE or (path.is_dir() and not path.is_symlink()):
+            continue
+        if path.is_symlink() and not path.readlink().is_absolute() and path.resolve().is_relative_to(inside):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(path.readlink())
+        elif path.is_file():
+            _copy(path, place)
+        else:
+            raise BundleError(
+                f"the runner's {path.relative_to(runner.directory)} is neither a file nor a folder"
+            )
+
+
+def _copy(file: Path, place: Path) -> None:
+    """Copy, never link: an edit in the bundle must not reach the cache."""
+    if place.exists():
+        raise BundleError(f"two parts of the bundle want to be {place.name}: {file} is one of them")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, place)
+    if file.stat().st_mode & stat.S_IXUSR:
+        place.chmod(0o755)
+
+
+def _settle_modes(folder: Path) -> None:
+    """0755 for folders and programs, 0644 for the rest, whatever umask and file system made of them."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+
+
+def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> str:
+    if (part := runner.parts.get(path)) is not None:
+        if not is_part_name(part):
+            raise BundleError(
+                f"the runner calls {path} a part {part!r}",
+                hint="a part is a short word in small letters, e.g. firmware",
+            )
+        return part
+    named = {model_path(model, runner): "model", tokenizer_path(runner): "tokenizer", GOLDEN: "golden"}
+    if path not in named and (runner.directory / path).exists():
+        return "runner"
+    folders = {"lib": "runtime", "model": "model", LICENSES: "licenses"}
+    return named.get(path) or folders.get(path.partition("/")[0]) or "runner"

@@ -1,0 +1,377 @@
+"""The manifest: what a bundle holds, file by file, and where it came from."""
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import edgepack
+from edgepack.bundles.usage import prefixes, shortening
+from edgepack.errors import BundleError
+from edgepack.files.store import sha256_of
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
+from edgepack.records.operators import Operators
+from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
+from edgepack.records.target import ModelOptions, Target
+from edgepack.targets import LIMITS
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+MOST = 16 << 20
+"""Bytes that a manifest may have; those of edgepack's own bundles have some thousands."""
+GOLDEN = "golden.json"
+LICENSES = "LICENSES"
+TOKENIZER = "model/tokenizer.json"
+LINK = "link"
+"""The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
+
+PARTS = ("model", "tokenizer", "runtime", "runner", "licenses", "golden")
+"""The parts that edgepack itself names, in the order of reports; a runner may name others (``RunnerArtifact.parts``)."""
+ENCODED = "encoded"
+"""Compressed copies for servers that do not compress: another file's name with ``.br`` or ``.gz`` after it."""
+
+JSON_LINES = ("--jsonl", "--out", "jsonl")
+"""What a program of edgepack's own is run with: JSON lines in, JSON lines out."""
+
+_SECTIONS: Mapping[str, type | tuple[type, ...]] = {
+    "name": str,
+    "edgepack": str,
+    "target": dict,
+    "model": dict,
+    "runtime": (dict, type(None)),
+    "runner": dict,
+    "golden": str,
+    "gate": dict,
+    "files": list,
+}
+_FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
+
+
+def is_part_name(name: str) -> bool:
+    """Whether a part of a bundle may be called that: a short word in small letters; ``manifest`` is the manifest's own."""
+    return re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name) is not None and name != "manifest"
+
+
+def bundle_name(source: ModelSource, target: Target) -> str:
+    """``MODEL-TARGET``, without the model's organisation."""
+    return f"{source.name.rpartition('/')[2]}-{target.name}"
+
+
+def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
+    """Where the model, or the first piece of it, lies in a bundle."""
+    return runner.placement.model[0] if runner.placement else f"model/model{model.file.suffix}"
+
+
+def runtime_path(runtime: RuntimeArtifact, runner: RunnerArtifact) -> str:
+    """Where the runtime lies in a bundle; where it is linked into the program, that is the file that holds it."""
+    if runner.placement is not None:
+        return runner.placement.runtime
+    return runner.program if runtime.library is None else f"lib/{runtime.library.name}"
+
+
+def cpu_model_path(file: Path) -> str:
+    """Where the model's form for the processor lies."""
+    return f"model/cpu{file.suffix}"
+
+
+def tokenizer_path(runner: RunnerArtifact) -> str:
+    """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
+    if runner.placement is not None:
+        return runner.placement.tokenizer
+    return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
+
+
+def build_manifest(
+    *,
+    target: Target,
+    model: PreparedModel,
+    runtime: RuntimeArtifact | None,
+    runner: RunnerArtifact,
+    made_by: Mapping[str, Any] | None = None,
+    checks: Sequence[str] = (),
+    files: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
+    return {
+        "schema": SCHEMA,
+        "name": bundle_name(model.source, target),
+        "edgepack": edgepack.__version__,
+        "target": _target_section(target),
+        "model": _model_section(model, runner),
+        "made_by": dict(made_by or {}),
+        "runtime": runtime and _runtime_section(runtime, runner),
+        "runner": {
+            "program": runner.program,
+            "command": _command(runner),
+            **({"library": runner.library} if runner.library else {}),
+            "kind": runner.kind,
+            "versions": dict(sorted(runner.versions.items())),
+        },
+        "golden": GOLDEN,
+        "checks": list(checks),
+        "gate": _gate_section(target.model),
+        **_visits_section(runner),
+        "files": sorted((dict(file) for file in files), key=lambda file: str(file["path"])),
+    }
+
+
+def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[str, Any]:
+    """``operators`` is ``null`` where they are not known, or not cut down to the model's: nothing was matched."""
+    return {
+        "library": runtime_path(runtime, runner),
+        **({"name": runtime.name} if runtime.name != ONNX_RUNTIME else {}),
+        "version": runtime.version,
+        "kind": runtime.kind,
+        "toolchain": runtime.toolchain,
+        "requires": list(runtime.requires),
+        "operators": None if runtime.provides is None else operator_lines(runtime.provides),
+        **({"provider": asdict(runtime.provider)} if runtime.provider else {}),
+        **({"changes": list(runtime.changes)} if runtime.changes else {}),
+    }
+
+
+def _command(runner: RunnerArtifact) -> list[str] | None:
+    if runner.command is None:
+        return None
+    return list(runner.command or (runner.program, *JSON_LINES))
+
+
+def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
+    """What a device asks a server for, where it downloads files and not the bundle."""
+    if runner.placement is None or not runner.placement.cold:
+        return {}
+    return {"visits": {"cold": list(runner.placement.cold), "warm": list(runner.placement.warm)}}
+
+
+def _gate_section(options: ModelOptions) -> dict[str, Any]:
+    """What the bundle was held to; ``{"gate": "off", …}`` where it was held to nothing."""
+    asked = {limit: getattr(options, limit) for limit in LIMITS}
+    unasked = {limit: getattr(ModelOptions(), limit) for limit in LIMITS}
+    return {"gate": options.gate, **{limit: at for limit, at in asked.items() if at != unasked[limit]}}
+
+
+def _target_section(target: Target) -> dict[str, Any]:
+    platform = target.platform
+    return {
+        "name": target.name,
+        "summary": target.summary,
+        "builder": target.builder,
+        "platform": {
+            "os": platform.os,
+            "arch": platform.arch,
+            "glibc": platform.glibc,
+            **({"libc": platform.libc} if platform.libc else {}),
+            **({"isa": list(platform.isa)} if platform.isa else {}),
+        },
+        "extra": dict(target.extra),
+    }
+
+
+def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, Any]:
+    source = model.source
+    return {
+        "name": source.name,
+        "origin": source.origin,
+        "license": source.license,
+        **({"source_precision": source.precision} if source.precision != FULL_PRECISION else {}),
+        **({"graph_by": source.graph_by} if source.graph_by else {}),
+        "recipe": model.recipe,
+        "precision": model.precision,
+        "format": model.format,
+        "file": model_path(model, runner),
+        **({"cpu_file": cpu_model_path(model.cpu_file)} if model.cpu_file else {}),
+        **({"pieces": list(runner.placement.model)} if runner.placement else {}),
+        "tokenizer": tokenizer_path(runner),
+        "inputs": list(model.inputs),
+        "output": model.output,
+        "dimension": source.dimension,
+        "max_length": source.max_length,
+        "pooling": source.pooling.mode,
+        "pooling_from": source.pooling_from,
+        **({"vectors": source.pooling.describe()} if source.pooling.dense or source.pooling.cut else {}),
+        "normalize": source.pooling.unit,
+        **({"default_prompt": source.default_prompt} if source.default_prompt else {}),
+        **({"set": source.reading.said} if source.reading.said else {}),
+        "warnings": list(source.warnings),
+        "batch_dependent": model.batch_dependent,
+        "prefixes": prefixes(source),
+        "matryoshka": shortening(source),
+        "source_files": [
+            {"path": file.path, "size": file.size, "sha256": file.sha256}
+            for file in sorted(source.files, key=lambda file: file.path)
+        ],
+    }
+
+
+def operator_lines(operators: Operators) -> list[str]:
+    """``DOMAIN;SINCE;NAME`` and the types, in the manner of ONNX Runtime's reduced-build config; sorted."""
+    return sorted(f"{op.domain};{op.since};{op.name}{op.types}" for op in operators.kernels)
+
+
+def file_entry(path: Path, *, root: Path, part: str) -> dict[str, Any]:
+    """A file's line in the manifest."""
+    relative = path.relative_to(root).as_posix()
+    size, sha256 = size_and_sha256(path)
+    return {"path": relative, "size": size, "sha256": sha256, "mode": mode_of(path), "part": part}
+
+
+def size_and_sha256(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file's bytes, or of what a symbolic link says."""
+    if path.is_symlink():
+        words = os.fsencode(path.readlink())
+        return len(words), hashlib.sha256(words).hexdigest()
+    return path.stat().st_size, sha256_of(path)
+
+
+def mode_of(path: Path) -> str:
+    """``0755``, ``0644`` or ``link``."""
+    if path.is_symlink():
+        return LINK
+    return "0755" if path.stat().st_mode & stat.S_IXUSR else "0644"
+
+
+def canonical(manifest: Mapping[str, Any]) -> bytes:
+    """The one form of a manifest that digests are taken of: sorted keys, no spaces, UTF-8."""
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(bundle: Bundle) -> str:
+    """One SHA-256 for the whole bundle: of its manifest's canonical form, which holds every file's."""
+    return hashlib.sha256(canonical(bundle.manifest)).hexdigest()
+
+
+def write_manifest(directory: Path, manifest: Mapping[str, Any]) -> None:
+    """Write ``manifest.json``, for people to read too."""
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    (directory / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
+
+
+def open_bundle(directory: Path) -> Bundle:
+    """The bundle in a folder, when it is whole.
+
+    Raises ``BundleError``, naming the file, when the folder is no bundle, the manifest says something wrong, a file is
+    missing or is not what the manifest says, something lies in the folder that the manifest does not know, or anyone
+    may write into it.
+    """
+    manifest = read_manifest(directory)
+    listed = {str(file["path"]): file for file in manifest["files"]}
+    folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
+    for name, file in listed.items():
+        _check_file(directory, name, file)
+    for path in (directory, *sorted(directory.rglob("*"))):
+        _check_present(directory, path, known=listed.keys() | folders | {MANIFEST})
+    return Bundle(directory=directory, manifest=manifest)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a bundle's folder, its form checked but not its files; raises ``BundleError``."""
+    path = directory / MANIFEST
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise BundleError(f"{path} is not a file")
+    try:
+        if path.stat().st_size > MOST:
+            raise BundleError(f"{path} is too large for a manifest: more than {MOST >> 20} MiB")
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
+        raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from error
+    _check_form(path, manifest)
+    return dict(manifest)
+
+
+def _check_form(path: Path, manifest: Any) -> None:
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("schema"), int):
+        raise BundleError(f"{path} is not a bundle's manifest")
+    if manifest["schema"] != SCHEMA:
+        raise BundleError(
+            f"{path} has schema {manifest['schema']}, this edgepack reads schema {SCHEMA}",
+            hint="use the edgepack that made the bundle, or make it again",
+        )
+    for key, kind in _SECTIONS.items():
+        if key not in manifest or not isinstance(manifest[key], kind):
+            raise BundleError(f"{path}: {key} is missing or not what it should be")
+    for file in manifest["files"]:
+        _check_entry(path, file)
+    listed = {file["path"] for file in manifest["files"]}
+    named = {
+        manifest["golden"],
+        manifest["model"].get("file"),
+        manifest["model"].get("tokenizer"),
+        manifest["runner"].get("program"),
+    }
+    if manifest["runtime"] is not None:
+        named.add(manifest["runtime"].get("library"))
+    command = manifest["runner"].get("command", [])
+    if command is not None and not (
+        isinstance(command, list) and all(isinstance(word, str) for word in command)
+    ):
+        raise BundleError(f"{path}: the runner's command is not a list of words")
+    if not named <= listed or len(listed) != len(manifest["files"]):
+        raise BundleError(f"{path} names files that it does not list, or lists one twice")
+
+
+def _check_entry(path: Path, file: Any) -> None:
+    if not isinstance(file, dict) or not all(isinstance(file.get(k), kind) for k, kind in _FILE_KEYS.items()):
+        raise BundleError(f"{path}: an entry under files is not complete")
+    parts = PurePosixPath(file["path"]).parts
+    if not parts or file["path"].startswith("/") or ".." in parts or file["path"] == MANIFEST:
+        raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
+    if not file["path"].isprintable():
+        raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")
+    if not is_part_name(file["part"]) or file["mode"] not in ("0755", "0644", LINK):
+        raise BundleError(f"{path}: {file['path']} has an unknown part or mode")
+
+
+def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
+    path = directory / name
+    hint = "make the bundle again, or unpack its archive again"
+    try:
+        if (mode := mode_of(path)) != file["mode"] and LINK in (mode, file["mode"]):
+            raise BundleError(
+                f"{directory}: {name} is damaged: a link stands for a file, or a file for a link", hint=hint
+            )
+        # Whoever opens a pipe waits for one who writes.
+        if mode != LINK and not stat.S_ISREG(path.stat().st_mode):
+            raise BundleError(f"{directory}: {name} is damaged: it is not a file", hint=hint)
+        size, sha256 = size_and_sha256(path)
+    except FileNotFoundError as error:
+        raise BundleError(f"{directory}: {name} is missing", hint=hint) from error
+    except OSError as error:
+        raise BundleError(f"{directory}: {name} cannot be read: {error.strerror}", hint=hint) from error
+    if size != file["size"]:
+        raise BundleError(
+            f"{directory}: {name} is damaged: {size} bytes instead of {file['size']}", hint=hint
+        )
+    if sha256 != file["sha256"]:
+        raise BundleError(
+            f"{directory}: {name} is damaged: sha256 {sha256} instead of {file['sha256']}", hint=hint
+        )
+    if file["mode"] == "0755" and mode != "0755":
+        raise BundleError(f"{directory}: {name} is no longer executable", hint=f"chmod 755 {path}")
+
+
+def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
+    """What lies in the folder must be known, and of modes that let nobody change it or borrow another's rights."""
+    name = path.relative_to(directory).as_posix()
+    if name not in known:
+        raise BundleError(
+            f"{directory}: {name} is not in the manifest",
+            hint="remove it, or make the bundle again with edgepack bundle",
+        )
+    mode = path.lstat().st_mode
+    # A folder has the set-group bit wherever its parent has it.
+    odd = mode & (stat.S_IWOTH if stat.S_ISDIR(mode) else stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID)
+    if not stat.S_ISLNK(mode) and (odd or not mode & stat.S_IRUSR):
+        raise BundleError(
+            f"{directory}: {name} has the mode {stat.S_IMODE(mode):04o}, with which anyone may change it, it runs with "
+            "another's rights, or its owner cannot read it",
+            hint=f"unpack its archive again, or chmod -R u=rwX,go=rX {directory}",
+        )

@@ -1,0 +1,224 @@
+"""The report in the terminal and as JSON."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from edgepack.records.report import DownloadCost, PackageSize, PartSize, Report, Section, Verification
+from edgepack.records.runtime import LevelProof
+from edgepack.reports.figures import figures, heading
+from edgepack.tables import Number, add_row, megabytes, table
+
+SCHEMA = 1
+SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
+VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
+
+
+def render(report: Report) -> Group:
+    """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
+    lines: list[Text | Table | Group] = [_size_table(report), Text(archive_line(report))]
+    lines += [Text(line) for line in package_lines(report)]
+    lines += [_visit_table(report)] if report.visits else []
+    lines.append(render_verification(report.verification))
+    if report.proofs:
+        lines.append(Text(proof_line(report.proofs)))
+    lines.append(_cost_table(report))
+    lines += [_section_table(section) for section in report.sections]
+    lines += [Text(f"warning: {warning}", style="yellow") for warning in report.warnings]
+    lines += [Text(note, style="dim") for note in report.notes]
+    return Group(*lines)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain data (schema 1): bytes are whole numbers, money is in the currency named."""
+    total = total_of(report)
+    return {
+        "schema": SCHEMA,
+        "bundle": report.bundle,
+        "target": report.target,
+        "digest": report.digest,
+        "parts": [asdict(part) for part in report.parts],
+        "total": {key: value for key, value in asdict(total).items() if key != "name"},
+        "archive_bytes": report.archive_bytes,
+        **({"packages": [_package_json(each) for each in report.packages]} if report.packages else {}),
+        "costs": _costs_json(report.costs),
+        "verification": asdict(report.verification),
+        "proofs": [asdict(proof) for proof in report.proofs],
+        "checks": list(report.checks),
+        **({"sections": [_section_json(each) for each in report.sections]} if report.sections else {}),
+        "notes": list(report.notes),
+        "warnings": list(report.warnings),
+        **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
+    }
+
+
+def total_of(report: Report) -> PartSize:
+    """All parts together."""
+    return PartSize(
+        name="total",
+        files=sum(part.files for part in report.parts),
+        raw=report.raw_bytes,
+        gzip=sum(part.gzip for part in report.parts),
+        brotli=sum(part.brotli for part in report.parts),
+        zstd=sum(part.zstd for part in report.parts),
+    )
+
+
+def render_verification(found: Verification) -> Group:
+    """How near the bundle's vectors are to the full-precision model's: each figure beside its limit, and the outcome."""
+    status = Text(status_line(found), style=_STYLES[found.status])
+    if not found.texts:
+        return Group(status)
+    made = table("", Number("this bundle"), "limit", "", title=heading(found))
+    for each in figures(found):
+        add_row(made, each.what, each.value, each.limit, each.mark)
+    return Group(made, status)
+
+
+def status_line(found: Verification) -> str:
+    """``verified ✓``, or why not."""
+    return "verified ✓" if found.status == "passed" else f"{found.status}: {found.reason}"
+
+
+def proof_line(proofs: Sequence[LevelProof]) -> str:
+    """With which processors' kernels the model ran right on the library, and with which that could not be tried."""
+    by: dict[str, list[str]] = {}
+    for proof in proofs:
+        by.setdefault(f"on {proof.by}" if proof.proved else f"not proved: {proof.reason}", []).append(
+            proof.level
+        )
+    return "CPU levels proved: " + "; ".join(f"{', '.join(levels)} ({who})" for who, levels in by.items())
+
+
+def proof_table(proofs: Sequence[LevelProof]) -> Table:
+    """The same as a table."""
+    made = table("kernels", "proved on", Number("least cosine"), title="vectors against the stock library's")
+    for proof in proofs:
+        cosine = f"{proof.min_cosine:.6f}" if proof.proved else ""
+        add_row(made, proof.level, proof.by if proof.proved else f"not proved: {proof.reason}", cosine)
+    return made
+
+
+def archive_line(report: Report) -> str:
+    """The archive's size, which is what a device downloads."""
+    if report.archive_bytes is None:
+        return "no archive"
+    return f"archive (.tar.zst): {megabytes(report.archive_bytes)} MB ({report.archive_bytes:,} bytes)"
+
+
+def package_lines(report: Report) -> list[str]:
+    """The other forms of the bundle, a line each."""
+    return [
+        f"{each.form}: {megabytes(each.size)} MB ({each.size:,} bytes), {each.file}"
+        for each in report.packages
+    ]
+
+
+def _share(part: PartSize, report: Report) -> str:
+    return f"{part.raw / report.raw_bytes:.1%}" if report.raw_bytes else ""
+
+
+def _package_json(package: PackageSize) -> dict[str, Any]:
+    return {**asdict(package), "costs": _costs_json(package.costs)}
+
+
+def _costs_json(costs: Iterable[DownloadCost]) -> list[dict[str, Any]]:
+    return [{**asdict(cost), "amount": round(cost.amount, 2)} for cost in costs]
+
+
+def cost_rows(report: Report) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """What is sent, and a row a provider for it: its name, the date, an amount for each number of devices.
+
+    The first is the archive or a first visit, and each package follows.
+    """
+    first = "a first visit" if report.visits else "archive (.tar.zst)"
+    groups = [(first, report.costs), *((each.form, each.costs) for each in report.packages)]
+    return [
+        (
+            sent,
+            [
+                (provider, dated, *(f"{amount:,.2f} {currency}" for _, amount in sorted(amounts.items())))
+                for (provider, dated, currency), amounts in costs_by_provider(costs).items()
+            ],
+        )
+        for sent, costs in groups
+    ]
+
+
+def costs_by_provider(costs: Iterable[DownloadCost]) -> dict[tuple[str, str, str], dict[int, float]]:
+    """(provider, date, currency) → number of devices → amount, in the order of the table."""
+    rows: dict[tuple[str, str, str], dict[int, float]] = {}
+    for cost in costs:
+        rows.setdefault((cost.provider, cost.dated, cost.currency), {})[cost.devices] = cost.amount
+    return rows
+
+
+def _size_table(report: Report) -> Table:
+    first, *numbers = SIZE_HEAD
+    made = table(first, *map(Number, numbers), title=f"{report.bundle}: size in MB")
+    *parts, total = size_rows(report)
+    for row in parts:
+        add_row(made, *row)
+    made.add_section()
+    add_row(made, *total, style="bold")
+    return made
+
+
+def size_rows(report: Report) -> list[tuple[str, ...]]:
+    """A row a part, and one for all of them: name, files, megabytes by encoding, share of the raw bytes."""
+    total = total_of(report)
+    return [(*_size_row(part), _share(part, report)) for part in report.parts] + [(*_size_row(total), "")]
+
+
+def _size_row(part: PartSize) -> tuple[str, ...]:
+    encodings = (part.raw, part.gzip, part.brotli, part.zstd)
+    return (part.name, str(part.files), *(megabytes(size) for size in encodings))
+
+
+def visit_rows(report: Report) -> list[tuple[str, ...]]:
+    """A row a visit: its name, files and megabytes by encoding."""
+    return [
+        (visit.name, str(visit.files), *(megabytes(size) for size in (visit.raw, visit.gzip, visit.brotli)))
+        for visit in report.visits
+    ]
+
+
+def _section_table(section: Section) -> Table:
+    made = table("", "", title=section.title)
+    for row in section.rows:
+        add_row(made, *row)
+    return made
+
+
+def _section_json(section: Section) -> dict[str, Any]:
+    rows = [{"label": label, "value": value} for label, value in section.rows]
+    return {"name": section.name, "title": section.title, "rows": rows}
+
+
+def _visit_table(report: Report) -> Table:
+    first, *numbers = VISIT_HEAD
+    made = table(first, *map(Number, numbers), title="what a visit downloads, in MB")
+    for row in visit_rows(report):
+        add_row(made, *row)
+    return made
+
+
+def _cost_table(report: Report) -> Table:
+    what = "cost of first visits" if report.visits else "cost of one download per device"
+    whom = "visits" if report.visits else "devices"
+    counts = sorted({cost.devices for cost in report.costs})
+    made = table("list price", "as of", *(Number(f"{count:,} {whom}") for count in counts), title=what)
+    for sent, rows in cost_rows(report):
+        if report.packages:
+            add_row(made, sent, style="bold")
+        for row in rows:
+            add_row(made, *row)
+        made.add_section()
+    return made
+
+
+_STYLES = {"passed": "green", "failed": "red", "not verified": "yellow"}

@@ -1,0 +1,195 @@
+"""Whether a runtime that is already out there runs a model, found by trying, in a process that has nothing else."""
+
+import json
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, ToolError
+from edgepack.files.elf import architecture
+from edgepack.operators.config import operators_of_ort_model
+from edgepack.records.operators import Operator
+from edgepack.runner.frozen.model import ort as binding
+from edgepack.verifier.without_operators import Name, ort_format_version, prune_onnx, prune_ort
+
+_SCRIPT = """\
+import importlib.util, json, pathlib, sys, traceback
+binding, library, model = sys.argv[1:4]
+spec = importlib.util.spec_from_file_location("binding", binding)
+module = importlib.util.module_from_spec(spec)
+sys.modules["binding"] = module
+spec.loader.exec_module(module)
+def tell(**said):
+    print(json.dumps(said), flush=True)
+try:
+    tell(version=module.Api(library).version)
+except module.OrtError as error:
+    tell(foreign=str(error))
+    sys.exit()
+try:
+    session = module.Session(pathlib.Path(library), pathlib.Path(model), 1)
+except module.OrtError as error:
+    # What the runner does not understand of a model that the library loaded is no fault of the library's.
+    loading = any(frame.name == "_open" for frame in traceback.extract_tb(error.__traceback__))
+    tell(refused=str(error)) if loading else tell(loaded=True)
+    sys.exit()
+tell(loaded=True)
+if set(session.inputs) <= {"input_ids", "attention_mask", "token_type_ids"}:
+    try:
+        session.run([[101, 2000, 2001, 102]], [[1] * 4])
+        tell(ran=True)
+    except module.OrtError as error:
+        tell(failed=str(error))
+"""
+_NO_KERNEL = re.compile(
+    r"(?:Could not find an implementation|Failed to find kernel) for (?:\S+\.)?(\w+)\((\d+)\)"
+)
+_NO_OPERATOR = re.compile(r"(\S+?):?(\w+)\((-?\d+)\) is not a registered function/op")
+_ORT_VERSION = re.compile(r"ORT format model(?:s older than)? version \[?\d+")
+_ONNX_VERSION = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What came of trying."""
+
+    version: str = ""
+    """ONNX Runtime's, as the library says it; empty when it was not asked."""
+    missing: tuple[str, ...] = ()
+    """Operator kernels, e.g. ``ai.onnx Range 11``."""
+    complete: bool = True
+    """Whether ``missing`` is everything that is missing."""
+    reason: str = ""
+    """Why the model does not run, where that is not for missing kernels."""
+    ran: bool = False
+    """Whether the model was run on a text, and not only loaded."""
+
+    @property
+    def fits(self) -> bool:
+        return not self.missing and not self.reason
+
+
+def try_model(library: Path, model: Path, *, context: BuildContext) -> Fit:
+    """Load a model on a library, and on what is left of the model find out what else is missing.
+
+    Raises ``BundleError`` for a file that is not an ONNX Runtime, or not one for this machine, and ``ModelError`` for
+    a file that is not a model.
+    """
+    _require_loadable(library)
+    in_ort_format = model.suffix == ".ort"
+    format_version = ort_format_version(model) if in_ort_format else ""
+    names = _operators_by_name(model) if in_ort_format else {}
+    missing: dict[Name, str] = {}
+    trial, first = model, None
+    while True:
+        answer = _try(library, trial, context)
+        version = str(answer.get("version", ""))
+        lacking = _lacking(str(answer.get("refused", "")))
+        first = first or answer
+        if lacking is None or lacking in missing:
+            break
+        missing[lacking] = names.get(lacking, f"{lacking[0]} {lacking[1]}".removesuffix(" -1"))
+        trial = context.work_dir / f"pruned{model.suffix}"
+        if not _prune(model, trial, missing, in_ort_format):
+            return Fit(version=version, missing=tuple(missing.values()), complete=False)
+    if missing:
+        # A full build checks that the rest of the graph is connected before it looks for kernels.
+        complete = "refused" not in answer or "Invalid model" not in str(answer["refused"])
+        return Fit(version=version, missing=tuple(sorted(missing.values())), complete=complete)
+    reason = _reason(first, library.name, model.name, version, format_version)
+    return Fit(version=version, reason=reason, ran=bool(first.get("ran")))
+
+
+def _require_loadable(library: Path) -> None:
+    if not library.is_file():
+        raise BundleError(
+            f"there is no library {library}", hint="`edgepack runtime lib` makes one, lib/libonnxruntime.so"
+        )
+    machine = architecture(library)
+    if machine is None:
+        raise BundleError(
+            f"{library} is not a shared library", hint="name the libonnxruntime.so, not a folder or package"
+        )
+    if machine != platform.machine():
+        raise BundleError(
+            f"{library.name} is for {machine} and cannot be loaded on this {platform.machine()} machine",
+            hint="put the required_operators_and_types.config that it was built with beside it, or ask on such a machine",
+        )
+
+
+def _try(library: Path, model: Path, context: BuildContext) -> dict[str, object]:
+    """What a process says that loads and runs the model; how it ended when it was killed."""
+    script = context.work_dir / "fits.py"
+    script.write_text(_SCRIPT)
+    output = context.work_dir / "fits.txt"
+    # The shell keeps what was said before an abort: a build without exceptions ends the process.
+    words: list[str | Path] = [
+        sys.executable,
+        "-I",
+        "-S",
+        script,
+        str(binding.__file__),
+        library.absolute(),
+        model.absolute(),
+    ]
+    died = ""
+    try:
+        context.run(["env", "-i", "sh", "-c", 'out=$1; shift; exec "$@" > "$out"', "sh", output, *words])
+    except ToolError as error:
+        died = error.message
+    said: dict[str, object] = {}
+    for line in output.read_text().splitlines():
+        if line.startswith("{"):
+            said.update(json.loads(line))
+    if "foreign" in said or ("version" not in said and died):
+        why = said.get("foreign", died.replace("env ", "the process that loads it ", 1))
+        raise BundleError(f"{library.name} is not an ONNX Runtime that can be loaded here: {why}")
+    return {**said, "died": died} if died else said
+
+
+def _lacking(message: str) -> Name | None:
+    if match := _NO_KERNEL.search(message):
+        return match[1], int(match[2])
+    if match := _NO_OPERATOR.search(message):
+        return match[2], int(match[3])
+    return None
+
+
+def _prune(model: Path, trial: Path, missing: dict[Name, str], in_ort_format: bool) -> bool:
+    if in_ort_format:
+        return prune_ort(model, trial, missing.keys())
+    return prune_onnx(model, trial, {name for name, _ in missing})
+
+
+def _operators_by_name(model: Path) -> dict[Name, str]:
+    def words(kernel: Operator) -> str:
+        return f"{kernel.domain} {kernel.name} {kernel.since} {kernel.types}".rstrip()
+
+    return {(kernel.name, kernel.since): words(kernel) for kernel in operators_of_ort_model(model).kernels}
+
+
+def _reason(answer: dict[str, object], library: str, model: str, version: str, format_version: str) -> str:
+    """Why a model does not run, in a sentence; empty when it does."""
+    if "died" in answer:
+        return f"ONNX Runtime {version} ends the process: {_last_line(str(answer['died']))}"
+    if "failed" in answer:
+        return f"{model} loads but does not run: {answer['failed']}"
+    message = str(answer.get("refused", ""))
+    if not message:
+        return ""
+    if _ORT_VERSION.search(message):
+        return f"{model} is in version {format_version} of the ORT format, which ONNX Runtime {version} does not read"
+    if found := _ONNX_VERSION.search(message):
+        return (
+            f"{model} is of ONNX IR version {found[1]}; ONNX Runtime {version} reads up to version {found[2]}"
+        )
+    if "ONNX format model is not supported" in message or "other than ORT format" in message:
+        return f"{library} reads ORT format only (a minimal build), and {model} is in ONNX format"
+    return f"ONNX Runtime {version} does not load {model}: {_last_line(message)}"
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")

@@ -1,0 +1,201 @@
+"""The bundle's own vectors against the full-precision model's: what makes a bundle worth shipping."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepack.context import BuildContext
+from edgepack.errors import CannotRunHere, UsageError, VerificationError
+from edgepack.files.store import written_beside
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
+from edgepack.records.report import Verification
+from edgepack.records.runtime import LevelProof
+from edgepack.records.target import ModelOptions
+from edgepack.targets import LIMITS
+from edgepack.verifier.metrics import lowest_cosine
+from edgepack.verifier.quality import measure_quality, shortfalls
+from edgepack.verifier.tokens import Tokenize, compare_tokens
+
+Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
+
+RETRIEVAL = "max_retrieval_loss"
+"""The limit that the full gate alone measures."""
+LENGTH_TOLERANCE = 1e-3
+"""How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
+
+
+def verification_texts() -> tuple[str, ...]:
+    """The 200 texts that bundles are verified on: 45 topics in several languages, and 20 odd ones."""
+    text = (files("edgepack.verifier") / "data" / "texts.txt").read_text(encoding="utf-8")
+    return tuple(text.rstrip("\n").split("\n"))
+
+
+def verify(
+    bundle: Bundle,
+    source: ModelSource,
+    embed: Embed,
+    *,
+    options: ModelOptions,
+    tokens: Tokenize | None = None,
+    others: Path | None = None,
+    proofs: Sequence[LevelProof] = (),
+    context: BuildContext,
+) -> Verification:
+    """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
+
+    With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
+    Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
+    are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
+    """
+    elsewhere: list[str] = []
+
+    def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
+        try:
+            return _checked(embed(bundle, texts), texts, source)
+        except CannotRunHere as cannot:
+            if cannot.instead is None:
+                raise
+            elsewhere.append(cannot.reason)
+            return _checked(cannot.instead, texts, source)
+
+    try:
+        figures = measure_quality(
+            vectors_of, source, verification_texts(), full=options.gate == "full", context=context
+        )
+        if others is not None:
+            cosine = compare_processors(vectors_of(verification_texts()), others)
+            figures = replace(figures, processor_cosine=cosine)
+        elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
+            figures = replace(figures, processor_cosine=min(proved))
+        if tokens is not None:
+            same = compare_tokens(bundle, source, verification_texts(), tokens)
+            figures = replace(figures, same_tokens=same)
+    except CannotRunHere as cannot:
+        context.note(f"not verified: {cannot.reason}")
+        return Verification(status="not verified", reason=cannot.reason)
+    figures = replace(figures, limits=_limits(options))
+    short = shortfalls(figures, options)
+    if options.gate == "off":
+        return _unjudged(figures, short, context)
+    if short:
+        raise VerificationError(
+            f"the bundle is too far from the full-precision model: {' and '.join(short)} ({describe(figures)})",
+            hint="take a gentler recipe (--recipe), allow it with the --set model.KEY=… of the limit that it misses "
+            "(min_cosine, min_agreement, …), or --gate off",
+        )
+    if elsewhere:
+        context.note(f"NOT VERIFIED: {elsewhere[0]} ({describe(figures)})")
+        return replace(figures, status="not verified", reason=elsewhere[0])
+    context.note(_in_short(figures))
+    return figures
+
+
+def _limits(options: ModelOptions) -> dict[str, float]:
+    """Those that ask for something."""
+    if options.gate == "off":
+        return {}
+    said = {name: getattr(options, name) for name in LIMITS if name != RETRIEVAL or options.gate == "full"}
+    return {name: limit for name, limit in said.items() if limit != getattr(ModelOptions(), name)}
+
+
+def _in_short(found: Verification) -> str:
+    """That it passed; the figures themselves are the report's."""
+    tokens = f", tokenizer identical on {found.same_tokens:,}" if found.same_tokens else ""
+    return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
+
+
+def _unjudged(figures: Verification, short: Sequence[str], context: BuildContext) -> Verification:
+    """With the gate off: everything is measured and said, and nothing counts as verified."""
+    reason = "THE GATE IS OFF" + (f": {' and '.join(short)}" if short else "")
+    context.note(f"{reason} ({describe(figures)})")
+    return replace(figures, status="not verified", reason=reason)
+
+
+def describe(found: Verification) -> str:
+    """The figures in a line."""
+    mean, low, lowest = f"{found.mean_cosine:.4f}", f"{found.p1_cosine:.4f}", f"{found.min_cosine:.4f}"
+    said = [
+        f"cosine to {_reference(found)}: mean {mean}, first percentile {low}, min {lowest} over {found.texts} texts",
+        f"nearest neighbour kept for {found.neighbour_agreement:.1%}, ten nearest for {found.top10_agreement:.1%}",
+    ]
+    if found.batch_cosine is not None:
+        said.append(f"alone and among 31 others {found.batch_cosine:.4f}")
+    if found.processor_cosine is not None:
+        said.append(f"other processors {found.processor_cosine:.4f}")
+    if found.same_tokens:
+        said.append(f"the same tokens for {found.same_tokens} texts")
+    if (retrieval := found.retrieval) is not None:
+        said.append(
+            f"{retrieval.queries} words among {retrieval.glosses} glosses: recall@10 {retrieval.recall:.4f} "
+            f"(fp32 {retrieval.recall_fp32:.4f}), MRR {retrieval.mrr:.4f} (fp32 {retrieval.mrr_fp32:.4f}), "
+            f"ten nearest kept for {retrieval.top10_agreement:.1%}"
+        )
+    if found.retrieval_missing:
+        said.append(f"RETRIEVAL NOT MEASURED: {found.retrieval_missing}")
+    return "; ".join(said)
+
+
+def _reference(found: Verification) -> str:
+    quantized = found.against not in FLOAT_PRECISIONS
+    return f"the given {found.against} file, NOT TO FULL PRECISION" if quantized else found.against
+
+
+def write_vectors(bundle: Bundle, embed: Embed, destination: Path) -> None:
+    """The bundle's vectors of the verification texts as .npy, float32 [200, dimension], for another machine to compare.
+
+    Raises ``CannotRunHere``.
+    """
+    vectors = np.asarray(embed(bundle, verification_texts()), dtype=np.float32)
+    with written_beside(destination) as temporary, temporary.open("wb") as stream:
+        np.save(stream, vectors)
+
+
+def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:
+    """The lowest cosine between these vectors and those that ``write_vectors`` wrote elsewhere.
+
+    Raises ``UsageError`` for a file that does not hold such vectors.
+    """
+    try:
+        there = np.load(others, allow_pickle=False)
+        return lowest_cosine(vectors, there.astype(np.float32))
+    except (OSError, ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
+        raise UsageError(
+            f"{others} holds no vectors of the verification texts by this bundle: {error}",
+            hint="`edgepack verify BUNDLE --write-vectors FILE` on the other machine writes it",
+        ) from error
+
+
+def _checked(
+    rows: Sequence[Sequence[float]], texts: Sequence[str], source: ModelSource
+) -> NDArray[np.float32]:
+    """The rows as float32 [texts, dimension], finite and, where the model normalises, of length 1."""
+    hint = "the runner in this bundle is broken; run its `embed --self-test` by hand to see how"
+    if len(rows) != len(texts):
+        raise VerificationError(f"the bundle gave {len(rows)} vectors for {len(texts)} texts", hint=hint)
+    wrong = next((at for at, row in enumerate(rows) if len(row) != source.dimension), None)
+    if wrong is not None:
+        raise VerificationError(
+            f"the bundle gave a vector of {len(rows[wrong])} numbers instead of {source.dimension} "
+            f"for {_quoted(texts[wrong])}",
+            hint=hint,
+        )
+    vectors = np.asarray(rows, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1)
+    for at, length in enumerate(lengths):
+        if not np.isfinite(length):
+            raise VerificationError(f"the bundle's vector of {_quoted(texts[at])} is not finite", hint=hint)
+        if length == 0.0 or (source.pooling.unit and abs(length - 1.0) > LENGTH_TOLERANCE):
+            raise VerificationError(
+                f"the bundle's vector of {_quoted(texts[at])} has length {length:.4f}", hint=hint
+            )
+    return vectors
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}…"'

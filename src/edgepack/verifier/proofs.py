@@ -1,0 +1,196 @@
+"""The proof of a bundle: its own files, run by its own program, once for each CPU feature level; libembed, too.
+
+The golden vectors in the bundle were made by the stock ONNX Runtime of the very model file that ships. So what is compared
+is what a device runs: this program, this library, this tokenizer.
+"""
+
+import json
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
+from edgepack.files.elf import architecture, needed_libraries
+from edgepack.foundry.feature_levels import processor_flags
+from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
+from edgepack.foundry.proof.cpuid import replace_cpuid
+from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
+from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
+from edgepack.records.bundle import Bundle
+from edgepack.records.runtime import LevelProof, Levels
+from edgepack.verifier.copies import linked_copy
+
+GLIBC = "libc.so.6"
+"""Its loader knows LD_PRELOAD, and ``$ORIGIN`` in it. A program without it is static, or of another C library."""
+HIDER = "libhidecpuid.so"
+"""What answers in cpuid's place, beside the program: so LD_PRELOAD need not name a path, which may have no spaces."""
+
+
+CALLER = "call-libembed"
+"""What calls a bundle's library, in a copy of the bundle."""
+
+
+class Run(Protocol):
+    """Vectors as a bundle's program makes them."""
+
+    def __call__(
+        self,
+        bundle: Bundle,
+        texts: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        prefix: Sequence[str | Path],
+    ) -> Sequence[Sequence[float]]:
+        """Vectors of the texts, float [len(texts), dimension].
+
+        The program's environment is ``environment`` and nothing else; its command line begins with ``prefix`` (an emulator and its
+        arguments), or, where that is empty, with what this host needs for it.
+        Raises ``ProofError`` or ``ToolError`` when the program fails, ``CannotRunHere`` when this host cannot run it.
+        """
+
+
+def prove_bundle(
+    bundle: Bundle, run: Run, *, levels: Levels, isa: Sequence[str] = (), context: BuildContext
+) -> tuple[LevelProof, ...]:
+    """Let the bundle embed its golden texts as on each kind of processor: what was proved, by level.
+
+    ``isa`` names the levels that its runtime has kernels for (empty: all). Raises ``ProofError`` naming level and cosine
+    when vectors differ from the golden ones by more than the precision of the model allows, or when the program fails;
+    ``MissingToolError`` when the program is for another architecture and there is no emulator. A level that nothing
+    here can show is returned as not proved, with the reason.
+    """
+    attempt = _attempt_of(bundle, run, context)
+    runtime = bundle.manifest["runtime"] or {}
+    arch = architecture(bundle.program)
+    if provider := runtime.get("provider"):
+        return (prove_way(attempt, Way(level=str(provider["name"]))),)
+    if arch is None:
+        # What no processor runs by itself, a script or a page, has the one level of what does run it.
+        device = str(bundle.manifest["target"]["platform"]["arch"])
+        level = HERE if device == platform.machine() else device
+        return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
+    if not runtime or "name" in runtime:
+        # Levels are those of ONNX Runtime's kernels.
+        by = HERE if arch == platform.machine() else f"an emulated {arch}"
+        return (prove_way(attempt, Way(level=HERE, by=by)),)
+    asked: Any = {"arch": arch, "isa": isa, "levels": levels, "context": context}
+    proofs = prove_levels(attempt, name=bundle.name, **asked)
+    if library := bundle.manifest["runner"].get("library"):
+        called = _calling(bundle, library, arch, context)
+        others = prove_levels(_attempt_of(called, run, context), name=called.name, **asked)
+        proofs = tuple(map(_lesser, proofs, others))
+    return proofs
+
+
+def _interpreter(bundle: Bundle, context: BuildContext) -> str:
+    """The program of this host that the bundle's command begins with, and its version, e.g. ``node v20.19.0``."""
+    runner = bundle.manifest["runner"]
+    name = str((runner.get("command") or [runner["program"]])[0])
+    if (bundle.directory / name).exists():
+        return HERE
+    try:
+        said = context.run([tools.find(name), "--version"]).partition("\n")[0]
+    except (MissingToolError, ToolError):
+        return name
+    return said if said.startswith(name) else f"{name} {said}"
+
+
+def _lesser(*proofs: LevelProof) -> LevelProof:
+    """What is said of a level is true of both."""
+    return min(proofs, key=lambda proof: (proof.proved, proof.min_cosine))
+
+
+def _attempt_of(bundle: Bundle, run: Run, context: BuildContext) -> Attempt:
+    texts, vectors = _golden(bundle)
+    masked = cache(partial(_masked_copy, bundle, context))
+    return partial(_attempt, _Proof(bundle=bundle, run=run, texts=texts, vectors=vectors, masked=masked))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Proof:
+    """One bundle, and what it is to answer."""
+
+    bundle: Bundle
+    run: Run
+    texts: Sequence[str]
+    vectors: Sequence[Sequence[float]]
+    """Golden: float [len(texts), dimension]."""
+    masked: Callable[[], Bundle]
+    """The copy that does not ask the processor, made when it is wanted."""
+
+
+def _golden(bundle: Bundle) -> tuple[Sequence[str], Sequence[Sequence[float]]]:
+    path = bundle.directory / str(bundle.manifest["golden"])
+    try:
+        golden = json.loads(path.read_text(encoding="utf-8"))
+        return golden["texts"], golden["vectors"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(
+            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
+        ) from error
+
+
+def _attempt(proof: _Proof, way: Way) -> float:
+    """The lowest cosine to the golden vectors. Raises ``ProofError`` and ``CannotRunHere``."""
+    bundle = proof.bundle
+    _require_processor(bundle)
+    asked = proof.masked() if way.hidden else bundle
+    environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
+    where = f"{bundle.name} (level {way.level}, {way.by})"
+    try:
+        vectors = proof.run(asked, proof.texts, environment=environment, prefix=way.emulation)
+    except (ProofError, ToolError) as error:
+        raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
+    return require_near(
+        vectors,
+        proof.vectors,
+        tolerance=TOLERANCE.get(str(bundle.manifest["model"]["precision"]), QUANTIZED_TOLERANCE),
+        what=str(bundle.manifest["model"]["file"]),
+        where=where,
+    )
+
+
+def _require_processor(bundle: Bundle) -> None:
+    """The program looks into /proc/cpuinfo, and that is this processor's, limited or emulated as another of its kind."""
+    if architecture(bundle.program) != platform.machine() or not (has := processor_flags()):
+        return
+    if lacking := sorted(set((bundle.manifest["runtime"] or {}).get("requires", ())) - has):
+        raise CannotRunHere(f"the bundle is for processors with {', '.join(lacking)}, which this one lacks")
+
+
+def _masked_copy(bundle: Bundle, context: BuildContext) -> Bundle:
+    """The bundle with a runtime that does not ask the processor, and with what answers beside the program.
+
+    The programs look at sizes when they start, and those stay; the runtime may lie in the program itself. Raises
+    ``CannotRunHere`` where nothing can be loaded into the program.
+    """
+    if GLIBC not in needed_libraries(bundle.program):
+        raise CannotRunHere(
+            f"what cpuid says cannot be hidden from {bundle.program.name}: it does not load glibc"
+        )
+    folder = linked_copy(bundle, "masked-", context=context)
+    runtime = str(bundle.manifest["runtime"]["library"])
+    (folder / runtime).unlink()
+    replace_cpuid(bundle.directory / runtime, folder / runtime)
+    program = folder / str(bundle.manifest["runner"]["program"])
+    shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
+    return replace(bundle, directory=folder)
+
+
+def _calling(bundle: Bundle, library: str, arch: str, context: BuildContext) -> Bundle:
+    """A copy whose program makes its vectors by the library, which has the runtime in it."""
+    folder = linked_copy(bundle, "calling-", context=context)
+    shutil.copy(libembed_caller(arch, context=context), folder / CALLER)
+    manifest = {
+        **bundle.manifest,
+        "name": f"{bundle.name}/{library}",
+        "runtime": {**bundle.manifest["runtime"], "library": library},
+        "runner": {"program": CALLER, "command": [CALLER, library]},
+    }
+    return Bundle(directory=folder, manifest=manifest)

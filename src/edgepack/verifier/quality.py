@@ -1,0 +1,161 @@
+"""The gate: how good vectors are, measured on whatever makes them, and what of that falls below a target's limits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepack.context import BuildContext
+from edgepack.models import reference
+from edgepack.models.read.source_key import source_key
+from edgepack.records.model import ModelSource
+from edgepack.records.report import Retrieval, Verification
+from edgepack.records.target import ModelOptions
+from edgepack.verifier.metrics import compare, lowest_cosine, rank, shared
+from edgepack.verifier.wordnet import NoWordNet, retrieval_task
+
+if TYPE_CHECKING:
+    Vectors = NDArray[np.float32]
+    Embed = Callable[[Sequence[str]], Vectors]
+    """Texts to vectors, float32 [len(texts), dimension], in one batch if the maker works in batches."""
+
+COMPANY = 32
+ALONE = (0, 13, 31)
+"""Which of 32 texts are embedded once more, each alone."""
+GLOSSES = 2000
+WORDS = 500
+QUERY_PROMPTS = ("query", "search_query")
+TEXT_PROMPTS = ("passage", "document", "search_document")
+
+
+def measure_quality(
+    embed: Embed,
+    source: ModelSource,
+    texts: Sequence[str],
+    *,
+    together: Embed | None = None,
+    full: bool = False,
+    context: BuildContext,
+) -> Verification:
+    """Every figure of the gate for ``embed``, against the full-precision model; not yet judged.
+
+    ``together`` is how texts are embedded in one batch, where ``embed`` takes them one by one. ``full`` adds the retrieval task; where WordNet cannot be had, ``retrieval_missing`` says so.
+    """
+    vectors = embed(texts)
+    nearness = compare(vectors, cached_reference(source, texts, context=context))
+    figures = Verification(
+        status="passed",
+        against=source.precision,
+        texts=len(nearness.cosines),
+        cosines=tuple(round(cosine, 5) for cosine in nearness.cosines),
+        mean_cosine=nearness.mean_cosine,
+        p1_cosine=nearness.p1_cosine,
+        min_cosine=nearness.min_cosine,
+        neighbour_agreement=nearness.neighbour_agreement,
+        top10_agreement=nearness.top10_agreement,
+        batch_cosine=batch_independence(embed, together or embed, texts),
+    )
+    if not full:
+        return figures
+    try:
+        return replace(figures, retrieval=measure_retrieval(embed, source, context=context))
+    except NoWordNet as missing:
+        return replace(figures, retrieval_missing=missing.reason)
+
+
+def batch_independence(embed: Embed, together: Embed, texts: Sequence[str]) -> float:
+    """The lowest cosine between texts' vectors alone and among 31 others of other lengths."""
+    step = max(len(texts) // COMPANY, 1)
+    company = list(texts[::step])[:COMPANY]
+    among = together(company)
+    chosen = [at for at in ALONE if at < len(company)]
+    alone = np.concatenate([embed([company[at]]) for at in chosen])
+    return lowest_cosine(alone, among[chosen])
+
+
+def measure_retrieval(
+    embed: Embed, source: ModelSource, *, glosses: int = GLOSSES, words: int = WORDS, context: BuildContext
+) -> Retrieval:
+    """How well words find their glosses, by ``embed`` and by the full-precision model; raises ``NoWordNet``.
+
+    Where a model has prompts for queries and for texts, they are put before words and glosses.
+    """
+    task = retrieval_task(glosses=glosses, words=words, context=context)
+    asked = [_prompt(source, QUERY_PROMPTS) + word for word in task.words]
+    texts = [_prompt(source, TEXT_PROMPTS) + gloss for gloss in task.glosses]
+    belongs = np.asarray(task.belongs)
+    made, exact = embed([*asked, *texts]), cached_reference(source, [*asked, *texts], context=context)
+    ours = rank(made[: len(asked)], made[len(asked) :], belongs)
+    theirs = rank(exact[: len(asked)], exact[len(asked) :], belongs)
+    return Retrieval(
+        glosses=len(texts),
+        queries=len(asked),
+        recall=ours.recall,
+        recall_fp32=theirs.recall,
+        mrr=ours.mrr,
+        mrr_fp32=theirs.mrr,
+        top10_agreement=shared(ours.nearest, theirs.nearest),
+    )
+
+
+def cached_reference(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
+    """The full-precision model's vectors, float32 [len(texts), dimension], made once for a model and these texts."""
+
+    def make(folder: Path) -> None:
+        np.save(folder / "vectors.npy", reference.reference_vectors(source, texts, context=context))
+
+    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    inputs = {**source_key(source), "texts": digest, "max_length": str(source.max_length)}
+    vectors: Vectors = np.load(context.store.cached("reference", inputs, make) / "vectors.npy")
+    return vectors
+
+
+def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
+    """What is below the target's limits, in words with the figures; nothing when all is well.
+
+    What a limit asks for and nothing has measured counts as below it.
+    """
+    limits: list[tuple[str, float | None, float]] = [
+        ("mean cosine", found.mean_cosine, options.min_cosine),
+        ("first percentile of the cosine", found.p1_cosine, options.min_p1_cosine),
+        ("lowest cosine", found.min_cosine, options.min_worst_cosine),
+        ("nearest-neighbour agreement", found.neighbour_agreement, options.min_agreement),
+        ("top-ten agreement", found.top10_agreement, options.min_top10),
+        ("cosine alone and among 31 others", found.batch_cosine, options.min_batch_cosine),
+    ]
+    # A bundle that is verified again has no proofs of other processors.
+    if (cosine := found.processor_cosine) is not None:
+        limits.append(("cosine to other processors' vectors", cosine, options.min_processor_cosine))
+    short = [_below(what, value, limit) for what, value, limit in limits if limit > 0]
+    return [*filter(None, short), *_retrieval_shortfall(found, options)]
+
+
+def _below(what: str, value: float | None, limit: float) -> str:
+    if value is None:
+        return f"{what} was not measured, at least {limit:g} is asked for"
+    return f"{what} {value:.4f} is below {limit:g}" if value < limit else ""
+
+
+def _retrieval_shortfall(found: Verification, options: ModelOptions) -> list[str]:
+    limit = options.max_retrieval_loss
+    if options.gate != "full" or limit >= 1:
+        return []
+    if found.retrieval is None:
+        return [
+            f"the loss of recall@10 was not measured ({found.retrieval_missing}), at most {limit:g} is allowed"
+        ]
+    loss = found.retrieval.recall_fp32 - found.retrieval.recall
+    if loss <= limit:
+        return []
+    ours, exact = f"{found.retrieval.recall:.4f}", f"{found.retrieval.recall_fp32:.4f}"
+    return [f"recall@10 {ours} is {loss:.4f} below fp32's {exact}, at most {limit:g} is allowed"]
+
+
+def _prompt(source: ModelSource, purposes: Sequence[str]) -> str:
+    return next((source.prompts[purpose] for purpose in purposes if purpose in source.prompts), "")

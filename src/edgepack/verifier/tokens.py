@@ -1,0 +1,47 @@
+"""The bundle's own tokenizer against Hugging Face's, where it has one: not one id may differ."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tokenizers import Tokenizer
+
+from edgepack.errors import VerificationError
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.verifier.fuzz_texts import fuzz_texts_for
+
+Tokenize = Callable[[Bundle, Sequence[str]], Sequence[Sequence[int]]]
+"""A bundle's own tokenizer at work: the ids of each text."""
+
+FUZZ_TEXTS = 4000
+SEED = 20261121
+
+
+def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], tokens: Tokenize) -> int:
+    """How many texts were compared: ``texts``, and fuzz texts of every script; 0 for a bundle that holds tokenizer.json.
+
+    Raises ``VerificationError`` with the first text that the bundle's program gives other ids than the library, and what
+    ``BundleRunner.tokens`` raises.
+    """
+    if not bundle.manifest["model"].get("tokenizer", "").endswith(".bin"):
+        return 0
+
+    reference = Tokenizer.from_str(minimal_json(source))
+    tried = [*texts, *fuzz_texts_for(reference, FUZZ_TEXTS, seed=SEED)]
+    reference.enable_truncation(bundle.manifest["model"]["max_length"])
+    found = tokens(bundle, tried)
+    for text, encoding, ids in zip(tried, reference.encode_batch_fast(tried), found, strict=True):
+        # The program gives a text of no tokens one of padding.
+        if encoding.ids and list(ids) != encoding.ids:
+            raise VerificationError(
+                f"the bundle's tokenizer makes {first_difference(ids, encoding.ids)} of {text!r}, and tokenizers {first_difference(encoding.ids, ids)}",
+                hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
+            )
+    return len(tried)
+
+
+def first_difference(ids: Sequence[int], others: Sequence[int]) -> str:
+    """Where two lists begin to differ, and a little of this one from there."""
+    at = next((at for at, pair in enumerate(zip(ids, others, strict=False)) if pair[0] != pair[1]), None)
+    start = min(len(ids), len(others)) if at is None else at
+    return f"{ids[start : start + 5]} at token {start}"

@@ -1,0 +1,188 @@
+"""Opening a bundle notices everything that is not as it was made, and names it."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.errors import BundleError
+from edgepack.records.bundle import Bundle
+
+pytestmark = pytest.mark.tools("gcc")
+
+
+def edit(bundle: Bundle, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the manifest on disk."""
+    path = bundle.directory / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_a_whole_bundle_opens(bundle: Bundle) -> None:
+    opened = open_bundle(bundle.directory)
+    assert opened == bundle
+    assert digest(opened) == digest(bundle)
+    assert opened.program == bundle.directory / "embed"
+
+
+def test_the_digest_does_not_depend_on_how_the_manifest_is_written(bundle: Bundle) -> None:
+    before = digest(bundle)
+    path = bundle.directory / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(manifest.items())), indent=7, ensure_ascii=True))
+    assert digest(open_bundle(bundle.directory)) == before
+
+
+@pytest.mark.parametrize("name", ["model/model.onnx", "embed", "LICENSES/NOTICES.txt", "golden.json"])
+def test_one_changed_byte_is_noticed_in_any_file(bundle: Bundle, name: str) -> None:
+    path = bundle.directory / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BundleError, match=rf"{name} is damaged: sha256"):
+        open_bundle(bundle.directory)
+
+
+def test_a_file_cut_short_is_noticed(bundle: Bundle) -> None:
+    path = bundle.directory / "model" / "model.onnx"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(BundleError, match=r"model/model\.onnx is damaged: \d+ bytes instead of \d+"):
+        open_bundle(bundle.directory)
+
+
+def test_a_missing_file_is_noticed(bundle: Bundle) -> None:
+    (bundle.directory / "model" / "tokenizer.json").unlink()
+    with pytest.raises(BundleError, match=r"model/tokenizer\.json is missing"):
+        open_bundle(bundle.directory)
+
+
+def test_a_file_that_nobody_listed_is_noticed(bundle: Bundle) -> None:
+    (bundle.directory / "lib" / "libsurprise.so").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"lib/libsurprise\.so is not in the manifest"):
+        open_bundle(bundle.directory)
+
+
+def test_a_program_that_lost_its_permission_is_noticed(bundle: Bundle) -> None:
+    bundle.program.chmod(0o644)
+    with pytest.raises(BundleError, match="embed is no longer executable"):
+        open_bundle(bundle.directory)
+
+
+def test_a_link_led_elsewhere_is_noticed(bundle: Bundle) -> None:
+    link = bundle.directory / "_internal" / "data"
+    link.unlink()
+    link.symlink_to("../manifest.json")
+    with pytest.raises(BundleError, match="_internal/data is damaged"):
+        open_bundle(bundle.directory)
+
+
+def test_a_file_replaced_by_a_link_to_the_same_bytes_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+    path = bundle.directory / "golden.json"
+    path.rename(tmp_path / "golden.json")
+    path.symlink_to(tmp_path / "golden.json")
+    with pytest.raises(BundleError, match=r"golden\.json is damaged"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("name", ["embed", "manifest.json", "golden.json"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(bundle: Bundle, name: str) -> None:
+    (bundle.directory / name).unlink(missing_ok=True)
+    os.mkfifo(bundle.directory / name)
+    with pytest.raises(BundleError, match=f"{name}.* is not a file"):
+        open_bundle(bundle.directory)
+
+
+def test_a_folder_that_is_no_bundle_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"is not a bundle: there is no manifest\.json") as refused:
+        open_bundle(tmp_path)
+    assert "name a folder that edgepack bundle made" in str(refused.value.hint)
+    with pytest.raises(BundleError, match="is not a bundle"):
+        open_bundle(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"name": "x"}', '{"schema": "1"}', "\udc80"])
+def test_a_manifest_that_is_none_is_said(bundle: Bundle, text: str) -> None:
+    (bundle.directory / "manifest.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(BundleError, match=r"manifest\.json"):
+        open_bundle(bundle.directory)
+
+
+def test_a_newer_schema_is_said(bundle: Bundle) -> None:
+    edit(bundle, lambda manifest: manifest.update(schema=2))
+    with pytest.raises(BundleError, match="has schema 2, this edgepack reads schema 1"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("key", ["target", "model", "runtime", "runner", "gate", "files", "golden", "name"])
+def test_a_missing_section_is_named(bundle: Bundle, key: str) -> None:
+    edit(bundle, lambda manifest: manifest.pop(key))
+    with pytest.raises(BundleError, match=f"{key} is missing"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "model/../../outside", "manifest.json", ""])
+def test_a_file_outside_the_bundle_is_refused(bundle: Bundle, path: str) -> None:
+    edit(bundle, lambda manifest: manifest["files"][0].update(path=path))
+    with pytest.raises(BundleError, match="outside the bundle"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [("model", "file"), ("runtime", "library"), ("runner", "program")]
+)
+def test_a_part_that_is_not_listed_is_refused(bundle: Bundle, section: str, key: str) -> None:
+    edit(bundle, lambda manifest: manifest[section].update({key: "elsewhere"}))
+    with pytest.raises(BundleError, match="does not list"):
+        open_bundle(bundle.directory)
+
+
+def test_an_incomplete_entry_is_refused(bundle: Bundle) -> None:
+    edit(bundle, lambda manifest: manifest["files"][1].pop("sha256"))
+    with pytest.raises(BundleError, match="not complete"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("embed", 0o4755), ("golden.json", 0o2644), ("model/model.onnx", 0o666), ("model", 0o777), ("", 0o777), ("golden.json", 0o000)],
+)  # fmt: skip
+def test_modes_that_let_others_in_are_noticed(bundle: Bundle, name: str, mode: int) -> None:
+    (bundle.directory / name).chmod(mode)
+    with pytest.raises(BundleError, match=rf"has the mode {mode:04o}|golden\.json cannot be read"):
+        open_bundle(bundle.directory)
+    (bundle.directory / name).chmod(0o755)
+    assert open_bundle(bundle.directory) == bundle
+
+
+def test_an_empty_folder_is_noticed(bundle: Bundle) -> None:
+    (bundle.directory / "lib" / "cache").mkdir()
+    with pytest.raises(BundleError, match="lib/cache is not in the manifest"):
+        open_bundle(bundle.directory)
+
+
+def test_a_linked_manifest_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+    manifest = bundle.directory / "manifest.json"
+    manifest.rename(tmp_path / "elsewhere.json")
+    manifest.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(BundleError, match=r"manifest\.json is not a file"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b" " * (17 << 20)], ids=["deep", "long"])
+def test_a_manifest_that_costs_too_much_to_read_is_refused(bundle: Bundle, content: bytes) -> None:
+    (bundle.directory / "manifest.json").write_bytes(content)
+    with pytest.raises(BundleError, match=r"cannot be read|too large for a manifest"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize("name", ["\x1b]0;owned\x07", "line\nfeed", "turned\u202eround"])
+def test_a_name_that_cannot_be_shown_is_refused(bundle: Bundle, name: str) -> None:
+    edit(bundle, lambda manifest: manifest["files"][0].update(path=name))
+    with pytest.raises(BundleError, match="whose name cannot be shown") as caught:
+        open_bundle(bundle.directory)
+    assert caught.value.message.isprintable()

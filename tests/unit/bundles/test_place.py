@@ -1,0 +1,92 @@
+"""A folder appears whole or not at all, whatever happens to the process that makes it."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edgepack.bundles.place import placed_folder
+from edgepack.errors import OutputError
+
+from .conftest import names_in
+
+pytestmark = pytest.mark.tools("python")
+
+BUILD = """
+import sys, time
+from pathlib import Path
+from edgepack.bundles.place import placed_folder
+with placed_folder(Path(sys.argv[1]), force=True) as folder:
+    (folder / "half").write_text("half made")
+    print("working", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def unfinished_build(destination: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that is in the middle of making the folder; killed when the block ends."""
+    with subprocess.Popen([sys.executable, "-c", BUILD, str(destination)], stdout=subprocess.PIPE) as build:
+        assert build.stdout is not None
+        assert build.stdout.readline() == b"working\n"
+        try:
+            yield build
+        finally:
+            build.kill()
+
+
+def make(destination: Path, content: str) -> None:
+    """Make a folder that passes for a bundle."""
+    with placed_folder(destination, force=True) as folder:
+        (folder / "manifest.json").write_text(content)
+
+
+def test_a_killed_build_leaves_nothing_at_its_place_and_the_next_one_cleans_up(tmp_path: Path) -> None:
+    with unfinished_build(tmp_path / "bundle"):
+        pass
+    assert not (tmp_path / "bundle").exists()
+    assert len(names_in(tmp_path)) == 1
+    make(tmp_path / "bundle", "new")
+    assert names_in(tmp_path) == ["bundle"]
+
+
+def test_a_build_that_still_runs_is_not_cleaned_up(tmp_path: Path) -> None:
+    with unfinished_build(tmp_path / "bundle"):
+        make(tmp_path / "bundle", "new")
+        (other,) = (path for path in tmp_path.iterdir() if path.name != "bundle")
+        assert (other / "half").read_text() == "half made"
+
+
+def test_a_build_that_was_killed_between_the_two_renames_gives_the_old_bundle_back(tmp_path: Path) -> None:
+    make(tmp_path / "bundle", "old")
+    (tmp_path / "bundle").rename(tmp_path / ".bundle-abc.replaced")
+    with pytest.raises(RuntimeError), placed_folder(tmp_path / "bundle", force=True):
+        raise RuntimeError
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == "old"
+    assert names_in(tmp_path) == ["bundle"]
+
+
+def test_two_builds_that_finish_one_after_the_other_do_not_mix(tmp_path: Path) -> None:
+    with placed_folder(tmp_path / "bundle", force=False) as first:
+        with placed_folder(tmp_path / "bundle", force=False) as second:
+            (first / "manifest.json").write_text("first")
+            (second / "manifest.json").write_text("second")
+        with pytest.raises(OutputError, match="exists already"):  # noqa: SIM117 - the first block ends below
+            with placed_folder(tmp_path / "bundle", force=False):
+                pass
+        assert (tmp_path / "bundle" / "manifest.json").read_text() == "second"
+        (tmp_path / "bundle" / "manifest.json").unlink()
+        (tmp_path / "bundle").rmdir()
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == "first"
+    assert names_in(tmp_path) == ["bundle"]
+
+
+def test_a_build_that_comes_second_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="exists already"):  # noqa: SIM117 - raised when the inner block ends
+        with placed_folder(tmp_path / "bundle", force=False):
+            make(tmp_path / "bundle", "the other's")
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == "the other's"
+    assert names_in(tmp_path) == ["bundle"]

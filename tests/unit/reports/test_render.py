@@ -1,0 +1,239 @@
+"""The report as people and programs read it."""
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import re
+import subprocess
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+from rich.console import Console
+from tests.support.golden import ROOT, in_rows, matches_golden
+from tests.support.schema import against
+
+from edgepack.records.report import (
+    PackageSize,
+    PartSize,
+    Report,
+    Retrieval,
+    Section,
+    Verification,
+    Visit,
+)
+from edgepack.records.runtime import LevelProof
+from edgepack.reports.cost import amount, download_costs, load_prices
+from edgepack.reports.html import render_html
+from edgepack.reports.text import as_json, render, status_line
+
+PASSED = Verification(
+    status="passed",
+    texts=200,
+    mean_cosine=0.99123,
+    p1_cosine=0.97512,
+    min_cosine=0.96987,
+    neighbour_agreement=0.935,
+    top10_agreement=0.912,
+    batch_cosine=0.99999,
+    retrieval=Retrieval(
+        glosses=2000,
+        queries=500,
+        recall=0.654,
+        recall_fp32=0.658,
+        mrr=0.5199,
+        mrr_fp32=0.5192,
+        top10_agreement=0.946,
+    ),
+    same_tokens=4200,
+    cosines=(0.96987, 0.98, 0.991, 0.991, 0.9999, 1.0),
+    limits={"min_cosine": 0.985, "min_agreement": 0.95, "max_retrieval_loss": 0.01},
+)
+UNSURE = Verification(status="not verified", reason="an aarch64 bundle does not run on x86_64")
+REPORT = Report(
+    bundle="all-MiniLM-L6-v2-linux-x86-min",
+    target="linux-x86-min",
+    parts=(
+        PartSize(name="model", files=1, raw=22_900_000, gzip=17_500_000, brotli=16_900_000, zstd=17_100_000),
+        PartSize(name="tokenizer", files=1, raw=466_000, gzip=160_000, brotli=148_000, zstd=150_000),
+        PartSize(name="runtime", files=1, raw=1_917_856, gzip=720_000, brotli=600_000, zstd=582_394),
+        PartSize(name="runner", files=58, raw=17_300_000, gzip=6_100_000, brotli=5_000_000, zstd=4_800_000),
+        PartSize(name="manifest", files=1, raw=9_120, gzip=2_801, brotli=2_500, zstd=2_600),
+    ),
+    archive_bytes=22_345_678,
+    costs=download_costs(22_345_678, load_prices()),
+    verification=PASSED,
+    notes=("gzip -9 of each file by itself",),
+    digest="0123456789abcdef" * 4,
+    proofs=(
+        LevelProof(level="avx2", proved=True, by="this processor, limited", min_cosine=0.9997),
+        LevelProof(level="amx", proved=False, reason="neither this processor nor qemu has it"),
+    ),
+    prices=load_prices().lists,
+    about=(("model", "sentence-transformers/all-MiniLM-L6-v2"), ("recipe", "int8 <b>")),
+    source_bytes=90_868_376,
+)
+
+
+DEB = PackageSize(form="deb", file="x.deb", size=50_000_000, costs=download_costs(50_000_000, load_prices()))
+
+
+def text_of(report: Report, *, width: int = 110) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width, highlight=False).print(render(report))
+    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def test_the_text_is_as_it_was_approved(update_golden: bool) -> None:
+    matches_golden("report.txt", text_of(REPORT), update=update_golden)
+
+
+def test_the_json_is_as_it_was_approved(update_golden: bool) -> None:
+    matches_golden("report.json", in_rows(json.loads(json.dumps(as_json(REPORT)))), update=update_golden)
+
+
+def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
+    head, _, body = render_html(REPORT).partition("</style>\n")
+    body = body.partition("<script")[0]
+    assert f"<title>{REPORT.bundle}</title>" in head and "default-src 'none'" in head
+    matches_golden("report.html", body.replace("<tr>", "\n<tr>"), update=update_golden)
+
+
+def test_the_json_is_as_its_schema_says() -> None:
+    schema = json.loads((ROOT / "docs/schemas/report.json").read_text())
+    whole = dataclasses.replace(
+        REPORT,
+        packages=(DEB,),
+        sections=(Section(name="kiosk", title="On a kiosk", rows=(("legs", "4"),)),),
+        visits=(Visit(name="cold", files=1, raw=3, gzip=2, brotli=1),),
+        proofs=(LevelProof(level="avx2", proved=True, by="this processor", min_cosine=1.0),),
+    )
+    unsure = dataclasses.replace(REPORT, verification=UNSURE, archive_bytes=None, costs=())
+    for report in (REPORT, whole, unsure):
+        assert [*against(schema, json.loads(json.dumps(as_json(report))))] == []
+    said = as_json(whole)
+    for wrong in (
+        {**said, "colour": "red"},
+        {key: value for key, value in said.items() if key != "checks"},
+        {**said, "digest": "0"},
+        {**said, "schema": 2},
+        {**said, "verification": {**said["verification"], "texts": -1}},
+        {**said, "proofs": [{**said["proofs"][0], "proved": 1}]},
+        {**said, "sections": {}},
+    ):
+        assert len([*against(schema, json.loads(json.dumps(wrong)))]) == 1
+
+
+def test_a_verification_comes_back_from_the_json() -> None:
+    read = json.loads(json.dumps(as_json(REPORT)))
+    found = read["verification"]
+    restored = {"retrieval": Retrieval(**found["retrieval"]), "cosines": tuple(found["cosines"])}
+    assert Verification(**{**found, **restored}) == PASSED
+    assert read["total"]["raw"] == REPORT.raw_bytes == 42_592_976
+    assert read["digest"] == REPORT.digest
+
+
+def test_a_bundle_that_did_not_run_is_never_called_passed() -> None:
+    unsure = dataclasses.replace(REPORT, verification=UNSURE, proofs=())
+    for shown in (text_of(unsure), render_html(unsure), status_line(UNSURE)):
+        assert "not verified: an aarch64 bundle does not run on x86_64" in shown
+        assert "✓" not in shown
+        assert "cosine" not in shown
+    assert as_json(unsure)["verification"]["status"] == "not verified"
+
+
+def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
+    narrow = text_of(REPORT, width=80)
+    for figure in ("22.90", "17.30", "22,345,678 bytes", "USD"):
+        assert figure in narrow
+    assert "…" not in narrow
+
+
+def test_markup_in_a_name_is_only_text() -> None:
+    odd = dataclasses.replace(REPORT, bundle="[red]<script>alert(1)</script>")
+    assert "[red]<script>" in text_of(odd)
+    assert "<script>alert" not in render_html(odd)
+    assert "&lt;script&gt;" in render_html(odd)
+
+
+def test_the_page_asks_nobody_for_anything() -> None:
+    outside: list[str] = []
+    open_tags: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            outside.extend(f"{tag} {name}" for name, _ in attrs if name in ("src", "href", "srcset", "data"))
+            outside.extend(tag for _ in [0] if tag in ("link", "iframe", "img", "object"))
+            if tag not in ("meta", "br", "input"):
+                open_tags.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert open_tags.pop() == tag
+
+    page = render_html(REPORT)
+    Reader().feed(page)
+    assert outside == []
+    assert open_tags == []
+    assert "url(" not in page and "@import" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_a_report_without_archive_or_costs_still_renders() -> None:
+    bare = dataclasses.replace(REPORT, archive_bytes=None, costs=())
+    for shown in (text_of(bare), render_html(bare)):
+        assert "no archive" in shown
+        assert "USD" not in shown
+        assert "22.90" in shown
+
+
+def test_each_package_is_priced_beside_the_archive() -> None:
+    flat = re.compile(r"flat 0\.05 a GB.*?([\d.,]+) USD")
+    alone = text_of(REPORT)
+    assert len(flat.findall(alone)) == 1 and " archive (.tar.zst)\n" not in alone
+    both = dataclasses.replace(REPORT, packages=(DEB,))
+    shown = text_of(both).partition("cost of one download per device")[2]
+    assert re.search(r"\n archive \(\.tar\.zst\)\n.*\n deb\n", shown, re.S)
+    assert flat.findall(shown) == ["1.12", "2.50"]
+    assert re.search("<td>archive.*1.12 USD.*<td>deb</td>.*2.50 USD", render_html(both))
+    assert as_json(both)["packages"][0]["costs"][0]["bytes_total"] == 50_000_000_000
+
+
+def test_the_one_script_is_allowed_by_its_digest_and_no_name_ends_the_block() -> None:
+    odd = dataclasses.replace(REPORT, packages=(PackageSize(form="deb", file="</script><b>.deb", size=1),))
+    page = render_html(odd)
+    data, script = re.findall(r"<script[^>]*>(.*?)</script>", page, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in page
+    read = json.loads(data)
+    assert ["</script><b>.deb", 1] in read["sizes"] and ["archive (.tar.zst)", 22_345_678] in read["sizes"]
+    assert read["prices"][0]["tiers"][-1] == [None, 0.05]
+    assert "<script" not in render_html(dataclasses.replace(REPORT, prices=()))
+
+
+def test_the_page_shows_what_matters_first() -> None:
+    page = render_html(REPORT)
+    cards = re.findall(r'<div class="card"><span>(.*?)</span><b>(.*?)</b><small>(.*?)</small>', page)
+    assert cards == [
+        ("Download", "22.35 MB", "25% of the model's 90.87 MB".replace("'", "&#x27;")),
+        ("On the device", "42.59 MB", "5 parts"),
+        ("Mean cosine", "0.9912", "limit 0.985"),
+        ("Nearest neighbour", "93.5%", "unchanged"),
+        ("Tokenizer", "identical", "on 4,200 texts"),
+    ]
+    assert "int8 &lt;b&gt;" in page and "not proved: neither this processor nor qemu has it" in page
+
+
+@pytest.mark.tools("node")
+def test_the_pages_costs_are_the_terminals() -> None:
+    """By its own function, for numbers of bytes in every tier."""
+    script = (files("edgepack.reports") / "page" / "calculator.js").read_text()
+    function = script[script.index("function amount") : script.index("function show")]
+    data = json.loads(re.findall(r"<script[^>]*>(.*?)</script>", render_html(REPORT), re.S)[0])
+    sent = [10**power * digit for power in range(6, 18) for digit in (1, 3, 7)]
+    code = f"{function}; const data = {json.dumps(data)}; const sent = {sent};"
+    code += "console.log(JSON.stringify(data.prices.map((list) => sent.map((bytes) => amount(list, bytes)))))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    ours = [[amount(each, size) for size in sent] for each in REPORT.prices]
+    assert json.loads(done.stdout) == [pytest.approx(row, rel=1e-12) for row in ours]

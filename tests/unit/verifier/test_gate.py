@@ -1,0 +1,306 @@
+"""The gate: what passes, what fails and with which words, and what is never called passed."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgepack.errors import CannotRunHere, UsageError, VerificationError
+from edgepack.models.reference import embed_with_onnxruntime
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource, Pooling
+from edgepack.records.runtime import LevelProof
+from edgepack.records.target import ModelOptions
+from edgepack.verifier.gate import Embed, describe, verification_texts, verify, write_vectors
+from edgepack.verifier.wordnet import NoWordNet, Task
+
+pytestmark = pytest.mark.tools("gcc")
+
+GATE = ModelOptions(min_cosine=0.985, min_agreement=0.9)
+Rows = list[list[float]]
+
+
+@pytest.fixture(autouse=True)
+def reference(source: ModelSource, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """The tiny model's own vectors stand for the full-precision model's."""
+    assert source.onnx is not None
+    vectors = embed_with_onnxruntime(source.onnx, source, verification_texts())
+
+    def reference_vectors(given: ModelSource, texts: Sequence[str], *, context: HostContext) -> np.ndarray:
+        assert tuple(texts) == verification_texts()
+        return vectors
+
+    monkeypatch.setattr("edgepack.models.reference.reference_vectors", reference_vectors)
+    return vectors
+
+
+def giving(rows: Rows, seen: list[Sequence[str]] | None = None) -> Embed:
+    """An ``embed`` that gives these vectors for the verification texts."""
+    given = dict(zip(verification_texts(), rows, strict=False))
+
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
+        if seen is not None:
+            seen.append(texts)
+        return [given[text] for text in texts if text in given]
+
+    return embed
+
+
+def test_a_bundle_that_gives_the_same_vectors_passes(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    seen: list[Sequence[str]] = []
+    found = verify(bundle, source, giving(reference.tolist(), seen), options=GATE, context=context)
+    assert found.status == "passed"
+    assert found.texts == 200
+    assert found.mean_cosine == pytest.approx(1.0)
+    assert found.min_cosine == pytest.approx(1.0)
+    assert found.neighbour_agreement == 1.0
+    assert found.top10_agreement == 1.0
+    assert found.batch_cosine == pytest.approx(1.0)
+    assert [len(texts) for texts in seen] == [200, 32, 1, 1, 1]
+    assert seen[0] == verification_texts()
+
+
+def test_what_was_quantized_already_is_no_full_precision(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    given = replace(source, precision="int8")
+    found = verify(bundle, given, giving(reference.tolist(), []), options=GATE, context=context)
+    assert found.against == "int8"
+    assert describe(found).startswith("cosine to the given int8 file, NOT TO FULL PRECISION: mean 1.0000")
+    assert describe(replace(found, against="fp16")).startswith("cosine to fp16: ")
+
+
+def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.2, size=reference.shape)
+    noisy = reference + noise
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    with pytest.raises(VerificationError, match=r"mean cosine 0\.\d+ is below 0\.985") as refused:
+        verify(bundle, source, giving(noisy.tolist()), options=GATE, context=context)
+    assert "min 0." in refused.value.message
+    assert "over 200 texts" in refused.value.message
+    assert "recipe" in str(refused.value.hint)
+    assert "--set model.KEY=" in str(refused.value.hint) and "min_cosine" in str(refused.value.hint)
+    lenient = ModelOptions(min_cosine=0.1, min_agreement=0.0)
+    found = verify(bundle, source, giving(noisy.tolist()), options=lenient, context=context)
+    assert found.status == "passed"
+    assert 0.1 < found.min_cosine < found.p1_cosine < found.mean_cosine < 0.985
+
+
+def test_lost_neighbours_fail_though_the_cosine_is_high(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.02, size=reference.shape)
+    near = reference + noise
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    strict = ModelOptions(min_cosine=0.985, min_agreement=1.0)
+    with pytest.raises(VerificationError, match=r"nearest-neighbour agreement 0\.\d+ is below 1"):
+        verify(bundle, source, giving(near.tolist()), options=strict, context=context)
+
+
+def test_texts_in_the_wrong_order_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    with pytest.raises(VerificationError, match="mean cosine"):
+        verify(bundle, source, giving(reference[::-1].tolist()), options=GATE, context=context)
+
+
+def test_a_host_that_cannot_run_the_bundle_has_verified_nothing(
+    bundle: Bundle, source: ModelSource, context: HostContext
+) -> None:
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
+        raise CannotRunHere("an aarch64 bundle does not run on x86_64")
+
+    found = verify(bundle, source, embed, options=GATE, context=context)
+    assert found.status == "not verified"
+    assert found.reason == "an aarch64 bundle does not run on x86_64"
+    assert found.texts == 0
+
+
+def test_vectors_made_in_another_way_are_measured_and_verify_nothing(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    def on_the_processor(rows: Rows) -> Embed:
+        def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
+            raise CannotRunHere("not on a GPU", instead=giving(rows)(bundle, texts))
+
+        return embed
+
+    found = verify(bundle, source, on_the_processor(reference.tolist()), options=GATE, context=context)
+    assert (found.status, found.reason) == ("not verified", "not on a GPU")
+    assert found.mean_cosine == pytest.approx(1.0)
+    with pytest.raises(VerificationError):
+        verify(bundle, source, on_the_processor(reference[::-1].tolist()), options=GATE, context=context)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_numbers_that_are_none_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext, bad: float
+) -> None:
+    rows = reference.tolist()
+    rows[5][3] = bad
+    with pytest.raises(VerificationError, match="is not finite"):
+        verify(bundle, source, giving(rows), options=GATE, context=context)
+
+
+def test_vectors_that_are_not_of_length_one_fail_where_the_model_normalises(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    rows = (reference * np.float32(2)).tolist()
+    with pytest.raises(VerificationError, match=r"has length 2\.0000"):
+        verify(bundle, source, giving(rows), options=GATE, context=context)
+    plain = replace(source, pooling=Pooling(mode="mean", normalize=False))
+    assert verify(bundle, plain, giving(rows), options=GATE, context=context).status == "passed"
+    with pytest.raises(VerificationError, match=r"has length 0\.0000"):
+        verify(bundle, plain, giving((reference * 0).tolist()), options=GATE, context=context)
+
+
+def test_too_few_vectors_or_too_short_ones_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    rows = reference.tolist()
+    with pytest.raises(VerificationError, match="gave 199 vectors for 200 texts"):
+        verify(bundle, source, giving(rows[:-1]), options=GATE, context=context)
+    rows[7] = rows[7][:-1]
+    with pytest.raises(VerificationError, match="a vector of 7 numbers instead of 8"):
+        verify(bundle, source, giving(rows), options=GATE, context=context)
+
+
+def test_the_texts_are_two_hundred_and_varied() -> None:
+    texts = verification_texts()
+    assert len(texts) == len(set(texts)) == 200
+    assert all(text and "\n" not in text and "\r" not in text for text in texts)
+    lengths = [len(text.split()) for text in texts]
+    assert min(lengths) == 1 and max(lengths) > 250
+    assert 5 <= statistics.median(lengths) <= 20
+    assert sum(text.endswith("?") for text in texts) >= 30
+    for writing in ("П", "の", "器", "ب", "ह", "안", "ü", "ñ", "🍕"):
+        assert any(writing in text for text in texts), writing
+
+
+def test_a_batch_that_changes_a_vector_fails_where_the_target_forbids_it(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    exact = giving(reference.tolist())
+
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        rows = np.asarray(exact(bundle, texts))
+        if len(texts) == 1:
+            rows = rows + np.linspace(-0.1, 0.1, rows.shape[1])
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows.tolist()  # type: ignore[no-any-return]
+
+    found = verify(bundle, source, embed, options=GATE, context=context)
+    assert found.status == "passed" and found.batch_cosine is not None and found.batch_cosine < 0.999
+    strict = replace(GATE, min_batch_cosine=0.9999)
+    with pytest.raises(VerificationError, match=r"alone and among 31 others 0\.9\d+ is below 0\.9999"):
+        verify(bundle, source, embed, options=strict, context=context)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"min_p1_cosine": 0.99}, "first percentile of the cosine"),
+        ({"min_worst_cosine": 0.99}, "lowest cosine"),
+        ({"min_top10": 0.999}, "top-ten agreement"),
+    ],
+)
+def test_every_limit_can_fail(
+    bundle: Bundle,
+    source: ModelSource,
+    reference: np.ndarray,
+    context: HostContext,
+    limit: dict[str, Any],
+    said: str,
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.1, size=reference.shape)
+    noisy = reference + noise
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    assert verify(bundle, source, giving(noisy.tolist()), options=ModelOptions(), context=context)
+    with pytest.raises(VerificationError, match=said):
+        verify(bundle, source, giving(noisy.tolist()), options=ModelOptions(**limit), context=context)
+
+
+def test_a_gate_that_is_off_fails_nothing_and_passes_nothing(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    noise = np.random.default_rng(1).normal(scale=0.2, size=reference.shape)
+    noisy = reference + noise
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    with context.story.step("verify") as step:
+        found = verify(
+            bundle, source, giving(noisy.tolist()), options=replace(GATE, gate="off"), context=context
+        )
+    assert found.status == "not verified"
+    assert "THE GATE IS OFF: mean cosine 0." in found.reason
+    assert 0 < found.mean_cosine < 0.985, "what was measured is said all the same"
+    assert any("THE GATE IS OFF" in note for note in step.notes)
+    with pytest.raises(VerificationError, match="not finite"):
+        verify(
+            bundle,
+            source,
+            giving([[float("nan")] * 8] * 200),
+            options=replace(GATE, gate="off"),
+            context=context,
+        )
+
+
+def test_what_was_proved_on_other_processors_counts(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    embed = giving(reference.tolist())
+    proofs = [
+        LevelProof(level="avx2", proved=True, by="this processor", min_cosine=0.995),
+        LevelProof(level="avx512", proved=True, by="this processor", min_cosine=1.0),
+        LevelProof(level="amx", proved=False, reason="nothing here has it"),
+    ]
+    found = verify(bundle, source, embed, options=GATE, proofs=proofs, context=context)
+    assert found.processor_cosine == 0.995
+    strict = replace(GATE, min_processor_cosine=0.999)
+    with pytest.raises(VerificationError, match=r"other processors' vectors 0\.9950 is below 0\.999"):
+        verify(bundle, source, embed, options=strict, proofs=proofs, context=context)
+    verify(bundle, source, embed, options=strict, context=context)  # later, with nothing to compare
+
+
+def test_vectors_of_another_processor_are_compared(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext, tmp_path: Path
+) -> None:
+    embed = giving(reference.tolist())
+    write_vectors(bundle, embed, tmp_path / "there.npy")
+    found = verify(bundle, source, embed, options=GATE, others=tmp_path / "there.npy", context=context)
+    assert found.processor_cosine == pytest.approx(1.0)
+    np.save(tmp_path / "other.npy", reference[::-1])
+    found = verify(bundle, source, embed, options=GATE, others=tmp_path / "other.npy", context=context)
+    assert found.processor_cosine is not None and found.processor_cosine < 0.9
+    assert "other processors 0." in describe(found) or "other processors -0." in describe(found)
+    np.save(tmp_path / "short.npy", reference[:3])
+    with pytest.raises(UsageError, match="holds no vectors of the verification texts"):
+        verify(bundle, source, embed, options=GATE, others=tmp_path / "short.npy", context=context)
+
+
+def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
+    bundle: Bundle,
+    source: ModelSource,
+    reference: np.ndarray,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(**asked: object) -> Task:
+        raise NoWordNet("WordNet is not at hand: no mirror")
+
+    monkeypatch.setattr("edgepack.verifier.quality.retrieval_task", missing)
+    embed = giving(reference.tolist())
+    found = verify(bundle, source, embed, options=replace(GATE, gate="full"), context=context)
+    assert found.retrieval is None
+    assert "RETRIEVAL NOT MEASURED: WordNet is not at hand" in describe(found)
+    strict = replace(GATE, gate="full", max_retrieval_loss=0.01)
+    with pytest.raises(VerificationError, match="was not measured"):
+        verify(bundle, source, embed, options=strict, context=context)

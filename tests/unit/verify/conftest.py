@@ -1,5 +1,0 @@
-"""The bundles that are verified are those of the bundle's own tests."""
-
-from tests.unit.bundle.conftest import assembled, bundle, model, runner, runtime, source, target
-
-__all__ = ["assembled", "bundle", "model", "runner", "runtime", "source", "target"]
