@@ -134,7 +134,7 @@ def test_help_and_completion_load_no_plugin(arguments: list[str], environment: d
 @pytest.mark.parametrize(
     ("page", "file"),
     [
-        ("README.md", "targets/linux-x86-min.toml"),
+        ("docs/targets.md", "targets/linux-x86-min.toml"),
         ("docs/plugins.md", "plugins/template/builder/edgepack_acme/builder.py"),
         *(
             (f"docs/tutorials/{axis}.md", f"plugins/template/{axis}/{file}")
