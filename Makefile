@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 # As many processes as cores, four at most: each imports PyTorch. A file's tests stay together, and with them what they share.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Without its notice about the next MkDocs.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle test test-all fuzz prepared checked fetched lint clean gpu-kit test-gpu
+.PHONY: bundle test test-all fuzz prepared checked fetched lint docs docs-serve clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -44,6 +46,13 @@ fetched:
 	-$(BIN)/python -m tests.support.npm_tools
 	-$(BIN)/python -m tests.support.chromium
 
+# The docs site, into site/; a link or heading that is not there is an error.
+docs: $(VENV)/.installed-dev
+	$(MKDOCS) build --strict
+
+docs-serve: $(VENV)/.installed-dev
+	$(MKDOCS) serve
+
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).
 gpu-kit: $(VENV)/.installed
 	$(BIN)/python benchmarks/gpu_kit.py
@@ -64,8 +73,8 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) install --editable '.[build,web,dev]'
+	$(PIP) install --editable '.[build,web,docs,dev]'
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site

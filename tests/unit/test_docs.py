@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import os
 import pydoc
 import re
 import subprocess
@@ -175,6 +176,37 @@ def anchors(text: str) -> set[str]:
     """What GitHub calls a page's headings."""
     headings = re.findall(r"^#+ (.*)", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The docs site; a page beside the navigation, a link or an anchor that is not there ends the build."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.tools("python")
+def test_the_site_asks_no_other_host_for_anything(site: Path) -> None:
+    # The component "source" asks GitHub for the number of stars.
+    asked = re.compile(
+        r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b(?=[^>]*(?:stylesheet|preconnect|icon))[^>]*href=["']?(?:https?:)?//|data-md-component="source"|@import|url\((?:https?:)?//"""
+    )
+    found = {
+        str(file.relative_to(site)): match[0]
+        for file in site.rglob("*")
+        if file.suffix in (".html", ".css") and (match := asked.search(file.read_text("utf-8")))
+    }
+    assert len(list(site.rglob("*.html"))) >= len(list((ROOT / "docs").rglob("*.md")))
+    assert found == {}
 
 
 @pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
