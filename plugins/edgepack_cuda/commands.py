@@ -13,12 +13,12 @@ VENDOR = ("libcu", "libnv")
 """How NVIDIA's own libraries are called."""
 
 
-@click.group("cuda")
+@click.group("cuda", epilog="\b\nExample:\n  edgepack cuda inspect libonnxruntime_providers_cuda.so")
 def cuda() -> None:
     """List and prune the GPU code in shared libraries."""
 
 
-@cuda.command("inspect")
+@cuda.command("inspect", epilog="\b\nExample:\n  edgepack cuda inspect libonnxruntime_providers_cuda.so")
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option(
     "--units", default=20, show_default=True, metavar="N", help="How many translation units are listed."
@@ -37,7 +37,10 @@ def inspect_command(library: Path, units: int, as_json: bool) -> None:
     Console(highlight=False).print(render_device_code(found, units=units))
 
 
-@cuda.command("prune")
+@cuda.command(
+    "prune",
+    epilog="\b\nExample:\n  edgepack cuda prune libonnxruntime_providers_cuda.so --arch 8.6 -o pruned.so",
+)
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A new file."

@@ -7,7 +7,7 @@ import click
 from edgepack.api.kit import common_options, offline_option, print_json
 
 
-@click.command("serve-web")
+@click.command("serve-web", epilog="\b\nExample:\n  edgepack serve-web dist/all-MiniLM-L6-v2-web-wasm")
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
 @click.option("--port", default=8000, show_default=True, metavar="PORT", help="0 takes any free port.")
@@ -27,12 +27,12 @@ def serve_web(path: Path, host: str, port: int) -> None:
             click.echo("stopped", err=True)
 
 
-@click.group()
+@click.group(epilog="\b\nExample:\n  edgepack web toolchain")
 def web() -> None:
     """Set up what makes bundles for browsers."""
 
 
-@web.command()
+@web.command(epilog="\b\nExample:\n  edgepack web toolchain")
 @offline_option
 @common_options
 def toolchain(offline: bool, as_json: bool) -> None:

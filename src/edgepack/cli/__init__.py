@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from edgepack import __version__
 from edgepack.cli import archives, building, bundles, doctor, listings, models, plugins, runtimes, searching
+from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.words import harmless
@@ -19,8 +20,16 @@ from edgepack.words import harmless
 INTERRUPTED = 130
 
 
-class WithPlugins(click.Group):
+class WithPlugins(Listed):
     """edgepack's own commands, and those that plugins add: a plugin's are listed by name, and imported to be run."""
+
+    topics = {  # noqa: RUF012
+        "Bundles": ("bundle", "build", "fetch", "verify", "report"),
+        "Models": ("inspect", "quantize", "convert", "search", "doctor"),
+        "Runtimes": ("runtime",),
+        "What there is": ("targets", "models", "recipes", "plugins"),
+        "This installation": ("plugin", "cache", "completion"),
+    }
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if own := super().get_command(ctx, cmd_name):
@@ -49,7 +58,11 @@ class WithPlugins(click.Group):
         ]
 
 
-@click.group(cls=WithPlugins, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=WithPlugins,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("edgepack bundle ./my-model", "edgepack COMMAND --help"),
+)
 @click.version_option(__version__, "-V", "--version", prog_name="edgepack", message="%(prog)s %(version)s")
 @click.option(
     "--no-plugins",
@@ -57,11 +70,7 @@ class WithPlugins(click.Group):
     help="Load no plugin but edgepack's own; short for EDGEPACK_DISABLE_PLUGINS=*.",
 )
 def cli(no_plugins: bool) -> None:
-    """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right.
-
-    \b
-    edgepack bundle --target linux-x86-min
-    """
+    """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right."""
     if no_plugins:
         os.environ["EDGEPACK_DISABLE_PLUGINS"] = "*"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgepack.cli.help import example
 from edgepack.cli.options import common_options, offline_option
 from edgepack.cli.output import print_json, say
 
@@ -61,7 +62,7 @@ def _open(options: RuntimeOptions, platform: RuntimePlatform, context: BuildCont
     )
 
 
-@click.command("export")
+@click.command("export", epilog=example("edgepack runtime export kernels.tar.zst"))
 @click.argument("file", type=click.Path(path_type=Path), default=None, required=False)
 @_archive_options
 @click.option("--full", is_flag=True, help="Compile everything first, most of an hour on two processors.")
@@ -115,7 +116,7 @@ def export_command(
         click.echo(output)
 
 
-@click.command("import")
+@click.command("import", epilog=example("edgepack runtime import kernels.tar.zst"))
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options
 def import_command(file: Path, as_json: bool) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.help import example
+from edgepack.cli.options import beginning_with, common_options, offline_option
 from edgepack.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -16,8 +18,23 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+def _complete_name(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Of the project in the current folder; nothing where there is none, or one that is wrong."""
+    from edgepack.errors import EdgepackError
+    from edgepack.project.build import cells_of
+    from edgepack.project.file import find_project
+
+    try:
+        cells = cells_of(find_project())
+    except EdgepackError:
+        return []
+    return beginning_with(incomplete, dict.fromkeys(name for cell in cells for name in cell.names))
+
+
+@click.command(epilog=example("edgepack build", "edgepack build my-model:linux-x86-min --force"))
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete_name)
 @click.option(
     "-p",
     "--project",

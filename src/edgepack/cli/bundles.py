@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
+from edgepack.cli.help import example
 from edgepack.cli.options import (
+    WithModel,
     common_options,
-    complete_target,
     file_option,
     model_argument,
     model_option,
+    names_of,
     offline_option,
     one_model,
     output_option,
@@ -35,13 +37,25 @@ if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
 
 
-@click.command(context_settings=ANY_FLAG, options_metavar="[OPTIONS] [MODEL]")
+@click.command(
+    cls=WithModel,
+    context_settings=ANY_FLAG,
+    options_metavar="[OPTIONS] [MODEL]",
+    epilog=example(
+        "edgepack bundle ./my-model --pooling cls",
+        "edgepack bundle hf:BAAI/bge-small-en-v1.5 --target linux-x86 --as deb",
+    ),
+)
 @click.pass_context
 @target_option
 @model_option
 @reading_options
 @click.option(
-    "-r", "--recipe", metavar="NAME", help="How the model is made small; short for --set model.recipe=NAME."
+    "-r",
+    "--recipe",
+    metavar="NAME",
+    shell_complete=names_of("recipe"),
+    help="How the model is made small; short for --set model.recipe=NAME.",
 )
 @click.option(
     "--gate",
@@ -56,6 +70,7 @@ if TYPE_CHECKING:
     "formats",
     multiple=True,
     metavar="FORM",
+    shell_complete=names_of("package"),
     help="Pack it in this form, too, e.g. deb; short for --set package.formats. More than once for several.",
 )
 @click.option("-f", "--force", is_flag=True, help="Replace a bundle that is there already.")
@@ -125,7 +140,12 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     yield f"  edgepack verify --run {bundle.archive}    # where it arrives"
 
 
-@click.command()
+@click.command(
+    epilog=example(
+        "edgepack verify dist/all-MiniLM-L6-v2-linux-x86-min",
+        "edgepack verify --run all-MiniLM-L6-v2-linux-x86-min.tar.zst --min-cosine 0.98",
+    )
+)
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @source_option
 @reading_options
@@ -134,7 +154,7 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     "--target",
     "target_name",
     metavar="NAME",
-    shell_complete=complete_target,
+    shell_complete=names_of("target"),
     help="Hold the bundle to the limits of this target. [default: of the target that it was made for, if it was made here; "
     "else edgepack's own]",
 )
@@ -209,7 +229,7 @@ def verify(
         raise click.exceptions.Exit(NotVerifiedError.exit_code)
 
 
-@click.command()
+@click.command(epilog=example("edgepack report dist/all-MiniLM-L6-v2-linux-x86-min --html report.html"))
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @prices_option
 @file_option("--html", "Write the report as a web page, too.")
@@ -226,7 +246,7 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
         print_rich(text.render(result))
 
 
-@click.command()
+@click.command(epilog=example("edgepack inspect ./my-model"))
 @model_argument
 @reading_options
 @offline_option
@@ -244,7 +264,12 @@ def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -
         print_rich(render_inspection(inspection))
 
 
-@click.command(context_settings=ANY_FLAG, options_metavar="[OPTIONS] [MODEL]")
+@click.command(
+    cls=WithModel,
+    context_settings=ANY_FLAG,
+    options_metavar="[OPTIONS] [MODEL]",
+    epilog=example("edgepack fetch ./my-model --target linux-x86-min"),
+)
 @click.pass_context
 @target_option
 @model_option

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.cli.options import common_options, offline_option, reading_options
+from edgepack.cli.help import example
+from edgepack.cli.options import common_options, complete_model, offline_option, reading_options
 from edgepack.cli.output import print_json, print_rich, say
 from edgepack.errors import SubjectError, UsageError
 from edgepack.records.target import Reading
@@ -21,8 +22,8 @@ SCHEMA = 1
 FEWEST = 8
 
 
-@click.command()
-@click.argument("model", metavar="MODEL")
+@click.command(epilog=example("edgepack doctor ./my-model --url http://127.0.0.1:8080/v1"))
+@click.argument("model", metavar="MODEL", shell_complete=complete_model)
 @reading_options
 @click.option("--url", metavar="URL", help="An OpenAI-compatible server: http://HOST:PORT/v1.")
 @click.option("--served-name", metavar="NAME", help="What the server calls the model. [default: its first]")

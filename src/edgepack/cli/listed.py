@@ -118,12 +118,13 @@ def _counted(specs: Sequence[Spec]) -> str:
 
 def cache_sizes(store: Store) -> dict[str, int]:
     """Bytes by kind of entry, largest first."""
-    kinds = [folder for folder in store.root.glob("*") if folder.is_dir() and folder.name != "locks"]
     sizes = {
-        kind.name: sum(
-            file.lstat().st_size for file in kind.rglob("*") if file.is_file() and not file.is_symlink()
+        kind: sum(
+            file.lstat().st_size
+            for file in (store.root / kind).rglob("*")
+            if file.is_file() and not file.is_symlink()
         )
-        for kind in kinds
+        for kind in store.kinds()
     }
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 

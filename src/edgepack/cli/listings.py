@@ -1,15 +1,17 @@
 """The commands that show what there is: targets, plugins, the cache; and shell completion."""
 
 import click
+from click.shell_completion import CompletionItem
 
-from edgepack.cli.options import common_options
+from edgepack.cli.help import Listed, example
+from edgepack.cli.options import beginning_with, common_options
 from edgepack.cli.output import print_json, print_rows, say
 
 COMPLETE_VARIABLE = "_EDGEPACK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("targets")
+@click.command("targets", epilog=example("edgepack targets"))
 @common_options
 def list_targets(as_json: bool) -> None:
     """List the targets, and whether this machine can build them."""
@@ -20,7 +22,7 @@ def list_targets(as_json: bool) -> None:
     print_rows(rows, as_json=as_json, columns=("target", "state", "summary", "origin"))
 
 
-@click.command("models")
+@click.command("models", epilog=example("edgepack models"))
 @common_options
 def list_models(as_json: bool) -> None:
     """List the models of the catalogue, which need no address; MODEL may be any other, too."""
@@ -29,7 +31,7 @@ def list_models(as_json: bool) -> None:
     print_rows(listed.model_rows(), as_json=as_json, columns=("model", "MB", "license", "pinned"))
 
 
-@click.command("recipes")
+@click.command("recipes", epilog=example("edgepack recipes"))
 @common_options
 def list_recipes(as_json: bool) -> None:
     """List the recipes, and the passes that each runs; plugins bring more."""
@@ -40,7 +42,7 @@ def list_recipes(as_json: bool) -> None:
     print_rows(rows, as_json=as_json, columns=("recipe", "summary", "passes", "origin"))
 
 
-@click.command("plugins")
+@click.command("plugins", epilog=example("edgepack plugins"))
 @common_options
 def list_plugins(as_json: bool) -> None:
     """List the installed plugins, what they bring, and what is wrong with the broken ones.
@@ -60,7 +62,15 @@ def list_plugins(as_json: bool) -> None:
         raise click.exceptions.Exit(PluginError.exit_code)
 
 
-@click.group(invoke_without_command=True)
+def _complete_kind(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from edgepack.files.store import Store, default_root
+
+    return beginning_with(incomplete, Store(root=default_root()).kinds())
+
+
+@click.group(cls=Listed, invoke_without_command=True, epilog=example("edgepack cache"))
 @common_options
 @click.pass_context
 def cache(context: click.Context, as_json: bool) -> None:
@@ -69,7 +79,7 @@ def cache(context: click.Context, as_json: bool) -> None:
         _show_cache(as_json=as_json)
 
 
-@cache.command("where")
+@cache.command("where", epilog=example("edgepack cache where"))
 @common_options
 def cache_where(as_json: bool) -> None:
     """Print the cache folder ($EDGEPACK_CACHE moves it)."""
@@ -81,8 +91,8 @@ def cache_where(as_json: bool) -> None:
         click.echo(str(default_root()))
 
 
-@cache.command("clean")
-@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@cache.command("clean", epilog=example("edgepack cache clean models"))
+@click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=_complete_kind)
 @common_options
 def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
     """Empty the cache, or only the kinds named."""
@@ -96,7 +106,7 @@ def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
         say(f"{freed / 1e6:.1f} MB freed")
 
 
-@click.command()
+@click.command(epilog=example("edgepack completion fish"))
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print a completion script: `eval "$(edgepack completion bash)"`."""

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgepack.cli.help import example
 from edgepack.cli.options import (
     common_options,
     file_option,
     model_argument,
+    names_of,
     offline_option,
     output_option,
     reading_options,
@@ -27,11 +29,17 @@ LEVELS = ("none", "basic", "extended", "all")
 STYLES = ("fixed", "runtime")
 
 
-@click.command()
+@click.command(epilog=example("edgepack quantize ./my-model --recipe int4 --format onnx --output small"))
 @model_argument
 @reading_options
 @click.option(
-    "-r", "--recipe", default="int8", show_default=True, metavar="NAME", help="How it is made small."
+    "-r",
+    "--recipe",
+    default="int8",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=names_of("recipe"),
+    help="How it is made small.",
 )
 @click.option("-f", "--format", "model_format", type=click.Choice(FORMATS), default="ort", show_default=True)
 @file_option("--calibration", "Texts for recipes that look at activations, one a line.")
@@ -102,7 +110,7 @@ def _row(made: Quantized) -> dict[str, str]:
     }
 
 
-@click.command()
+@click.command(epilog=example("edgepack convert ./my-model --output model.ort"))
 @model_argument
 @reading_options
 @click.option(

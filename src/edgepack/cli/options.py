@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -25,13 +25,37 @@ def size(text: str) -> int:
         raise click.BadParameter(str(error)) from error
 
 
-def complete_target(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Names of the built-in targets; plugins are not loaded for a press of the tab key."""
-    from edgepack.targets import built_in_targets
+def names_of(axis: str) -> Callable[..., list[CompletionItem]]:
+    """Completes what plugins and edgepack itself bring for an axis; ``target``: names of targets."""
 
-    names = (file.name.removesuffix(".toml") for file in built_in_targets())
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from edgepack.plugins.host import load_plugins
+
+        host = load_plugins()
+        return beginning_with(incomplete, host.target_files if axis == "target" else host.extensions(axis))
+
+    return complete
+
+
+def complete_model(
+    context: click.Context, parameter: click.Parameter | None, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the catalogue; where none begins so, files and folders."""
+    from edgepack.models.find.catalogue import load_catalogue
+
+    names = [name for each in load_catalogue().entries for name in (each.name, each.short_name)]
+    return beginning_with(incomplete, names) or [CompletionItem(incomplete, type="file")]
+
+
+class WithModel(click.Command):
+    """A command that finds MODEL among the words that ``builder_flags`` leaves: click knows of no such argument."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        flags = super().shell_complete(ctx, incomplete)
+        return flags if incomplete.startswith("-") else complete_model(ctx, None, incomplete)
+
+
+def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -149,11 +173,17 @@ target_option = click.option(
     "target_name",
     metavar="NAME",
     callback=_target_of_this_machine,
-    shell_complete=complete_target,
+    shell_complete=names_of("target"),
     help="What to build for: a name of `edgepack targets`, or a .toml file.  [default: the smallest for this machine]",
 )
 PLACES = "A folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the catalogue."
-model_option = click.option("-m", "--model", metavar="MODEL", help=f"{PLACES} [default: all-MiniLM-L6-v2]")
+model_option = click.option(
+    "-m",
+    "--model",
+    metavar="MODEL",
+    shell_complete=complete_model,
+    help=f"{PLACES} [default: all-MiniLM-L6-v2]",
+)
 """For commands that find MODEL among what ``builder_flags`` leaves."""
 
 
@@ -164,7 +194,9 @@ def model_argument(command: Command) -> Command:
     def with_model(*args: Any, word: str | None, model: str | None, **others: Any) -> Any:
         return command(*args, model=one_model(word, model), **others)
 
-    made: Any = click.argument("word", metavar="[MODEL]", required=False)(with_model)
+    made: Any = click.argument("word", metavar="[MODEL]", required=False, shell_complete=complete_model)(
+        with_model
+    )
     return model_option(made)  # type: ignore[no-any-return]
 
 
@@ -180,6 +212,7 @@ source_option = click.option(
     "-m",
     "--model",
     metavar="MODEL",
+    shell_complete=complete_model,
     help=f"Another place for the bundle's model. {PLACES} [default: where the manifest says that it came from]",
 )
 set_option = click.option(

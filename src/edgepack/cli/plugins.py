@@ -3,18 +3,28 @@
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
-from edgepack.cli.options import common_options
+from edgepack.cli.help import Listed, example
+from edgepack.cli.options import beginning_with, common_options
 from edgepack.cli.output import print_json
 from edgepack.errors import UsageError
 
 
-@click.group()
+def _complete_axis(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from edgepack import template
+
+    return beginning_with(incomplete, template.axes())
+
+
+@click.group(cls=Listed, epilog=example("edgepack plugin new kiosk"))
 def plugin() -> None:
     """Write a plugin of your own."""
 
 
-@plugin.command("new")
+@plugin.command("new", epilog=example("edgepack plugin new kiosk --axis pass --output .."))
 @click.argument("name")
 @click.option(
     "--axis",
@@ -23,6 +33,7 @@ def plugin() -> None:
     default=["builder"],
     show_default=True,
     metavar="AXIS",
+    shell_complete=_complete_axis,
     help="What it brings: a builder (a target), or a pass, recipe, package, source, platform, …; a wrong one lists all.",
 )
 @click.option(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.cli.options import common_options, complete_target, offline_option, output_option
+from edgepack.cli.help import Listed, example
+from edgepack.cli.options import common_options, complete_model, names_of, offline_option, output_option
 from edgepack.cli.output import print_json, print_rich, say
 
 if TYPE_CHECKING:
@@ -23,18 +24,21 @@ levels_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Listed, epilog=example("edgepack runtime lib -m ./my-model --target linux-arm64-min"))
 def runtime() -> None:
     """Make and compare reduced ONNX Runtimes, without a bundle around them."""
 
 
-@runtime.command()
+@runtime.command(
+    epilog=example("edgepack runtime lib -m ./my-model -m all-MiniLM-L6-v2 --target linux-arm64-min")
+)
 @click.option(
     "-m",
     "--model",
     "models",
     multiple=True,
     metavar="MODEL",
+    shell_complete=complete_model,
     help="As for `edgepack bundle`; several times for one runtime that serves them all.",
 )
 @click.option(
@@ -42,10 +46,16 @@ def runtime() -> None:
     "--target",
     "target_name",
     metavar="NAME",
-    shell_complete=complete_target,
+    shell_complete=names_of("target"),
     help="Take platform, recipe and kind from a target, e.g. linux-arm64-min; without it the platform is x86-64.",
 )
-@click.option("-r", "--recipe", metavar="NAME", help="How the models are made small.  [default: int8]")
+@click.option(
+    "-r",
+    "--recipe",
+    metavar="NAME",
+    shell_complete=names_of("recipe"),
+    help="How the models are made small.  [default: int8]",
+)
 @click.option(
     "--kind",
     type=click.Choice(["minimal", "minimal-extended", "full"]),
@@ -109,7 +119,9 @@ def lib(
         say(platform.next_step.format(library=library))
 
 
-@runtime.command()
+@runtime.command(
+    epilog=example("edgepack runtime prove dist/onnxruntime/lib/libonnxruntime.so.1.21.0 model.ort")
+)
 @click.argument("library", type=click.Path(path_type=Path))
 @click.argument("model", type=click.Path(path_type=Path))
 @levels_option
@@ -132,7 +144,7 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     print_json([asdict(proof) for proof in proofs]) if as_json else print_rich(proof_table(proofs))
 
 
-@runtime.command()
+@runtime.command(epilog=example("edgepack runtime fits /usr/lib/libonnxruntime.so model.onnx"))
 @click.argument("library", type=click.Path(path_type=Path))
 @click.argument("model", type=click.Path(path_type=Path))
 @common_options
@@ -175,7 +187,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
         say(f"{model.name} fits {library.name}{how}")
 
 
-@runtime.command()
+@runtime.command(epilog=example("edgepack runtime explain dist/all-MiniLM-L6-v2-linux-x86-min --why gemm"))
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option(
     "--members",

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
+from edgepack.cli.help import example
 from edgepack.cli.options import (
     common_options,
     file_option,
     model_argument,
+    names_of,
     offline_option,
     reading_options,
     set_option,
@@ -17,12 +19,18 @@ from edgepack.cli.output import print_json, print_rich, say
 from edgepack.records.target import Reading
 
 
-@click.command()
+@click.command(epilog=example("edgepack search ./my-model --target linux-x86-min --html frontier.html"))
 @target_option
 @model_argument
 @reading_options
 @click.option(
-    "-r", "--recipe", "recipes", multiple=True, metavar="NAME", help="Try this recipe only; may be repeated."
+    "-r",
+    "--recipe",
+    "recipes",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=names_of("recipe"),
+    help="Try this recipe only; may be repeated.",
 )
 @click.option(
     "--mixed/--no-mixed", default=True, show_default=True, help="Also int4 with int8 layer by layer."

@@ -15,6 +15,7 @@ from edgepack.errors import DiskFullError, OutputError
 from edgepack.records.model import FileDigest
 
 ENTRY_FILE = ".edgepack-entry.json"
+LOCKS = "locks"
 
 
 def default_root() -> Path:
@@ -51,6 +52,12 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def kinds(self) -> list[str]:
+        """What it holds entries of, now."""
+        return sorted(
+            folder.name for folder in self.root.glob("*") if folder.is_dir() and folder.name != LOCKS
+        )
+
     @contextmanager
     def lock(self, entry: Path) -> Iterator[None]:
         """Only one process at a time is inside, for one entry.
@@ -60,7 +67,7 @@ class Store:
         """
         from filelock import FileLock
 
-        path = self.root / "locks" / f"{entry.parent.name}-{entry.name}.lock"
+        path = self.root / LOCKS / f"{entry.parent.name}-{entry.name}.lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             held = FileLock(path).acquire()

@@ -47,6 +47,11 @@ class Cell:
         model = self.wanted.model or load_catalogue().default
         return f"{Path(model).name}:{Path(self.target).name.removesuffix('.toml')}"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is called on the command line: by its label, its model or its target."""
+        return (self.label, *self.label.split(":"))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
@@ -65,14 +70,14 @@ def cells_of(project: Project, only: Sequence[str] = ()) -> list[Cell]:
     cells = [Cell(wanted=wanted, target=name) for wanted in project.bundles for name in wanted.targets]
     if not only:
         return cells
-    names = {name: cell for cell in cells for name in (cell.label, *cell.label.split(":"))}
+    names = {name: cell for cell in cells for name in cell.names}
     for name in only:
         if name not in names:
             raise UsageError(
                 f"{project.file} makes no {name}{did_you_mean(name, names)}",
                 hint=f"it makes: {', '.join(cell.label for cell in cells)}",
             )
-    return [cell for cell in cells if {cell.label, *cell.label.split(":")} & set(only)]
+    return [cell for cell in cells if set(cell.names) & set(only)]
 
 
 def build_cells(
