@@ -21,11 +21,11 @@ def cuda() -> None:
 @cuda.command("inspect", epilog="\b\nExample:\n  edgepack cuda inspect libonnxruntime_providers_cuda.so")
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option(
-    "--units", default=20, show_default=True, metavar="N", help="How many translation units are listed."
+    "--units", default=20, show_default=True, metavar="N", help="Number of translation units to list."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def inspect_command(library: Path, units: int, as_json: bool) -> None:
-    """Say what GPU code a LIBRARY holds, by architecture, kind and translation unit."""
+    """Show the GPU code in a LIBRARY by architecture, kind and unit."""
     from edgepack_cuda.inspect import inspect_device_code, render_device_code
 
     found = inspect_device_code(library)
@@ -43,17 +43,31 @@ def inspect_command(library: Path, units: int, as_json: bool) -> None:
 )
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A new file."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="New file to write.",
 )
 @click.option(
-    "--arch", "archs", multiple=True, required=True, metavar="8.6", help="Compute capability, or native."
+    "--arch",
+    "archs",
+    multiple=True,
+    required=True,
+    metavar="8.6",
+    help="Compute capability to keep, or native (repeatable).",
 )
-@click.option("--ort", metavar="VERSION", help="Keep only what the lists for this ONNX Runtime name.")
+@click.option("--ort", metavar="VERSION", help="Keep only the units that are listed for this ONNX Runtime.")
 @click.option(
-    "--op", "operators", multiple=True, metavar="NAME", help="Of these operators.  [default: all listed]"
+    "--op",
+    "operators",
+    multiple=True,
+    metavar="NAME",
+    help="Keep only units of this operator (repeatable).  [default: all listed]",
 )
 @click.option(
-    "--prune-vendor", is_flag=True, help="Allow it for NVIDIA's own libraries, for use on this machine."
+    "--prune-vendor", is_flag=True, help="Also prune NVIDIA's own libraries, for use on this machine only."
 )
 def prune_command(
     library: Path,
@@ -63,7 +77,7 @@ def prune_command(
     operators: Sequence[str],
     prune_vendor: bool,
 ) -> None:
-    """Write LIBRARY without the GPU code for other architectures, and of other operators' translation units."""
+    """Copy a LIBRARY without GPU code for other devices or operators."""
     from edgepack_cuda.inspect import read_library
     from edgepack_cuda.lists import select_units
     from edgepack_cuda.native import resolve
@@ -71,7 +85,7 @@ def prune_command(
 
     require_permission(library.name, prune_vendor)
     if output.exists():
-        raise BundleError(f"{output} exists already", hint="name a new file")
+        raise BundleError(f"{output} already exists", hint="choose another file name")
     content = read_library(library)
     architectures = resolve(archs)
     units = (
@@ -113,6 +127,6 @@ def require_permission(name: str, allowed: bool) -> None:
     """NVIDIA's licence bars changing its libraries for others: raise ``TargetError`` unless it is asked for."""
     if is_vendors(name) and not allowed:
         raise TargetError(
-            f"{name} is NVIDIA's own library, whose licence does not let changed copies be passed on",
-            hint="--prune-vendor prunes it all the same, for machines of your own",
+            f"{name} is NVIDIA's own library; its licence forbids distributing modified copies",
+            hint="--prune-vendor prunes it for use on your own machines",
         )

@@ -9,12 +9,17 @@ from edgepack.api.kit import common_options, offline_option, print_json
 
 @click.command("serve-web", epilog="\b\nExample:\n  edgepack serve-web dist/all-MiniLM-L6-v2-web-wasm")
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=8000, show_default=True, metavar="PORT", help="0 takes any free port.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."
+)
+@click.option(
+    "--port", default=8000, show_default=True, metavar="PORT", help="Port to listen on; 0: any free port."
+)
 def serve_web(path: Path, host: str, port: int) -> None:
-    """Serve a web bundle on this machine, with the headers that a host should send, until Ctrl-C.
+    """Serve a web bundle on this machine until Ctrl-C.
 
-    Types, caching for ever of what is named by its content, compressed copies, and the isolation that threads ask for.
+    It sends the headers that a production host should send: content types, permanent caching of content-addressed files,
+    compressed copies, and the cross-origin isolation that threads require.
     """
     from edgepack_web.serve import open_server
 
@@ -29,16 +34,17 @@ def serve_web(path: Path, host: str, port: int) -> None:
 
 @click.group(epilog="\b\nExample:\n  edgepack web toolchain")
 def web() -> None:
-    """Set up what makes bundles for browsers."""
+    """Set up the toolchain for browser bundles."""
 
 
 @web.command(epilog="\b\nExample:\n  edgepack web toolchain")
 @offline_option
 @common_options
 def toolchain(offline: bool, as_json: bool) -> None:
-    """Fetch what compiles runtimes for browsers into the cache: Emscripten and binaryen, without root.
+    """Download Emscripten and binaryen into the cache.
 
-    Says first what it fetches, and where to. A build fetches it by itself when it is not there yet.
+    They compile runtimes for browsers; root is not needed. The command first prints what it downloads and where to. A
+    build downloads them itself if they are missing.
     """
     from edgepack.api.kit import host_context
     from edgepack_web.foundry.emscripten import emscripten, installation_plan

@@ -1,11 +1,11 @@
-"""Errors for people: one class a cause, a message, a hint, and an exit code of its own each."""
+"""Errors for people: one class per cause, each with a message, a hint and its own exit code."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 
 class EdgepackError(Exception):
-    """Something a user can act on. Printed as ``error: message`` and ``hint: hint``, without a traceback."""
+    """A failure that a user can act on. Printed as ``error: message`` and ``hint: hint``, without a traceback."""
 
     exit_code: ClassVar[int] = 1
 
@@ -16,73 +16,73 @@ class EdgepackError(Exception):
 
 
 class UsageError(EdgepackError):
-    """An option or argument that makes no sense (2 is also what the command-line parser exits with)."""
+    """An invalid option or argument; the command-line parser exits with 2, too."""
 
     exit_code = 2
 
 
 class TargetError(EdgepackError):
-    """No such target, or a target file that says something wrong."""
+    """No such target, or an invalid target file."""
 
     exit_code = 3
 
 
 class PluginError(EdgepackError):
-    """A plugin that cannot be loaded, asked for by the chosen target."""
+    """The chosen target requires a plugin that cannot be loaded."""
 
     exit_code = 4
 
 
 class ModelError(EdgepackError):
-    """A model that cannot be read: files missing, truncated or contradictory."""
+    """A model cannot be read: files are missing, truncated or contradictory."""
 
     exit_code = 5
 
 
 class UnsupportedModelError(EdgepackError):
-    """A sound model of a kind that edgepack cannot take: architecture, pooling or operator."""
+    """A valid model of a kind that edgepack does not support: architecture, pooling or operator."""
 
     exit_code = 6
 
 
 class DownloadError(EdgepackError):
-    """A file that could not be fetched: no network, no such file, or ``--offline``."""
+    """A file could not be downloaded: no network, no such file, or ``--offline``."""
 
     exit_code = 7
 
 
 class HashMismatchError(EdgepackError):
-    """Content that is not what was pinned; the message names both digests."""
+    """Content does not match its pinned digest; the message names both digests."""
 
     exit_code = 8
 
 
 class MissingToolError(EdgepackError):
-    """An external program that is not installed; the hint says how to install it."""
+    """A required external program is not installed; the hint says how to install it."""
 
     exit_code = 9
 
 
 class ToolError(EdgepackError):
-    """An external program that failed; the message shows its last lines and where the log is."""
+    """An external program failed; the message shows its last lines and the path of its log."""
 
     exit_code = 10
 
 
 class MismatchError(EdgepackError):
-    """Model and runtime do not fit: operator kernels are lacking, or a plugin's check refuses them."""
+    """Model and runtime do not match: operator kernels are missing, or a plugin's check rejects them."""
 
     exit_code = 11
 
 
 class ProofError(EdgepackError):
-    """The shipped model does not load, or does not run right, on the shipped runtime."""
+    """The shipped model does not load on the shipped runtime, or gives wrong vectors there."""
 
     exit_code = 12
 
 
 class VerificationError(EdgepackError):
-    """The bundle's vectors are further from the full-precision model's than the target allows."""
+    """The bundle's vectors differ from the full-precision model's by more than the target allows."""
 
     exit_code = 13
 
@@ -94,37 +94,37 @@ class BudgetError(EdgepackError):
 
 
 class OutputError(EdgepackError):
-    """The output cannot be written, or exists already."""
+    """The output cannot be written, or already exists."""
 
     exit_code = 15
 
 
 class DiskFullError(EdgepackError):
-    """No space left on the device that is written to."""
+    """No space is left on the disk."""
 
     exit_code = 16
 
 
 class BundleError(EdgepackError):
-    """A file or folder that is not what it is taken for (bundle, kernel archive, runtime library), or is damaged."""
+    """A bundle, kernel archive or runtime library is damaged, or is something else."""
 
     exit_code = 17
 
 
 class FloorError(EdgepackError):
-    """A file in the bundle needs a newer libc, or another processor, than the target has."""
+    """A file in the bundle requires a newer libc, or another processor, than the target's devices have."""
 
     exit_code = 18
 
 
 class SubjectError(EdgepackError):
-    """What `edgepack doctor` was to examine does not answer, or answers something that is not vectors."""
+    """The server, program or file that `edgepack doctor` examines gives no answer, or no vectors."""
 
     exit_code = 19
 
 
 class NotVerifiedError(EdgepackError):
-    """`edgepack verify` did not run a bundle, or could not judge it: its vectors may be right or wrong."""
+    """`edgepack verify` did not run the bundle, or could not judge it: its vectors may be right or wrong."""
 
     exit_code = 20
 

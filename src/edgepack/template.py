@@ -44,7 +44,9 @@ def write_plugin(name: str, *, axis: str, output: Path) -> Path:
         )
     folder = output / f"edgepack-{name}"
     if folder.exists():
-        raise OutputError(f"{folder} exists already", hint="remove it, or name another folder with --output")
+        raise OutputError(
+            f"{folder} already exists", hint="remove it, or choose another folder with --output"
+        )
     with disk_errors(folder):
         for path, text in [*_texts(COMMON), *_texts(axis)]:
             place = folder / _renamed(PLACES.get(path, path), name)

@@ -131,7 +131,7 @@ def test_an_output_that_exists_is_kept_without_force(tiny_model: Path, tmp_path:
     there.mkdir()
     (there / "precious").write_text("mine")
     arguments = (*TARGET, "-m", str(tiny_model), "-o", str(tmp_path), *UNGATED)
-    fails(15, "exists already", *arguments)
+    fails(15, "already exists", *arguments)
     fails(15, "is not a bundle, so it is not replaced", *arguments, "--force")
     assert (there / "precious").read_text() == "mine"
     (there / "precious").unlink()
@@ -139,7 +139,7 @@ def test_an_output_that_exists_is_kept_without_force(tiny_model: Path, tmp_path:
         done = edgepack(*arguments, "--force")
         assert done.returncode == 0, done.stderr
         assert (there / "manifest.json").is_file()
-    fails(15, "exists already", *arguments)
+    fails(15, "already exists", *arguments)
 
 
 def test_a_gate_that_is_not_met(tiny_model: Path, tmp_path: Path) -> None:

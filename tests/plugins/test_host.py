@@ -76,7 +76,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 def test_a_strangers_command_is_listed_without_being_imported_and_run(install: InstallPlugin) -> None:
     install("kiosk", "import click\n@click.command('other')\ndef command(): click.echo('at the kiosk')\n")
     runner = CliRunner()
-    assert "  kiosk      Of edgepack_kiosk (edgepack-kiosk 1.2).\n" in runner.invoke(cli, ["--help"]).output
+    assert "  kiosk      From edgepack_kiosk (edgepack-kiosk 1.2).\n" in runner.invoke(cli, ["--help"]).output
     assert "edgepack_kiosk" not in sys.modules
     assert runner.invoke(cli, ["kiosk"]).output == "at the kiosk\n"
 

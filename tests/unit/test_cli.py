@@ -94,7 +94,7 @@ def test_without_a_target_it_is_the_smallest_for_this_machine(command: str, tmp_
     )
     assert (
         done.stderr.splitlines()[0]
-        == f"target: {SMALLEST[platform.machine()]}, for this machine; -t names another"
+        == f"target: {SMALLEST[platform.machine()]}, the smallest for this machine; choose another with -t"
     )
     assert done.returncode == 3, done.stderr
 
@@ -182,4 +182,4 @@ sys.argv = ["edgepack", "cache"]
 edgepack.cli.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "interrupted; nothing half-made was left behind\n")
+    assert (done.returncode, done.stderr) == (130, "interrupted; no partial output was left behind\n")

@@ -52,7 +52,7 @@ def test_names_that_cannot_be_one_are_refused(tmp_path: Path, name: str) -> None
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "edgepack-kiosk").mkdir()
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         template.write_plugin("kiosk", axis="builder", output=tmp_path)
 
 
@@ -76,6 +76,6 @@ def test_two_axes_are_refused_and_it_is_said_how_both_are_had(tmp_path: Path) ->
     words = ["plugin", "new", "kiosk", "--axis", "pass", "--axis", "checks", "--output", str(tmp_path)]
     refused = CliRunner().invoke(cli, words).exception
     assert isinstance(refused, UsageError)
-    assert refused.message == "--axis is given 2 times: pass, checks; a plugin is written for one"
-    assert "return all their Specs from one edgepack_specs" in str(refused.hint)
+    assert refused.message == "--axis is given 2 times: pass, checks; a new plugin has one axis"
+    assert "return all Specs from one edgepack_specs" in str(refused.hint)
     assert list(tmp_path.iterdir()) == []

@@ -72,7 +72,7 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
         return
     if not force:
         raise OutputError(
-            f"{destination} exists already", hint="--force replaces it, --output names another folder"
+            f"{destination} already exists", hint="--force replaces it; --output chooses another folder"
         )
     if not destination.is_dir() or destination.is_symlink():
         raise OutputError(

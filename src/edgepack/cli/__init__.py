@@ -27,8 +27,8 @@ class WithPlugins(Listed):
         "Bundles": ("bundle", "build", "fetch", "verify", "report"),
         "Models": ("inspect", "quantize", "convert", "search", "doctor"),
         "Runtimes": ("runtime",),
-        "What there is": ("targets", "models", "recipes", "plugins"),
-        "This installation": ("plugin", "cache", "completion"),
+        "Listings": ("targets", "models", "recipes", "plugins"),
+        "Setup": ("plugin", "cache", "completion"),
     }
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -42,7 +42,7 @@ class WithPlugins(Listed):
         super().format_commands(ctx, formatter)
         if rows := self._of_plugins():
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, f"Of {whose}.") for name, whose in rows])
+                formatter.write_dl([(name, f"From {whose}.") for name, whose in rows])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         own = super().shell_complete(ctx, incomplete)
@@ -67,10 +67,10 @@ class WithPlugins(Listed):
 @click.option(
     "--no-plugins",
     is_flag=True,
-    help="Load no plugin but edgepack's own; short for EDGEPACK_DISABLE_PLUGINS=*.",
+    help="Load only edgepack's built-in plugins; same as EDGEPACK_DISABLE_PLUGINS=*.",
 )
 def cli(no_plugins: bool) -> None:
-    """Turn a text-embedding model into the smallest thing a device can run, and prove that it is right."""
+    """Turn a text-embedding model into a small self-contained bundle, verified against the original."""
     if no_plugins:
         os.environ["EDGEPACK_DISABLE_PLUGINS"] = "*"
 
@@ -142,7 +142,7 @@ def main() -> NoReturn:
 
 
 def _interrupted() -> int:
-    say("interrupted; nothing half-made was left behind", err=True)
+    say("interrupted; no partial output was left behind", err=True)
     return INTERRUPTED
 
 
@@ -152,14 +152,14 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
         return exception
     if isinstance(exception, click.UsageError):
         command = exception.ctx.command_path if exception.ctx else "edgepack"
-        return UsageError(exception.format_message(), hint=f"`{command} --help` shows what is understood")
+        return UsageError(exception.format_message(), hint=f"see `{command} --help`")
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(
             "no space left on the disk", hint="free some space, or set EDGEPACK_CACHE and TMPDIR"
         )
     return EdgepackError(
         f"unexpected {type(exception).__name__}: {exception}",
-        hint="this is a fault of edgepack's or of a plugin's; --debug shows where it happened",
+        hint="this is a bug in edgepack or in a plugin; --debug shows where it happened",
     )
 
 

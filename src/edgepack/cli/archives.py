@@ -26,23 +26,23 @@ def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which kernel archive is meant."""
     for option in (
         click.option(
-            "--threads", is_flag=True, help="With threads, for platforms that have runtimes without."
+            "--threads", is_flag=True, help="Include threads, on platforms where they are optional."
         ),
-        click.option("--with-ml", is_flag=True, help="With the kernels of ai.onnx.ml."),
-        click.option("--glibc", metavar="VERSION", help="The devices' oldest C library.  [default: 2.28]"),
+        click.option("--with-ml", is_flag=True, help="Include the ai.onnx.ml operators."),
+        click.option("--glibc", metavar="VERSION", help="Oldest glibc of the devices.  [default: 2.28]"),
         click.option(
             "--arch",
             default="x86_64",
             show_default=True,
             metavar="NAME",
-            help="The devices' processor: x86_64, aarch64, or what a plugin compiles for.",
+            help="Processor of the devices: x86_64, aarch64, or one that a plugin adds.",
         ),
         click.option(
             "--kind",
             type=click.Choice(["minimal", "minimal-extended", "full"]),
             default="minimal",
             show_default=True,
-            help="As for `edgepack runtime lib`.",
+            help="Kind of runtime, as for `edgepack runtime lib`.",
         ),
     ):
         command = option(command)
@@ -65,9 +65,9 @@ def _open(options: RuntimeOptions, platform: RuntimePlatform, context: BuildCont
 @click.command("export", epilog=example("edgepack runtime export kernels.tar.zst"))
 @click.argument("file", type=click.Path(path_type=Path), default=None, required=False)
 @_archive_options
-@click.option("--full", is_flag=True, help="Compile everything first, most of an hour on two processors.")
+@click.option("--full", is_flag=True, help="Compile everything first (most of an hour on two cores).")
 @click.option(
-    "--with-sources", is_flag=True, help="With ONNX Runtime's sources, for machines without a network."
+    "--with-sources", is_flag=True, help="Include ONNX Runtime's sources, for machines without a network."
 )
 @offline_option
 @common_options
@@ -83,9 +83,10 @@ def export_command(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Write what has been compiled of ONNX Runtime into one FILE, for other machines to import.
+    """Export the compiled objects of ONNX Runtime to one FILE.
 
-    They then link runtimes without compiling those objects again. FILE is kernels-KIND-ARCH.tar.zst by default.
+    Machines that import FILE link runtimes without compiling those objects again. The default FILE is
+    kernels-KIND-ARCH.tar.zst.
     """
     from edgepack.foundry.compile.exchange import export_archive
     from edgepack.foundry.link.everything import compile_everything
@@ -120,7 +121,7 @@ def export_command(
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options
 def import_command(file: Path, as_json: bool) -> None:
-    """Check an exported FILE and put it into the cache, beside what is there already."""
+    """Check an exported FILE and add its objects to the cache."""
     from edgepack.foundry.compile.exchange import import_archive
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins

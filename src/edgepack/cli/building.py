@@ -41,19 +41,19 @@ def _complete_name(
     "file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The project file. [default: edgepack.toml, else [tool.edgepack] of pyproject.toml]",
+    help="Project file. [default: edgepack.toml, else [tool.edgepack] in pyproject.toml]",
 )
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be made, and make nothing.")
-@click.option("-f", "--force", is_flag=True, help="Make also what is up to date.")
+@click.option("-n", "--dry-run", is_flag=True, help="List the bundles that would be built; build none.")
+@click.option("-f", "--force", is_flag=True, help="Rebuild bundles that are up to date.")
 @offline_option
 @common_options
 def build(
     names: tuple[str, ...], file: Path | None, dry_run: bool, force: bool, offline: bool, as_json: bool
 ) -> None:
-    """Make the bundles of a project, models by targets, those whose inputs changed.
+    """Build the bundles of a project whose inputs changed.
 
-    NAME is a model, a target or MODEL:TARGET of the project; without any, all are made. One that fails stops no other; the exit
-    code is that of the first that failed.
+    NAME selects bundles: a model, a target or MODEL:TARGET of the project. Without NAME, all bundles are built. A bundle
+    that fails does not stop the others; the exit code is that of the first failure.
     """
     from edgepack import library
 

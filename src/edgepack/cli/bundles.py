@@ -55,25 +55,25 @@ if TYPE_CHECKING:
     "--recipe",
     metavar="NAME",
     shell_complete=names_of("recipe"),
-    help="How the model is made small; short for --set model.recipe=NAME.",
+    help="Quantization recipe; same as --set model.recipe=NAME.",
 )
 @click.option(
     "--gate",
     type=click.Choice(get_args(GateLevel)),
-    help="How vectors are verified: on 200 texts (quick), on a retrieval task as well (full), or not at all (off); short "
-    "for --set model.gate=LEVEL.",
+    help="How vectors are verified: quick: on 200 texts; full: also on a retrieval task; off: measured only. "
+    "Same as --set model.gate=LEVEL.",
 )
 @set_option
-@output_option("dist", "Where the bundle's folder and archive go.")
+@output_option("dist", "Output folder for the bundle and its archive.")
 @click.option(
     "--as",
     "formats",
     multiple=True,
     metavar="FORM",
     shell_complete=names_of("package"),
-    help="Pack it in this form, too, e.g. deb; short for --set package.formats. More than once for several.",
+    help="Also make this package, e.g. deb (repeatable); same as --set package.formats.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace a bundle that is there already.")
+@click.option("-f", "--force", is_flag=True, help="Replace an existing bundle.")
 @prices_option
 @offline_option
 @common_options
@@ -92,7 +92,7 @@ def bundle(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Make a self-contained bundle, verify it and say what it weighs."""
+    """Build a self-contained bundle, verify it and report its size."""
     from edgepack import pipeline
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
@@ -132,7 +132,7 @@ def target_with_flags(
 
 
 def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
-    """What a person may do now: try it, show it, ship it."""
+    """Commands to run next: try it, show it, ship it."""
     yield "\nnext:"
     tried = f'{bundle.directory}/{bundle.manifest["runner"]["program"]} "A man is eating food."'
     yield f"  {said.format(bundle=bundle.directory) if said else tried}"
@@ -155,29 +155,32 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     "target_name",
     metavar="NAME",
     shell_complete=names_of("target"),
-    help="Hold the bundle to the limits of this target. [default: of the target that it was made for, if it was made here; "
-    "else edgepack's own]",
+    help="Apply the limits of this target. [default: for a bundle made on this machine, its own target's limits; "
+    "for any other, edgepack's defaults]",
 )
-@click.option("--min-cosine", type=click.FloatRange(0, 1), help="Hold it to this mean cosine.")
+@click.option("--min-cosine", type=click.FloatRange(0, 1), help="Require at least this mean cosine.")
 @click.option(
     "--gate",
     type=click.Choice(get_args(GateLevel)),
-    help="Another level than the one that the bundle was made with.",
+    help="Verify at this level instead of the one that the bundle was built with.",
 )
 @file_option(
-    "--write-vectors", "Keep the bundle's vectors of the 200 texts (.npy), for another machine to compare."
+    "--write-vectors", "Save the bundle's vectors of the 200 texts (.npy), to compare on another machine."
 )
-@file_option("--other-vectors", "Compare with what --write-vectors wrote on another processor.", exists=True)
+@file_option(
+    "--other-vectors", "Compare with vectors that --write-vectors saved on another machine.", exists=True
+)
 @click.option(
     "--run",
     is_flag=True,
-    help="Run the program of a bundle that was not made on this machine: with your rights, in a sandbox where there is one.",
+    help="Run the program even if the bundle was not made on this machine. It runs with your permissions, in a sandbox if "
+    "one is available.",
 )
 @click.option(
     "--max-unpacked",
     type=size,
     metavar="SIZE",
-    help='What an archive may unpack to, e.g. "2 GB". [default: 100 times its size, or 256 MiB if that is more; 16 GiB at most]',
+    help='Largest unpacked size of an archive, e.g. "2 GB". [default: 100 times its size, at least 256 MiB, at most 16 GiB]',
 )
 @offline_option
 @common_options
@@ -195,11 +198,12 @@ def verify(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Check a bundle's files, run it, and compare its vectors with the full-precision model's.
+    """Check a bundle's files, run it and compare its vectors.
 
-    BUNDLE is a bundle's folder or its .tar.zst archive. The model is fetched again from where the manifest says it came
-    from, if the bundle was made here or its model is one of the catalogue; --model names another place for the same files.
-    The exit code is 13 when the bundle fails and 20 when it is not verified.
+    BUNDLE is the folder or the .tar.zst archive of a bundle. Its vectors are compared with those of the full-precision
+    model, which is fetched from the source named in the manifest if the bundle was made on this machine or its model is in
+    the catalogue; otherwise name it with --model.
+    Exit code 13: verification failed; 20: the bundle was not verified.
     """
     import dataclasses
 
@@ -232,10 +236,10 @@ def verify(
 @click.command(epilog=example("edgepack report dist/all-MiniLM-L6-v2-linux-x86-min --html report.html"))
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @prices_option
-@file_option("--html", "Write the report as a web page, too.")
+@file_option("--html", "Also write the report as a web page.")
 @common_options
 def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) -> None:
-    """Say what a bundle weighs, by part and by encoding, and what its downloads cost."""
+    """Show a bundle's size by component and its download cost."""
     from edgepack import library
     from edgepack.reports import text
 
@@ -252,7 +256,7 @@ def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) ->
 @offline_option
 @common_options
 def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -> None:
-    """Say what a model is made of, and which recipe fits it."""
+    """Inspect a model and recommend a recipe."""
     from edgepack import library
     from edgepack.models.inspection import as_dict
     from edgepack.reports.inspection import render_inspection
@@ -284,7 +288,7 @@ def fetch(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Download everything that a build needs, so that the build itself can be --offline."""
+    """Download everything that a build with --offline needs."""
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
@@ -310,4 +314,4 @@ def fetch(
     if as_json:
         print_json({"model": source.name, "cache": str(context.store.root)})
     else:
-        say(f"a build of {source.name} for {target_name} can now be --offline")
+        say(f"{source.name} can now be built for {target_name} with --offline")

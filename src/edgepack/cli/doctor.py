@@ -25,51 +25,56 @@ FEWEST = 8
 @click.command(epilog=example("edgepack doctor ./my-model --url http://127.0.0.1:8080/v1"))
 @click.argument("model", metavar="MODEL", shell_complete=complete_model)
 @reading_options
-@click.option("--url", metavar="URL", help="An OpenAI-compatible server: http://HOST:PORT/v1.")
-@click.option("--served-name", metavar="NAME", help="What the server calls the model. [default: its first]")
+@click.option("--url", metavar="URL", help="OpenAI-compatible server: http://HOST:PORT/v1.")
 @click.option(
-    "--token-env", metavar="VARIABLE", help="The environment variable that holds the server's token."
+    "--served-name", metavar="NAME", help="Name of the model on the server. [default: the first listed]"
 )
-@click.option("--header", "headers", multiple=True, metavar="NAME: VALUE", help="A header for each request.")
+@click.option("--token-env", metavar="VARIABLE", help="Environment variable with the server's token.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME: VALUE", help="Header to send (repeatable)."
+)
 @click.option(
     "--command",
     "program",
     metavar='"PROGRAM ARGS"',
-    help="A program that takes JSON lines and writes vectors.",
+    help="Program that reads JSON lines and writes vectors.",
 )
-@click.option("--lines", is_flag=True, help="The program takes texts as they are, one a line.")
+@click.option("--lines", is_flag=True, help="The program reads plain texts, one per line.")
 @click.option(
     "--vectors",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Vectors as .npy [texts, dimension], or JSON lines with `text` and `embedding`.",
+    help="Vectors: .npy of shape [texts, dimension], or JSON lines with `text` and `embedding`.",
 )
 @click.option(
     "--texts",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="The texts of --vectors: one a line, .jsonl or .json.",
+    help="Texts of --vectors: one per line, .jsonl or .json.",
 )
 @click.option(
     "--prefix",
     metavar="NAME|TEXT",
-    help="What is meant to be put before each text: a prompt's name, or the text itself.",
+    help="Prefix that each text is expected to get: the name of a prompt, or the text itself.",
 )
 @click.option(
-    "--max-length", type=click.IntRange(min=2), metavar="TOKENS", help="What texts are meant to be cut to."
+    "--max-length",
+    type=click.IntRange(min=2),
+    metavar="TOKENS",
+    help="Length that texts are expected to be truncated to.",
 )
 @click.option(
     "--dimensions",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Numbers that vectors are meant to have; asked for.",
+    help="Expected dimension of the vectors; also sent with each request.",
 )
 @click.option(
     "--min-cosine",
     type=click.FloatRange(0, 1),
     default=0.98,
     show_default=True,
-    help="The least mean cosine that quantization may leave.",
+    help="Lowest acceptable mean cosine of a quantized model.",
 )
 @offline_option
 @common_options
@@ -91,11 +96,11 @@ def doctor(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Say whether a server, a program or a file has the model's vectors, and which mistake it makes if not.
+    """Check whether a server, program or file has the right vectors.
 
-    MODEL is a folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the
-    catalogue. At most 200 texts are sent, to the address given and nowhere else. The exit code is the verdict's: 0 for
-    the same vectors (docs/doctor.md).
+    If the vectors are not those of MODEL, doctor names the mistake that explains them. MODEL is a folder, an .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https URL, or a name from `edgepack
+    models`. At most 200 texts are sent, only to the given address. The exit code is that of the verdict (docs/doctor.md);
+    0: same vectors.
     """
     started = time.monotonic()
     from edgepack.console import Story
@@ -111,7 +116,7 @@ def doctor(
 
     if sum(each is not None for each in (url, program, vectors)) != 1:
         raise UsageError(
-            "name one thing to examine: --url, --command or --vectors",
+            "give exactly one of --url, --command and --vectors",
             hint="edgepack doctor MODEL --url http://HOST/v1",
         )
     story = Story(quiet=as_json)
@@ -134,7 +139,7 @@ def doctor(
                 if len(chosen) < FEWEST:
                     raise SubjectError(
                         f"{vectors.name} holds vectors of {len(chosen)} different texts",
-                        hint=f"{FEWEST} at least are needed to tell one mistake from another",
+                        hint=f"at least {FEWEST} are needed to tell one mistake from another",
                     )
                 observed = Observed(texts=tuple(said[at] for at in chosen), vectors=rows[chosen])
                 gathered = Gathered(observed=observed, sent=0)
@@ -178,7 +183,7 @@ def _subject(
         given[name.strip()] = value.strip()
     if token_env is not None:
         if not os.environ.get(token_env):
-            raise UsageError(f"the environment has no {token_env}", hint=f"export {token_env}=…")
+            raise UsageError(f"the environment variable {token_env} is not set", hint=f"export {token_env}=…")
         given["Authorization"] = f"Bearer {os.environ[token_env]}"
     with connected(url, model=served_name, headers=given, dimensions=dimensions) as server:
         yield server

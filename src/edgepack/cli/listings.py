@@ -14,7 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("targets", epilog=example("edgepack targets"))
 @common_options
 def list_targets(as_json: bool) -> None:
-    """List the targets, and whether this machine can build them."""
+    """List targets and whether this machine can build them."""
     from edgepack.cli import listed
     from edgepack.plugins.host import load_plugins
 
@@ -25,7 +25,7 @@ def list_targets(as_json: bool) -> None:
 @click.command("models", epilog=example("edgepack models"))
 @common_options
 def list_models(as_json: bool) -> None:
-    """List the models of the catalogue, which need no address; MODEL may be any other, too."""
+    """List the catalogue: models that can be given by name alone."""
     from edgepack.cli import listed
 
     print_rows(listed.model_rows(), as_json=as_json, columns=("model", "MB", "license", "pinned"))
@@ -34,7 +34,7 @@ def list_models(as_json: bool) -> None:
 @click.command("recipes", epilog=example("edgepack recipes"))
 @common_options
 def list_recipes(as_json: bool) -> None:
-    """List the recipes, and the passes that each runs; plugins bring more."""
+    """List recipes and the passes that each runs."""
     from edgepack.cli import listed
     from edgepack.plugins.host import load_plugins
 
@@ -45,9 +45,9 @@ def list_recipes(as_json: bool) -> None:
 @click.command("plugins", epilog=example("edgepack plugins"))
 @common_options
 def list_plugins(as_json: bool) -> None:
-    """List the installed plugins, what they bring, and what is wrong with the broken ones.
+    """List installed plugins, what they add, and their errors.
 
-    The exit code is 4 when one is broken.
+    The exit code is 4 if a plugin is broken.
     """
     from edgepack.cli import listed
     from edgepack.errors import PluginError
@@ -74,7 +74,7 @@ def _complete_kind(
 @common_options
 @click.pass_context
 def cache(context: click.Context, as_json: bool) -> None:
-    """Show where the cache is and what it holds."""
+    """Show the cache folder and its size by kind."""
     if context.invoked_subcommand is None:
         _show_cache(as_json=as_json)
 
@@ -82,7 +82,7 @@ def cache(context: click.Context, as_json: bool) -> None:
 @cache.command("where", epilog=example("edgepack cache where"))
 @common_options
 def cache_where(as_json: bool) -> None:
-    """Print the cache folder ($EDGEPACK_CACHE moves it)."""
+    """Print the path of the cache folder (set by $EDGEPACK_CACHE)."""
     from edgepack.files.store import default_root
 
     if as_json:
@@ -95,7 +95,7 @@ def cache_where(as_json: bool) -> None:
 @click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=_complete_kind)
 @common_options
 def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
-    """Empty the cache, or only the kinds named."""
+    """Empty the cache, or only the given kinds of entries."""
     from edgepack.cli import listed
     from edgepack.files.store import Store, default_root
 
@@ -109,7 +109,10 @@ def cache_clean(kinds: tuple[str, ...], as_json: bool) -> None:
 @click.command(epilog=example("edgepack completion fish"))
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print a completion script: `eval "$(edgepack completion bash)"`."""
+    """Print a script that sets up shell completion.
+
+    For bash: eval "$(edgepack completion bash)"
+    """
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

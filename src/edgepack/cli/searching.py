@@ -30,12 +30,12 @@ from edgepack.records.target import Reading
     multiple=True,
     metavar="NAME",
     shell_complete=names_of("recipe"),
-    help="Try this recipe only; may be repeated.",
+    help="Try only this recipe (repeatable).",
 )
 @click.option(
-    "--mixed/--no-mixed", default=True, show_default=True, help="Also int4 with int8 layer by layer."
+    "--mixed/--no-mixed", default=True, show_default=True, help="Also try int4 with some layers in int8."
 )
-@file_option("--html", "Write a page with a plot.")
+@file_option("--html", "Also write a web page with a plot.")
 @set_option
 @offline_option
 @common_options
@@ -50,9 +50,9 @@ def search(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Try the recipes on a model, and show what each costs in size, quality and time.
+    """Compare recipes by size, quality and speed, and recommend one.
 
-    What was measured is remembered: a search that was interrupted goes on where it stopped.
+    Measurements are cached: an interrupted search resumes where it stopped.
     """
     from edgepack.console import Story
     from edgepack.files.store import written_beside

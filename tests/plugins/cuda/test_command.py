@@ -60,7 +60,7 @@ def test_prune_writes_a_new_library(whole: Path, tmp_path: Path) -> None:
     assert again["bytes"] == output.stat().st_size < whole.stat().st_size
     done = edgepack("cuda", "prune", str(whole), "--arch", "86", "-o", str(output))
     assert done.returncode == 17
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
 
 
 def test_prune_for_another_version_says_which_lists_there_are(whole: Path, tmp_path: Path) -> None:

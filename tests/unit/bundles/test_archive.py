@@ -240,7 +240,7 @@ def test_an_existing_folder_is_not_unpacked_over(
 ) -> None:
     archive = pack(bundle, archive_of(bundle.directory), context=context).archive
     assert archive is not None
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         unpack_bundle(archive, bundle.directory)
     assert open_bundle(bundle.directory) == bundle
 

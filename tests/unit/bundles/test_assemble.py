@@ -170,7 +170,7 @@ def test_an_existing_bundle_is_kept_without_force_and_replaced_with_it(
 ) -> None:
     place = tmp_path / "dist" / "bundle"
     first = assembled(place)
-    with pytest.raises(OutputError, match="exists already") as refused:
+    with pytest.raises(OutputError, match="already exists") as refused:
         assembled(place, model=replace(model, recipe="newer"))
     assert "--force" in str(refused.value.hint)
     assert manifests.open_bundle(place) == first

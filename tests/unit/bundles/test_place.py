@@ -74,7 +74,7 @@ def test_two_builds_that_finish_one_after_the_other_do_not_mix(tmp_path: Path) -
         with placed_folder(tmp_path / "bundle", force=False) as second:
             (first / "manifest.json").write_text("first")
             (second / "manifest.json").write_text("second")
-        with pytest.raises(OutputError, match="exists already"):  # noqa: SIM117 - the first block ends below
+        with pytest.raises(OutputError, match="already exists"):  # noqa: SIM117 - the first block ends below
             with placed_folder(tmp_path / "bundle", force=False):
                 pass
         assert (tmp_path / "bundle" / "manifest.json").read_text() == "second"
@@ -85,7 +85,7 @@ def test_two_builds_that_finish_one_after_the_other_do_not_mix(tmp_path: Path) -
 
 
 def test_a_build_that_comes_second_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="exists already"):  # noqa: SIM117 - raised when the inner block ends
+    with pytest.raises(OutputError, match="already exists"):  # noqa: SIM117 - raised when the inner block ends
         with placed_folder(tmp_path / "bundle", force=False):
             make(tmp_path / "bundle", "the other's")
     assert (tmp_path / "bundle" / "manifest.json").read_text() == "the other's"
