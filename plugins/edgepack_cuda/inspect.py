@@ -127,7 +127,7 @@ def render_device_code(found: Inspection, *, units: int) -> Group:
         f"{found.library}: {_megabytes(found.bytes)} MB, {_megabytes(found.device_code)} MB of device code "
         f"in {len(found.units)} translation units"
     )
-    return Group(Text(head), by_part, *([by_unit] if units else []))
+    return Group(Text(head), Text(), by_part, *([Text(), by_unit] if units else []))
 
 
 def _megabytes(size: int) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgepack.words import harmless
+from edgepack.words import ascii_only, shown
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -124,7 +124,7 @@ class Story:
         from rich.table import Table
         from rich.text import Text
 
-        said, took = " … ".join(step.notes) or "done", f"{seconds:.1f} s"
+        said, took = shown(" … ".join(step.notes) or "done"), f"{seconds:.1f} s"
         if not self.console.is_terminal:
             self.console.print(f"{step.name:<{NAME_WIDTH}} {said}  {took}", markup=False)
             return
@@ -137,17 +137,21 @@ class Story:
 
 
 def harmless_console(**options: Any) -> Console:
-    """rich's console, which styles what it prints and lets no word of it steer the terminal (``harmless``)."""
+    """rich's console, which styles what it prints and lets no word of it steer the terminal (``words.shown``)."""
     from rich.console import Console
     from rich.segment import Segment
 
     class Harmless(Console):
+        @property
+        def encoding(self) -> str:
+            return "ascii" if ascii_only() else super().encoding
+
         def render(
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                shown = segment.text if segment.control else harmless(segment.text)
-                yield segment if shown == segment.text else Segment(shown, segment.style)
+                text = segment.text if segment.control else shown(segment.text)
+                yield segment if text == segment.text else Segment(text, segment.style)
 
     return Harmless(**options)
 
@@ -173,7 +177,7 @@ def _display(console: Console) -> Progress:
             return Text() if task.total is None else super().render(task)
 
     columns = (
-        SpinnerColumn(),
+        SpinnerColumn("line" if ascii_only() else "dots"),
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
         _OptionalBar(bar_width=24),

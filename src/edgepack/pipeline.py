@@ -29,6 +29,7 @@ from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.reports.budget import foretell_budget, require_budget
 from edgepack.reports.cost import Prices, prices_of
+from edgepack.reports.made import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_json
@@ -225,7 +226,7 @@ def _pack_and_report(
         shutil.move(package.file, beside.enter_context(written_beside(file)))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
     report = measure(packed, verification, sizes=sizes, packages=packages, prices=prices)
-    report = replace(report, proofs=proofs)
+    report = replace(report, proofs=proofs, made=made_now(target))
     require_budget(target, report)
     report = with_sections(packed, report, context=context)
     report_file = report_file_of(destination)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgepack.words import harmless
+from edgepack.words import ascii_only, shown
 
 if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
     from rich.table import Table
+
+_STATES = {
+    **dict.fromkeys(("✓", "ready", "made", "up"), "green"),
+    **dict.fromkeys(("✗", "broken", "failed"), "red"),
+    **dict.fromkeys(("missing", "deprecated", "disabled", "to", "below"), "yellow"),
+}
+"""First word of a state → its colour: *up to date*, *to be made*, *below the gate*."""
 
 
 class Number(str):
@@ -16,18 +24,26 @@ class Number(str):
     __slots__ = ()
 
 
+class State(str):
+    """The head of a column of states, which have colours: ready, missing, ✓."""
+
+    __slots__ = ()
+
+
 def table(*columns: str, title: str = "") -> Table:
     """An empty table with these heads; all heads empty: without heads. Text that is too wide is broken, never cut."""
-    from rich.box import SIMPLE_HEAD
+    from rich.box import SIMPLE_HEAD, Box
     from rich.table import Table
     from rich.text import Text
 
+    rule = "    \n    \n -- \n    \n    \n    \n    \n    \n"
     made = Table(
-        box=SIMPLE_HEAD,
-        title=Text(title) if title else None,
+        box=Box(rule, ascii=True) if ascii_only() else SIMPLE_HEAD,
+        title=Text(shown(title), no_wrap=True, overflow="ignore") if title else None,
         title_justify="left",
         title_style="bold",
         pad_edge=False,
+        show_edge=False,
         show_header=any(columns),
     )
     for column in columns:
@@ -42,10 +58,36 @@ def add_row(made: Table, *cells: str, style: str | None = None) -> None:
     """Append a row; its cells are text as it is, no markup."""
     from rich.text import Text
 
-    # Here already: the escapes take room.
-    made.add_row(*(Text(harmless(cell)) for cell in cells), style=style)
+    # Here already: escapes and spelled signs take room.
+    styles = [
+        _colour(cell) if isinstance(column.header, State) else ""
+        for column, cell in zip(made.columns, cells, strict=False)
+    ]
+    made.add_row(*map(Text, map(shown, cells), styles), style=style)
+
+
+def _colour(state: str) -> str:
+    return _STATES.get(state.partition(" ")[0].rstrip(":,"), "")
+
+
+def blocks(*parts: RenderableType) -> Group:
+    """One below the other, a blank line before and after each table."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    laid: list[RenderableType] = []
+    for part in parts:
+        tables = isinstance(part, (Table, Group)) or (laid and isinstance(laid[-1], (Table, Group)))
+        laid += [Text(), part] if laid and tables else [part]
+    return Group(*laid)
 
 
 def megabytes(size: int) -> str:
     """10^6 bytes, with as many digits as say something."""
     return f"{size / 1e6:,.2f}" if size >= 100_000 else f"{size / 1e6:,.4f}"
+
+
+def column_megabytes(size: int) -> str:
+    """The same for a column of a table, whose figures all have as many digits: to the kilobyte."""
+    return f"{size / 1e6:,.3f}"

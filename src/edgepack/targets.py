@@ -100,9 +100,10 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
         ) from error
     except Malformed as error:
         raise TargetError(f"target {name}: {error}", hint=f"see {origin}") from error
-    for override in overrides:
+    settings = tuple(overrides)
+    for override in settings:
         _override(table, override)
-    return parse_target(name, table, origin=origin)
+    return replace(parse_target(name, table, origin=origin), settings=settings)
 
 
 def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:

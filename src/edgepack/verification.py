@@ -16,7 +16,7 @@ from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.records.report import PackageSize, Report, Retrieval, Verification
+from edgepack.records.report import Made, PackageSize, Report, Retrieval, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.reports.cost import prices_of
@@ -143,10 +143,10 @@ def report_again(path: Path, *, prices: Path | None, context: HostContext) -> Re
     archive = archive_of(path)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
-    verification, proofs, packages = _recorded(bundle)
+    verification, proofs, packages, made = _recorded(bundle)
     table = prices_of(prices, context)
     report = measure(bundle, verification, sizes=weigh(bundle), packages=packages, prices=table)
-    return with_sections(bundle, replace(report, proofs=proofs), context=context)
+    return with_sections(bundle, replace(report, proofs=proofs, made=made), context=context)
 
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
@@ -176,22 +176,29 @@ def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> Non
             )
 
 
-def _recorded(bundle: Bundle) -> tuple[Verification, tuple[LevelProof, ...], tuple[PackageSize, ...]]:
+def _recorded(
+    bundle: Bundle,
+) -> tuple[Verification, tuple[LevelProof, ...], tuple[PackageSize, ...], Made | None]:
     unknown = Verification(status="not verified", reason="not run now; `edgepack verify` does")
     try:
         recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return unknown, (), ()
+        return unknown, (), (), None
 
     if recorded.get("digest") != digest(bundle):
-        return unknown, (), ()
+        return unknown, (), (), None
     try:
         proofs = tuple(LevelProof(**proof) for proof in recorded.get("proofs", ()))
         found = dict(recorded["verification"])
         if found.get("retrieval") is not None:
             found["retrieval"] = Retrieval(**found["retrieval"])
         found["cosines"] = tuple(found.get("cosines", ()))
-        return Verification(**found), proofs, tuple(_packages_beside(bundle, recorded))
+        made = (
+            Made(**{**recorded["made"], "settings": tuple(recorded["made"]["settings"])})
+            if "made" in recorded
+            else None
+        )
+        return Verification(**found), proofs, tuple(_packages_beside(bundle, recorded)), made
     except (TypeError, KeyError, ValueError) as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgepack.cli.output import print_json, print_rich
 from edgepack.console import Story
-from edgepack.tables import add_row, table
+from edgepack.tables import State, add_row, table
 from edgepack.words import harmless
 
 
@@ -162,3 +162,48 @@ def test_tables_and_json_cannot_steer_the_terminal(capsys: pytest.CaptureFixture
 
 def test_words_of_all_languages_are_shown_as_they_are() -> None:
     assert harmless("Ünïcödé 漢字 🙂 … ✓\n\tx") == "Ünïcödé 漢字 🙂 … ✓\n\tx"
+
+
+def test_a_pipe_gets_whole_lines_without_spaces_behind(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    made = table("name", "note", title="all")
+    add_row(made, "n" * 300, "")
+    add_row(made, "b", "x")
+    print_rich(made)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "n" * 300 and lines == [line.rstrip() for line in lines]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_colours_are_for_terminals_that_want_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = table(State("state"))
+    add_row(made, "ready")
+    print_rich(made)
+    assert "\x1b[32mready" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_rich(made)
+    assert "\x1b[32m" not in capsys.readouterr().out
+    monkeypatch.delenv("FORCE_COLOR")
+    print_rich(made)
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_in_ascii_nothing_else_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variables in ({"LC_ALL": "C"}, {"LC_ALL": "C", "FORCE_COLOR": "1", "TERM": "xterm"}):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        story = Story()
+        with story.step("verify"), story.progress("compile", 4, "files") as bar:
+            bar.advance()
+            story.note("漢 ≥ 1 ✓")
+            story.note("more")
+        said = capsys.readouterr().err
+        assert said.isascii() and "\\u6f22 >= 1 ok ... more" in said
+    print_json({"name": "漢"})
+    assert capsys.readouterr().out.isascii()

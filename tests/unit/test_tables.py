@@ -2,10 +2,12 @@
 
 import io
 
+import pytest
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from edgepack.tables import Number, add_row, megabytes, table
+from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
 
 
 def printed(made: Table, width: int) -> list[str]:
@@ -21,9 +23,9 @@ def test_cells_are_no_markup_and_numbers_stand_to_the_right() -> None:
     lines = printed(made, 80)
     assert lines == [
         "all [of] it",
-        " name                            bytes",
-        " ids [batch, sequence] :smile:   1,234",
-        " b                                   5",
+        "name                            bytes",
+        "ids [batch, sequence] :smile:   1,234",
+        "b                                   5",
     ]
 
 
@@ -37,7 +39,7 @@ def test_what_is_too_wide_is_broken_and_never_cut() -> None:
 def test_without_heads() -> None:
     made = table("", "")
     add_row(made, "a", "b")
-    assert printed(made, 80) == [" a   b"]
+    assert printed(made, 80) == ["a   b"]
 
 
 def test_megabytes_have_as_many_digits_as_say_something() -> None:
@@ -47,4 +49,40 @@ def test_megabytes_have_as_many_digits_as_say_something() -> None:
         "0.1000",
         "0.10",
         "1,234.57",
+    ]
+
+
+def test_a_columns_megabytes_have_the_same_digits() -> None:
+    assert [*map(column_megabytes, (23_062_144, 62_700, 7_379, 40))] == ["23.062", "0.063", "0.007", "0.000"]
+
+
+def test_states_have_colours_and_other_words_none() -> None:
+    made = table(State("state"), "summary")
+    for state in ("ready", "missing zig", "broken: no", "✓", "none of them"):
+        add_row(made, state, "ready")
+    states, summaries = (list(column.cells) for column in made.columns)
+    assert [cell.style for cell in states] == ["green", "yellow", "red", "green", ""]
+    assert {cell.style for cell in summaries} == {""}
+
+
+def test_tables_have_a_blank_line_around_them_and_texts_none() -> None:
+    made = table("a")
+    add_row(made, "1")
+    out = io.StringIO()
+    Console(file=out, width=20).print(blocks(Text("x"), Text("y"), made, made, Text("z")))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert lines == ["x", "y", "", "a", "─", "1", "", "a", "─", "1", "", "z"]
+
+
+def test_where_the_terminal_knows_ascii_only_signs_are_spelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    made = table("name", State(""), title="… and")
+    add_row(made, "≥ 0.9", "✓")
+    out = io.StringIO()
+    Console(file=out, width=40).print(made)
+    assert out.getvalue().isascii()
+    assert [line for line in printed(made, 40) if line.strip("-")] == [
+        "... and",
+        "name",
+        ">= 0.9   ok",
     ]

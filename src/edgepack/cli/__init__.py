@@ -15,9 +15,11 @@ from edgepack.cli import archives, building, bundles, doctor, listings, models, 
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
-from edgepack.words import harmless
+from edgepack.words import shown
 
 INTERRUPTED = 130
+NO_READER = 141
+"""What a shell calls the end of a program that wrote to a closed pipe."""
 
 
 class WithPlugins(Listed):
@@ -129,6 +131,10 @@ def main() -> NoReturn:
         code = asked.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = _interrupted()
+    except BrokenPipeError:
+        # Whoever read has read enough. What is left in the buffer has no reader when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = NO_READER
     except Exception as exception:
         # Native modules make another exception of an interrupt while they are imported.
         if interrupted:
@@ -164,6 +170,6 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
 
 
 def _show_error(error: EdgepackError) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(error.message)}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {shown(error.message)}", err=True)
     if error.hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {harmless(error.hint)}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {shown(error.hint)}", err=True)

@@ -1,31 +1,52 @@
 """Results, on stdout: tables for people, JSON for programs."""
 
 import json
+import os
 import re
 from typing import Any
 
 import click
 
-from edgepack.tables import Number, add_row, table
-from edgepack.words import harmless
+from edgepack.tables import Number, State, add_row, table
+from edgepack.words import ascii_only, shown
+
+UNBROKEN = 10_000
+"""Columns of what is no terminal: a file's lines are as long as they are."""
+
+_HEADS: dict[str, type[str]] = {
+    "state": State,
+    **dict.fromkeys(("MB", "archive MB", "mean cosine", "seconds"), Number),
+}
 
 
 def print_rich(renderable: Any, *, whole_lines: bool = False) -> None:
-    """Print tables, or with ``whole_lines`` text whose lines are neither broken nor cut, so that names can be copied."""
+    """Print tables, or with ``whole_lines`` text whose lines are neither broken nor cut, so that names can be copied.
+
+    To a file or a pipe lines are as long as they are, and none ends with spaces.
+    """
     from edgepack.console import harmless_console
 
-    harmless_console(highlight=False, soft_wrap=whole_lines).print(renderable)
+    console = harmless_console(highlight=False, soft_wrap=whole_lines)
+    if console.is_terminal:
+        console.print(renderable)
+        return
+    if "COLUMNS" not in os.environ:
+        console.width = UNBROKEN
+    with console.capture() as captured:
+        console.print(renderable)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def say(line: str, *, err: bool = False) -> None:
     """Print a line for people, in which names may be a stranger's."""
-    click.echo(harmless(line), err=err)
+    click.echo(shown(line), err=err)
 
 
 def print_json(value: object) -> None:
     """Print a result for programs."""
     # JSON escapes the first 32 control characters only.
-    said = json.dumps(value, indent=2, ensure_ascii=False)
+    said = json.dumps(value, indent=2, ensure_ascii=ascii_only())
     click.echo(re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", said))
 
 
@@ -33,7 +54,7 @@ def print_rows(rows: list[dict[str, str]], *, as_json: bool, columns: tuple[str,
     if as_json:
         print_json(rows)
         return
-    made = table(*(Number(column) if column == "MB" else column for column in columns))
+    made = table(*(_HEADS.get(column, str)(column) for column in columns))
     for row in rows:
         add_row(made, *(row[column] for column in columns))
     print_rich(made)

@@ -142,6 +142,20 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Made:
+    """When and where a bundle was made: no part of the bundle, whose bytes depend on neither."""
+
+    at: str
+    """In UTC, as ISO 8601 says it."""
+    machine: str
+    """Processor and system."""
+    settings: tuple[str, ...] = ()
+    """``KEY=VALUE`` that were set beside the target's file."""
+    budget: int | None = None
+    """Bytes that a device may download at most, by the target."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a bundle weighs and what its downloads cost."""
 
@@ -170,6 +184,8 @@ class Report:
     """Of the model's files as they were found."""
     visits: tuple[Visit, ...] = ()
     """For a bundle that is served as files: what a visit takes, a cold one first."""
+    made: Made | None = None
+    """``None``: nobody wrote it down."""
 
     @property
     def raw_bytes(self) -> int:

@@ -125,3 +125,5 @@ class Target:
     """Plugins' own tables, unchecked: what stands in ``[x-NAME]``, by ``NAME``; in the manifest it is ``target.extra``."""
     origin: str = ""
     """The file or plugin that the target came from."""
+    settings: tuple[str, ...] = ()
+    """``KEY=VALUE`` that were set beside the file."""

@@ -16,7 +16,7 @@ from edgepack.foundry.explain.sizes import (
     Row,
     short_name,
 )
-from edgepack.tables import Number, add_row, table
+from edgepack.tables import Number, add_row, blocks, table
 
 _NAMED = 3
 """More operators than this are counted, not named."""
@@ -32,11 +32,11 @@ def render_explanation(explanation: Explanation, *, members: int) -> Group:
         note = "no record of how this library was linked is beside it or in the cache: sections only"
         if explanation.about:
             note = "objects and operators are known of libraries that were linked by zig's lld: sections only"
-        return Group(*parts, Text(note, style="dim"))
+        return blocks(*parts, Text(note, style="dim"))
     parts.append(_sums("by area", "area", explanation.areas, explanation.bytes, members=True))
     parts.append(_operators(explanation))
     parts.append(_members(explanation.members, members))
-    return Group(*parts)
+    return blocks(*parts)
 
 
 def render_why(members: Sequence[MemberRow]) -> Group:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.reports.scatter import COARSE, FINE, HEIGHT, WIDTH, Mark, scatter, ticks
-from edgepack.tables import Number, add_row, table
+from edgepack.tables import Number, State, add_row, table
 
 SCHEMA = 2
 MARGIN = 105
@@ -52,7 +52,7 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
 def frontier_table(points: Sequence[Point]) -> Table:
     """For a terminal."""
     first, *numbers, remark = HEAD
-    made = table(first, *map(Number, numbers), remark)
+    made = table(first, *map(Number, numbers), State(remark))
     for row in rows(points):
         add_row(made, *row, style="dim" if "dominated" in row[-1] else None)
     return made

@@ -18,7 +18,9 @@ from edgepack.reports.text import (
     SIZE_HEAD,
     VISIT_HEAD,
     archive_line,
+    cost_head,
     cost_rows,
+    cost_title,
     package_lines,
     size_rows,
     status_line,
@@ -49,6 +51,7 @@ def render_html(report: Report) -> str:
         sizes=_sizes(report),
         visits=_visits(report),
         proofs=_proofs(report),
+        cost_title=escape(cost_title(report).capitalize().replace("usd", "USD")),
         costs=_costs(report),
         calculator=_CALCULATOR if report.prices and report.costs else "",
         sections=_sections(report),
@@ -150,9 +153,7 @@ def _words(title: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def _costs(report: Report) -> str:
-    counts = sorted({cost.devices for cost in report.costs})
-    whom = "visits" if report.visits else "devices"
-    head = ("list price", "as of", *(f"{count:,} {whom}" for count in counts))
+    head = cost_head(report)
     blank = ("",) * (len(head) - 1)
     rows = [
         row

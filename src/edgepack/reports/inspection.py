@@ -9,7 +9,7 @@ from rich.text import Text
 from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
 from edgepack.models.read.static import UNLIMITED
-from edgepack.tables import Number, add_row, table
+from edgepack.tables import Number, add_row, blocks, table
 
 MISSING_SHOWN = 4
 """Operators that are named for a provider; ``--json`` has all."""
@@ -22,7 +22,7 @@ def render_inspection(inspection: ModelInspection) -> Group:
     recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")
     lacking = [Text(_lacking(fit)) for fit in inspection.providers if fit.missing]
     tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
-    return Group(*tables, *lacking, Text(), *warnings, *hindrances, recipe)
+    return blocks(*tables, *lacking, Text(), *warnings, *hindrances, recipe)
 
 
 def _facts(inspection: ModelInspection) -> Table:

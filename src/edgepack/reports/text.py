@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from edgepack.records.report import DownloadCost, PackageSize, PartSize, Report, Section, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.figures import figures, heading
-from edgepack.tables import Number, add_row, megabytes, table
+from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
@@ -20,17 +20,17 @@ VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 
 def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
-    lines: list[Text | Table | Group] = [_size_table(report), Text(archive_line(report))]
+    lines: list[RenderableType] = [_size_table(report), _archive(report)]
     lines += [Text(line) for line in package_lines(report)]
     lines += [_visit_table(report)] if report.visits else []
     lines.append(render_verification(report.verification))
     if report.proofs:
         lines.append(Text(proof_line(report.proofs)))
-    lines.append(_cost_table(report))
+    lines += [_cost_table(report)] if report.costs else []
     lines += [_section_table(section) for section in report.sections]
     lines += [Text(f"warning: {warning}", style="yellow") for warning in report.warnings]
     lines += [Text(note, style="dim") for note in report.notes]
-    return Group(*lines)
+    return blocks(*lines)
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -50,6 +50,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "proofs": [asdict(proof) for proof in report.proofs],
         "checks": list(report.checks),
         **({"sections": [_section_json(each) for each in report.sections]} if report.sections else {}),
+        **({"made": asdict(report.made)} if report.made else {}),
         "notes": list(report.notes),
         "warnings": list(report.warnings),
         **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
@@ -73,10 +74,10 @@ def render_verification(found: Verification) -> Group:
     status = Text(status_line(found), style=_STYLES[found.status])
     if not found.texts:
         return Group(status)
-    made = table("", Number("this bundle"), "limit", "", title=heading(found))
+    made = table("", Number("this bundle"), "limit", State(""), title=heading(found))
     for each in figures(found):
         add_row(made, each.what, each.value, each.limit, each.mark)
-    return Group(made, status)
+    return blocks(made, status)
 
 
 def status_line(found: Verification) -> str:
@@ -110,6 +111,16 @@ def archive_line(report: Report) -> str:
     return f"archive (.tar.zst): {megabytes(report.archive_bytes)} MB ({report.archive_bytes:,} bytes)"
 
 
+def _archive(report: Report) -> Text:
+    budget = report.made.budget if report.made else None
+    if budget is None or report.download_bytes is None:
+        return Text(archive_line(report))
+    # A build that is over its budget ends before it has a report.
+    return Text.assemble(
+        f"{archive_line(report)}, ", (f"within the budget of {megabytes(budget)} MB", "green")
+    )
+
+
 def package_lines(report: Report) -> list[str]:
     """The other forms of the bundle, a line each."""
     return [
@@ -133,20 +144,47 @@ def _costs_json(costs: Iterable[DownloadCost]) -> list[dict[str, Any]]:
 def cost_rows(report: Report) -> list[tuple[str, list[tuple[str, ...]]]]:
     """What is sent, and a row a provider for it: its name, the date, an amount for each number of devices.
 
-    The first is the archive or a first visit, and each package follows.
+    The first is the archive or a first visit, and each package follows. The currency is ``cost_title``'s to say, where it is one.
     """
     first = "a first visit" if report.visits else "archive (.tar.zst)"
     groups = [(first, report.costs), *((each.form, each.costs) for each in report.packages)]
+    several = len(_currencies(report)) > 1
     return [
         (
             sent,
             [
-                (provider, dated, *(f"{amount:,.2f} {currency}" for _, amount in sorted(amounts.items())))
+                (
+                    provider,
+                    dated,
+                    *(
+                        f"{due:,.2f} {currency if several else ''}".rstrip()
+                        for _, due in sorted(amounts.items())
+                    ),
+                )
                 for (provider, dated, currency), amounts in costs_by_provider(costs).items()
             ],
         )
         for sent, costs in groups
     ]
+
+
+def cost_title(report: Report) -> str:
+    """What the table of costs says, and by how many of whom."""
+    what = "cost per first visit" if report.visits else "cost of one download per device"
+    whom = "visits" if report.visits else "devices"
+    currencies = _currencies(report)
+    return f"{what}, {f'in {currencies[0]}, ' if len(currencies) == 1 else ''}by number of {whom}"
+
+
+def cost_head(report: Report) -> tuple[str, ...]:
+    """The heads of its columns."""
+    counts = sorted({cost.devices for cost in report.costs})
+    return ("list price", "as of", *(f"{count:,}" for count in counts))
+
+
+def _currencies(report: Report) -> list[str]:
+    every = (*report.costs, *(cost for each in report.packages for cost in each.costs))
+    return sorted({cost.currency for cost in every})
 
 
 def costs_by_provider(costs: Iterable[DownloadCost]) -> dict[tuple[str, str, str], dict[int, float]]:
@@ -176,13 +214,13 @@ def size_rows(report: Report) -> list[tuple[str, ...]]:
 
 def _size_row(part: PartSize) -> tuple[str, ...]:
     encodings = (part.raw, part.gzip, part.brotli, part.zstd)
-    return (part.name, str(part.files), *(megabytes(size) for size in encodings))
+    return (part.name, str(part.files), *(column_megabytes(size) for size in encodings))
 
 
 def visit_rows(report: Report) -> list[tuple[str, ...]]:
     """A row a visit: its name, files and megabytes by encoding."""
     return [
-        (visit.name, str(visit.files), *(megabytes(size) for size in (visit.raw, visit.gzip, visit.brotli)))
+        (visit.name, str(visit.files), *map(column_megabytes, (visit.raw, visit.gzip, visit.brotli)))
         for visit in report.visits
     ]
 
@@ -208,10 +246,8 @@ def _visit_table(report: Report) -> Table:
 
 
 def _cost_table(report: Report) -> Table:
-    what = "cost of first visits" if report.visits else "cost of one download per device"
-    whom = "visits" if report.visits else "devices"
-    counts = sorted({cost.devices for cost in report.costs})
-    made = table("list price", "as of", *(Number(f"{count:,} {whom}") for count in counts), title=what)
+    provider, dated, *counts = cost_head(report)
+    made = table(provider, dated, *map(Number, counts), title=cost_title(report))
     for sent, rows in cost_rows(report):
         if report.packages:
             add_row(made, sent, style="bold")

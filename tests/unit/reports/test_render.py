@@ -16,6 +16,7 @@ from tests.support.golden import ROOT, in_rows, matches_golden
 from tests.support.schema import against
 
 from edgepack.records.report import (
+    Made,
     PackageSize,
     PartSize,
     Report,
@@ -25,7 +26,7 @@ from edgepack.records.report import (
     Visit,
 )
 from edgepack.records.runtime import LevelProof
-from edgepack.reports.cost import amount, download_costs, load_prices
+from edgepack.reports.cost import Prices, amount, download_costs, load_prices
 from edgepack.reports.html import render_html
 from edgepack.reports.text import as_json, render, status_line
 
@@ -72,6 +73,9 @@ REPORT = Report(
         LevelProof(level="amx", proved=False, reason="neither this processor nor qemu has it"),
     ),
     prices=load_prices().lists,
+    made=Made(
+        at="2026-11-22T12:00:00+00:00", machine="A processor, 2 threads, Linux x86_64", budget=30_000_000
+    ),
     about=(("model", "sentence-transformers/all-MiniLM-L6-v2"), ("recipe", "int8 <b>")),
     source_bytes=90_868_376,
 )
@@ -189,14 +193,14 @@ def test_a_report_without_archive_or_costs_still_renders() -> None:
 
 
 def test_each_package_is_priced_beside_the_archive() -> None:
-    flat = re.compile(r"flat 0\.05 a GB.*?([\d.,]+) USD")
+    flat = re.compile(r"flat 0\.05 a GB +2026-05 +([\d.,]+) ")
     alone = text_of(REPORT)
-    assert len(flat.findall(alone)) == 1 and " archive (.tar.zst)\n" not in alone
+    assert len(flat.findall(alone)) == 1 and "\narchive (.tar.zst)\n" not in alone
     both = dataclasses.replace(REPORT, packages=(DEB,))
     shown = text_of(both).partition("cost of one download per device")[2]
-    assert re.search(r"\n archive \(\.tar\.zst\)\n.*\n deb\n", shown, re.S)
+    assert re.search(r"\narchive \(\.tar\.zst\)\n.*\ndeb\n", shown, re.S)
     assert flat.findall(shown) == ["1.12", "2.50"]
-    assert re.search("<td>archive.*1.12 USD.*<td>deb</td>.*2.50 USD", render_html(both))
+    assert re.search("<td>archive.*>1.12<.*<td>deb</td>.*>2.50<", render_html(both))
     assert as_json(both)["packages"][0]["costs"][0]["bytes_total"] == 50_000_000_000
 
 
@@ -237,3 +241,17 @@ def test_the_pages_costs_are_the_terminals() -> None:
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
     ours = [[amount(each, size) for size in sent] for each in REPORT.prices]
     assert json.loads(done.stdout) == [pytest.approx(row, rel=1e-12) for row in ours]
+
+
+def test_money_of_several_currencies_says_which() -> None:
+    euros = dataclasses.replace(REPORT.prices[0], name="Elsewhere", currency="EUR")
+    prices = Prices(lists=(*REPORT.prices, euros), devices=(1000,))
+    costs = download_costs(22_345_678, prices)
+    shown = text_of(dataclasses.replace(REPORT, costs=costs))
+    assert "per device, by number of devices\n" in shown and " EUR\n" in shown and " USD\n" in shown
+    assert "per device, in USD, by" in text_of(REPORT)
+
+
+def test_the_budget_stands_beside_the_archive() -> None:
+    assert "(22,345,678 bytes), within the budget of 30.00 MB\n" in text_of(REPORT)
+    assert "budget" not in text_of(dataclasses.replace(REPORT, made=None))
