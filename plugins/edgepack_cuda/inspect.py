@@ -127,7 +127,8 @@ def render_device_code(found: Inspection, *, units: int) -> Group:
         f"{found.library}: {_megabytes(found.bytes)} MB, {_megabytes(found.device_code)} MB of device code "
         f"in {len(found.units)} translation units"
     )
-    return Group(Text(head), Text(), by_part, *([Text(), by_unit] if units else []))
+    shown = (Text(head), Text(), by_part, Text(), by_unit)
+    return Group(*(shown if units else shown[:3]))
 
 
 def _megabytes(size: int) -> str:

@@ -60,9 +60,11 @@ def test_states_have_colours_and_other_words_none() -> None:
     made = table(State("state"), "summary")
     for state in ("ready", "missing zig", "broken: no", "✓", "none of them"):
         add_row(made, state, "ready")
-    states, summaries = (list(column.cells) for column in made.columns)
-    assert [cell.style for cell in states] == ["green", "yellow", "red", "green", ""]
-    assert {cell.style for cell in summaries} == {""}
+    states, summaries = (
+        [cell.style for cell in column.cells if isinstance(cell, Text)] for column in made.columns
+    )
+    assert states == ["green", "yellow", "red", "green", ""]
+    assert set(summaries) == {""}
 
 
 def test_tables_have_a_blank_line_around_them_and_texts_none() -> None:
