@@ -126,7 +126,10 @@ def _members(bundle: Bundle, name: str, version: str) -> Iterator[tuple[str, Pat
             yield f"{module}/{source.name}", source.read_bytes(), False
     yield f"{module}/py.typed", b"", False
     modes = {str(file["path"]): file["mode"] == "0755" for file in bundle.manifest["files"]}
-    for path in sorted([*modes, "manifest.json"]):
+    signature = (
+        ["signature.sigstore.json"] if (bundle.directory / "signature.sigstore.json").is_file() else []
+    )
+    for path in sorted([*modes, "manifest.json", *signature]):
         yield f"{module}/bundle/{path}", bundle.directory / path, modes.get(path, False)
     for path, place in _licenses(bundle).items():
         yield f"{info}/licenses/{place}", bundle.directory / path, False

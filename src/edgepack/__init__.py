@@ -7,7 +7,18 @@ what there is. Importing this is light: each function imports what it needs when
 from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Quantized", "build", "bundle", "inspect", "quantize", "report", "verify"]
+__all__ = [
+    "Bundle",
+    "Quantized",
+    "build",
+    "bundle",
+    "check_signature",
+    "inspect",
+    "quantize",
+    "report",
+    "sign",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> object:

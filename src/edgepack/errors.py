@@ -129,6 +129,12 @@ class NotVerifiedError(EdgepackError):
     exit_code = 20
 
 
+class SignatureError(EdgepackError):
+    """A required signature is missing, was made with another key, or does not match the files."""
+
+    exit_code = 21
+
+
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """This host cannot execute the bundle; the reason goes into the report."""
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from edgepack.plugins.context import HostContext
     from edgepack.project.build import Result
     from edgepack.records.report import Report, Verification
+    from edgepack.signing.keys import PrivateKey
+    from edgepack.signing.signatures import Signed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,8 @@ def bundle(
     packages: Sequence[str] = (),
     reading: Reading = UNSAID,
     prices: str | Path | None = None,
+    key: str | Path | None = None,
+    password: str | None = None,
     force: bool = False,
     offline: bool = False,
     progress: bool = False,
@@ -86,6 +90,7 @@ def bundle(
 
     ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file, ``None``: the
     smallest for this machine; ``settings`` change its keys: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are forms beside the archive.
+    ``key`` is a private key's file, and ``password`` its own: the bundle, its archive and its packages are signed with it.
     ``progress`` tells the story on stderr. The bundle is in ``output`` when all went well, or nothing is.
     """
     from edgepack import pipeline
@@ -103,6 +108,7 @@ def bundle(
             output=Path(output),
             force=force,
             prices=None if prices is None else Path(prices),
+            key=None if key is None else _private(key, password),
             host=host,
             context=context,
         )
@@ -218,6 +224,7 @@ def verify(
     reading: Reading = UNSAID,
     run: bool = False,
     max_unpacked: int | None = None,
+    key: str | Path | None = None,
     write_vectors: str | Path | None = None,
     other_vectors: str | Path | None = None,
     offline: bool = False,
@@ -226,11 +233,13 @@ def verify(
     """Check a bundle's files, run it and compare its vectors, as `edgepack verify` does; ``status`` says what came of it.
 
     A bundle from elsewhere is run with ``run`` alone, and held to the limits of ``target`` and ``min_cosine``, or
-    edgepack's own; an archive may unpack to ``max_unpacked`` bytes. ``write_vectors`` and ``other_vectors`` are .npy files with
+    edgepack's own; an archive may unpack to ``max_unpacked`` bytes. With ``key``, the file of a public key, it has to be signed
+    with that key, or ``SignatureError`` is raised. ``write_vectors`` and ``other_vectors`` are .npy files with
     the vectors of the 200 texts, for another machine and of another one. Raises ``VerificationError`` for one that fails, ``BundleError`` for one that is damaged.
     """
     from edgepack import verification
     from edgepack.plugins.host import load_plugins
+    from edgepack.signing.keys import load_public
 
     limits = None if target is None else load_plugins().target(str(target)).model
     if min_cosine is not None:
@@ -246,8 +255,39 @@ def verify(
             others=None if other_vectors is None else Path(other_vectors),
             run=run,
             most=max_unpacked,
+            key=None if key is None else load_public(Path(key)),
             context=context,
         )
+
+
+def check_signature(path: str | Path, *, key: str | Path, max_unpacked: int | None = None) -> Signed:
+    """Whether a bundle, folder or archive, is whole and signed with a public key, as `edgepack verify --signature-only` says.
+
+    Nothing of it is run. Raises ``SignatureError`` where it is not signed so, ``BundleError`` where it is damaged.
+    """
+    from edgepack import verification
+    from edgepack.signing.keys import load_public
+
+    with _context() as context:
+        return verification.check_signature(
+            Path(path), load_public(Path(key)), most=max_unpacked, context=context
+        )
+
+
+def sign(
+    path: str | Path, *, key: str | Path, password: str | None = None, force: bool = False
+) -> list[Path]:
+    """Sign a bundle's folder and the archive beside it, or any file, as `edgepack sign` does; what was written."""
+    from edgepack.signing.signatures import sign_path
+
+    with _context() as context:
+        return sign_path(Path(path), _private(key, password), force=force, context=context)
+
+
+def _private(key: str | Path, password: str | None) -> PrivateKey:
+    from edgepack.signing.keys import load_private
+
+    return load_private(Path(key), password=password.encode() if password else None)
 
 
 def report(path: str | Path, *, prices: str | Path | None = None, html: str | Path | None = None) -> Report:

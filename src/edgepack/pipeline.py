@@ -33,6 +33,8 @@ from edgepack.reports.made import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_json
+from edgepack.signing.keys import PrivateKey
+from edgepack.signing.signatures import sign_bundle, sign_file, signature_of
 from edgepack.tools import install_hint
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.gate import verify
@@ -61,10 +63,14 @@ def build(
     output: Path,
     force: bool = False,
     prices: Path | None = None,
+    key: PrivateKey | None = None,
     host: PluginHost,
     context: HostContext,
 ) -> Outcome:
-    """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all."""
+    """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all.
+
+    With ``key`` it is signed, and so are its archive and packages, which hold the bundle's signature.
+    """
     story = context.story
     story.plan(STEPS)
     for unread in host.unread_tables(target):
@@ -123,11 +129,15 @@ def build(
             require_used_files(bundle, run.embed, context=context)
             _require_untouched(bundle)
         with story.step("pack"):
+            if key is not None:
+                sign_bundle(bundle, key)
             outcome = _pack_and_report(
                 bundle, packagers, verification, proofs, destination, target, table, beside, context
             )
         if force:
             _withdraw(outcome)
+    if key is not None:
+        _sign_what_is_sent(outcome, key)
     remember(outcome.report.digest, store=context.store)
     for plugin in host.bundle_written(outcome.bundle, outcome.report):
         _require_unchanged(outcome.bundle, plugin)
@@ -199,10 +209,20 @@ def report_file_of(directory: Path) -> Path:
 
 def _withdraw(outcome: Outcome) -> None:
     """Remove what lies beside the bundle that is about to be replaced."""
-    archive = archive_of(outcome.bundle.directory)
-    packages = (archive.with_name(package.file) for package in outcome.report.packages)
-    for path in (archive, outcome.report_file, *packages):
+    for path in (outcome.report_file, *_sent(outcome)):
         path.unlink(missing_ok=True)
+        signature_of(path).unlink(missing_ok=True)
+
+
+def _sent(outcome: Outcome) -> list[Path]:
+    """Archive and packages."""
+    archive = archive_of(outcome.bundle.directory)
+    return [archive, *(archive.with_name(package.file) for package in outcome.report.packages)]
+
+
+def _sign_what_is_sent(outcome: Outcome, key: PrivateKey) -> None:
+    for file in _sent(outcome):
+        sign_file(file, key)
 
 
 def _pack_and_report(

@@ -22,6 +22,8 @@ from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.reports.cost import prices_of
 from edgepack.reports.measure import measure, weigh
 from edgepack.reports.sections import with_sections
+from edgepack.signing.keys import PublicKey
+from edgepack.signing.signatures import Signed, require_signed, require_signed_file
 from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
@@ -50,6 +52,7 @@ def verify_again(
     others: Path | None = None,
     run: bool = False,
     most: int | None = None,
+    key: PublicKey | None = None,
     context: HostContext,
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
@@ -61,11 +64,13 @@ def verify_again(
     The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
     to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
     but for those of the catalogue, whose digests are known. ``gate`` is another level. An archive may unpack to
-    ``most`` bytes. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    ``most`` bytes. With ``key`` it has to be signed by that key's owner, in its folder or beside its archive. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, context.work_dir, most) as bundle:
+    with story.step("bundle"), _opened(path, context.work_dir, most, key) as (bundle, signed):
+        if signed is not None:
+            context.note(f"signed with the key {signed.key[:12]}…")
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
         if not may_run(bundle, asked=run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
@@ -90,6 +95,13 @@ def verify_again(
             )
             require_used_files(bundle, runner.embed, context=context)
             return found
+
+
+def check_signature(path: Path, key: PublicKey, *, most: int | None = None, context: HostContext) -> Signed:
+    """Check the signature and every file of a bundle (or archive), and run nothing. Raises ``SignatureError``, ``BundleError``."""
+    with _opened(path, context.work_dir, most, key) as (_, signed):
+        assert signed is not None
+        return signed
 
 
 def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
@@ -156,12 +168,16 @@ def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
 
 
 @contextmanager
-def _opened(path: Path, work_dir: Path, most: int | None) -> Iterator[Bundle]:
+def _opened(
+    path: Path, work_dir: Path, most: int | None, key: PublicKey | None
+) -> Iterator[tuple[Bundle, Signed | None]]:
+    outside = False
     if path.is_file():
-        unpacked = unpack_bundle(path, work_dir / "unpacked", most=most)
-        yield open_bundle(unpacked)
-    else:
-        yield open_bundle(path)
+        # Before anything in it is looked at.
+        outside = key is not None and require_signed_file(path, key)
+        path = unpack_bundle(path, work_dir / "unpacked", most=most)
+    bundle = open_bundle(path)
+    yield bundle, None if key is None else require_signed(bundle, key, outside=outside)
 
 
 def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> None:

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 from tests.support.house import MODULES, ROOT, imports_of, room_of
 
-HEAVY = {"onnx", "onnxruntime", "numpy", "tokenizers", "httpx", "torch", "PyInstaller", "zstandard", "brotli"}
+HEAVY = {
+    "onnx",
+    "cryptography",
+    "onnxruntime",
+    "numpy",
+    "tokenizers",
+    "httpx",
+    "torch",
+    "PyInstaller",
+    "zstandard",
+    "brotli",
+}
 
 
 def test_what_is_installed_says_what_this_tree_says() -> None:

@@ -33,7 +33,18 @@ def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> N
     rooms = "bundles.manifest, edgepack.pipeline, edgepack.reports.text, edgepack.verifier.gate"
     code = f"import edgepack.{rooms}; print([getattr(edgepack, name).__module__ for name in edgepack.__all__], dir(edgepack))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ["Bundle", "Quantized", "build", "bundle", "inspect", "quantize", "report", "verify"]
+    names = [
+        "Bundle",
+        "Quantized",
+        "build",
+        "bundle",
+        "check_signature",
+        "inspect",
+        "quantize",
+        "report",
+        "sign",
+        "verify",
+    ]
     assert done.stdout == f"{['edgepack.library'] * len(names)} {sorted([*names, '__version__'])}\n"
 
 

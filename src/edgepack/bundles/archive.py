@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from edgepack.bundles.manifest import MANIFEST, mode_of
+from edgepack.bundles.manifest import MANIFEST, SIGNATURE, mode_of
 from edgepack.bundles.place import placed_folder
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
@@ -57,9 +57,10 @@ def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
 
 
 def bundle_entries(bundle: Bundle, *, top: str) -> list[TarEntry]:
-    """The bundle's folder under the name ``top``: folders and files sorted, large files last."""
+    """The bundle's folder under the name ``top``, its signature too: folders and files sorted, large files last."""
     sizes = {str(file["path"]): int(file["size"]) for file in bundle.manifest["files"]}
-    sizes[MANIFEST] = (bundle.directory / MANIFEST).stat().st_size
+    own = [MANIFEST, *([SIGNATURE] if (bundle.directory / SIGNATURE).is_file() else [])]
+    sizes |= {name: (bundle.directory / name).stat().st_size for name in own}
     folders = {parent.as_posix() for name in sizes for parent in Path(name).parents if parent != Path()}
     names = sorted({*sizes, *folders}, key=lambda name: (sizes.get(name, 0) >= LARGE, name.split("/")))
     return [

@@ -25,6 +25,8 @@ SCHEMA = 1
 MANIFEST = "manifest.json"
 MOST = 16 << 20
 """Bytes that a manifest may have; those of edgepack's own bundles have some thousands."""
+SIGNATURE = "signature.sigstore.json"
+"""Who signs a bundle puts it there; it signs the manifest, which therefore does not list it."""
 GOLDEN = "golden.json"
 LICENSES = "LICENSES"
 TOKENIZER = "model/tokenizer.json"
@@ -257,15 +259,18 @@ def open_bundle(directory: Path) -> Bundle:
 
     Raises ``BundleError``, naming the file, when the folder is no bundle, the manifest says something wrong, a file is
     missing or is not what the manifest says, something lies in the folder that the manifest does not know, or anyone
-    may write into it.
+    may write into it. A signature may lie there, a file; whose it is, is not looked at.
     """
     manifest = read_manifest(directory)
+    signature = directory / SIGNATURE
+    if os.path.lexists(signature) and (signature.is_symlink() or not signature.is_file()):
+        raise BundleError(f"{directory}: {SIGNATURE} is not a file", hint="unpack its archive again")
     listed = {str(file["path"]): file for file in manifest["files"]}
     folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
     for name, file in listed.items():
         _check_file(directory, name, file)
     for path in (directory, *sorted(directory.rglob("*"))):
-        _check_present(directory, path, known=listed.keys() | folders | {MANIFEST})
+        _check_present(directory, path, known=listed.keys() | folders | {MANIFEST, SIGNATURE})
     return Bundle(directory=directory, manifest=manifest)
 
 
@@ -322,7 +327,7 @@ def _check_entry(path: Path, file: Any) -> None:
     if not isinstance(file, dict) or not all(isinstance(file.get(k), kind) for k, kind in _FILE_KEYS.items()):
         raise BundleError(f"{path}: an entry under files is not complete")
     parts = PurePosixPath(file["path"]).parts
-    if not parts or file["path"].startswith("/") or ".." in parts or file["path"] == MANIFEST:
+    if not parts or file["path"].startswith("/") or ".." in parts or file["path"] in (MANIFEST, SIGNATURE):
         raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
     if not file["path"].isprintable():
         raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")

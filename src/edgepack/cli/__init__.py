@@ -11,7 +11,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgepack import __version__
-from edgepack.cli import archives, building, bundles, doctor, listings, models, plugins, runtimes, searching
+from edgepack.cli import (
+    archives,
+    building,
+    bundles,
+    doctor,
+    listings,
+    models,
+    plugins,
+    runtimes,
+    searching,
+    signing,
+)
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
@@ -96,6 +107,8 @@ for command in (
     plugins.plugin,
     runtimes.runtime,
     searching.search,
+    signing.keys,
+    signing.sign,
 ):
     cli.add_command(command)
 for command in (archives.export_command, archives.import_command):

@@ -29,6 +29,7 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich, say
+from edgepack.cli.signing import private_key
 from edgepack.errors import NotVerifiedError
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading, Target
@@ -74,6 +75,11 @@ if TYPE_CHECKING:
     help="Also make this package, e.g. deb (repeatable); same as --set package.formats.",
 )
 @click.option("-f", "--force", is_flag=True, help="Replace an existing bundle.")
+@file_option(
+    "--sign",
+    "Sign the bundle, its archive and its packages with this private key; see `edgepack sign`.",
+    exists=True,
+)
 @prices_option
 @offline_option
 @common_options
@@ -88,6 +94,7 @@ def bundle(
     output: Path,
     formats: tuple[str, ...],
     force: bool,
+    sign: Path | None,
     prices: Path | None,
     offline: bool,
     as_json: bool,
@@ -107,9 +114,17 @@ def bundle(
         overrides = (*overrides, f"package.formats={json.dumps(formats)}")
     target, words = target_with_flags(host, target_name, overrides, click_context)
     target, model = with_reading(target, reading), one_model(*words, model)
+    key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
         outcome = pipeline.build(
-            target, model=model, output=output, force=force, prices=prices, host=host, context=context
+            target,
+            model=model,
+            output=output,
+            force=force,
+            prices=prices,
+            key=key,
+            host=host,
+            context=context,
         )
     from edgepack.reports import text
 
@@ -182,6 +197,14 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     metavar="SIZE",
     help='Largest unpacked size of an archive, e.g. "2 GB". [default: 100 times its size, at least 256 MiB, at most 16 GiB]',
 )
+@file_option(
+    "--key", "Require a signature made with this key; the file holds the public key.", exists=True
+)
+@click.option(
+    "--signature-only",
+    is_flag=True,
+    help="Check only files and signature, and run nothing; requires --key.",
+)
 @offline_option
 @common_options
 def verify(
@@ -195,6 +218,8 @@ def verify(
     other_vectors: Path | None,
     run: bool,
     max_unpacked: int | None,
+    key: Path | None,
+    signature_only: bool,
     offline: bool,
     as_json: bool,
 ) -> None:
@@ -203,12 +228,15 @@ def verify(
     BUNDLE is the folder or the .tar.zst archive of a bundle. Its vectors are compared with those of the full-precision
     model, which is fetched from the source named in the manifest if the bundle was made on this machine or its model is in
     the catalogue; otherwise name it with --model.
-    Exit code 13: verification failed; 20: the bundle was not verified.
+    Exit code 13: verification failed; 20: the bundle was not verified; 21: it is not signed with --key.
     """
     import dataclasses
 
     from edgepack import library
 
+    if signature_only:
+        _say_signed(path, key, max_unpacked, as_json)
+        return
     result = library.verify(
         path,
         model=model,
@@ -218,6 +246,7 @@ def verify(
         reading=reading,
         run=run,
         max_unpacked=max_unpacked,
+        key=key,
         write_vectors=write_vectors,
         other_vectors=other_vectors,
         offline=offline,
@@ -231,6 +260,20 @@ def verify(
         print_rich(text.render_verification(result))
     if result.status != "passed":
         raise click.exceptions.Exit(NotVerifiedError.exit_code)
+
+
+def _say_signed(path: Path, key: Path | None, max_unpacked: int | None, as_json: bool) -> None:
+    import dataclasses
+
+    from edgepack import library
+
+    if key is None:
+        raise click.UsageError("--signature-only requires --key")
+    found = library.check_signature(path, key=key, max_unpacked=max_unpacked)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+    else:
+        say(f"{found.name}: {found.files} files as signed with the key {found.key[:12]}…")
 
 
 @click.command(epilog=example("edgepack report dist/all-MiniLM-L6-v2-linux-x86-min --html report.html"))

@@ -1,0 +1,1 @@
+"""Signatures of bundles, in the form of OpenSSF model-signing and of cosign."""

@@ -1,0 +1,93 @@
+"""Signing a bundle, and asking for its signature: in its folder, and beside its archive."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack.bundles.archive import archive_of, pack
+from edgepack.bundles.manifest import SIGNATURE, open_bundle
+from edgepack.context import BuildContext
+from edgepack.errors import OutputError, SignatureError
+from edgepack.files.store import written_beside
+from edgepack.records.bundle import Bundle
+from edgepack.signing.envelope import open_statement, require_sealed, sealed_digest, sealed_statement
+from edgepack.signing.keys import PrivateKey, PublicKey
+from edgepack.signing.statement import require_statement_of, statement_of
+
+SUFFIX = ".sigstore.json"
+"""What the signature of a file is called, behind the file's own name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    """What a signature was found to be right for."""
+
+    name: str
+    files: int
+    key: str
+    """SHA-256 of the key's PEM."""
+
+
+def signature_of(file: Path) -> Path:
+    """Where the signature of an archive or package lies."""
+    return file.with_name(file.name + SUFFIX)
+
+
+def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: BuildContext) -> list[Path]:
+    """Sign a bundle's folder and, where its archive lies beside it, that as well; or sign any file. What was written.
+
+    The archive is packed again, with the signature in it. Raises ``BundleError`` for a damaged bundle, ``OutputError``
+    where there is another signature already.
+    """
+    if path.is_file():
+        return [_put(signature_of(path), sealed_digest(path, key), force=force)]
+    bundle = open_bundle(path)
+    archive = archive_of(path)
+    made = [_put(path / SIGNATURE, sealed_statement(statement_of(bundle), key), force=force)]
+    if archive.is_file():
+        pack(bundle, archive, context=context)
+        made += [archive, _put(signature_of(archive), sealed_digest(archive, key), force=True)]
+    return made
+
+
+def sign_bundle(bundle: Bundle, key: PrivateKey) -> None:
+    """Put the signature into the folder of a bundle that is being made."""
+    _put(bundle.directory / SIGNATURE, sealed_statement(statement_of(bundle), key), force=False)
+
+
+def sign_file(file: Path, key: PrivateKey) -> Path:
+    """Write an archive's or package's signature beside it."""
+    return _put(signature_of(file), sealed_digest(file, key), force=True)
+
+
+def _put(path: Path, content: bytes, *, force: bool) -> Path:
+    if os.path.lexists(path) and not force and not (path.is_file() and path.read_bytes() == content):
+        raise OutputError(f"{path} is another signature", hint="--force replaces it")
+    with written_beside(path) as beside:
+        beside.write_bytes(content)
+    return path
+
+
+def require_signed_file(file: Path, key: PublicKey) -> bool:
+    """Whether a file is signed beside it. Raises ``SignatureError`` where that signature is not right."""
+    path = signature_of(file)
+    if not os.path.lexists(path):
+        return False
+    require_sealed(file, path, key)
+    return True
+
+
+def require_signed(bundle: Bundle, key: PublicKey, *, outside: bool = False) -> Signed:
+    """Raise ``SignatureError`` where a bundle whose files were checked is not signed with this key.
+
+    With ``outside`` the archive that it was unpacked from is: then it needs no signature inside, and one that is there has to be right.
+    """
+    path = bundle.directory / SIGNATURE
+    if os.path.lexists(path):
+        require_statement_of(bundle, open_statement(path, key))
+    elif not outside:
+        raise SignatureError(
+            f"{bundle.name} is not signed: there is no {SIGNATURE} in it",
+            hint="`edgepack sign BUNDLE --key KEY` signs it; who sent it may have taken the signature away",
+        )
+    return Signed(name=bundle.name, files=len(bundle.manifest["files"]) + 1, key=key.hint)

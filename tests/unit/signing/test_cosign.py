@@ -1,0 +1,76 @@
+"""cosign's own client, a package of Debian's, as the judge of the signatures of archives."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.support.signed import key_in
+
+from edgepack import library
+from edgepack.console import Story
+from edgepack.errors import EdgepackError, SignatureError
+from edgepack.fetch.debian import Package, fetch_packages
+from edgepack.files.store import Store, default_root
+from edgepack.plugins.context import host_context
+from edgepack.signing.keys import PrivateKey
+
+pytestmark = [pytest.mark.slow, pytest.mark.tools("apt-get", "dpkg-deb", may=("cosign", "env"))]
+PACKAGE = Package(suite="sid", kind="deb", name="cosign")
+
+
+@pytest.fixture(scope="module")
+def cosign() -> Path:
+    """The program, kept in the cache. Skipped where Debian's mirror is not to be had."""
+
+    def fetch(folder: Path) -> None:
+        with host_context(story=Story(quiet=True)) as context:
+            fetch_packages([PACKAGE], folder, context=context)
+        found = next(folder.glob("cosign_*.deb"), None)
+        if found is None:
+            pytest.skip("Debian's mirror has no package cosign")
+        subprocess.run(["dpkg-deb", "-x", found, folder], check=True)
+        found.unlink()
+
+    try:
+        made = Store(root=default_root()).cached("test-cosign", {"package": repr(PACKAGE)}, fetch)
+    except EdgepackError as error:
+        pytest.skip(f"cosign: {error.message}")
+    return made / "usr/bin/cosign"
+
+
+def run(cosign: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {"HOME": str(folder), "COSIGN_PASSWORD": "", "SIGSTORE_NO_CACHE": "true"}
+    return subprocess.run(
+        [cosign, *words], cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+
+
+VERIFY = ("verify-blob", "--insecure-ignore-tlog=true", "--bundle", "file.sigstore.json")
+
+
+def test_cosign_takes_what_is_signed_here(cosign: Path, tmp_path: Path, key: PrivateKey) -> None:
+    (tmp_path / "file").write_bytes(b"an archive")
+    library.sign(tmp_path / "file", key=tmp_path / "key.key")
+    key_in(tmp_path, "other")
+    right = run(cosign, tmp_path, *VERIFY, "--key", "key.pub", "file")
+    assert (right.returncode, right.stderr.splitlines()[-1]) == (0, "Verified OK"), right.stderr
+    assert run(cosign, tmp_path, *VERIFY, "--key", "other.pub", "file").returncode != 0
+    (tmp_path / "file").write_bytes(b"another archive")
+    assert run(cosign, tmp_path, *VERIFY, "--key", "key.pub", "file").returncode != 0
+
+
+def test_what_cosign_signs_is_taken_here(cosign: Path, tmp_path: Path, folder: Path, key: PrivateKey) -> None:
+    from edgepack.signing.envelope import require_sealed
+
+    file, signature = tmp_path / "file", tmp_path / "file.sigstore.json"
+    file.write_bytes(b"an archive")
+    assert run(cosign, tmp_path, "import-key-pair", "--key", "key.key", "-o", "theirs").returncode == 0
+    offline = ("--yes", "--tlog-upload=false", "--use-signing-config=false")
+    done = run(
+        cosign, tmp_path, "sign-blob", *offline, "--key", "theirs.key", "--bundle", signature.name, "file"
+    )
+    assert done.returncode == 0, done.stderr
+    require_sealed(file, signature, key.public)
+    file.write_bytes(b"another archive")
+    with pytest.raises(SignatureError, match="was changed"):
+        require_sealed(file, signature, key.public)

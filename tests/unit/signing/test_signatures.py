@@ -1,0 +1,183 @@
+"""Bundles signed and asked for their signature, here and by model_signing."""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.command import edgepack
+from tests.support.signed import key_in
+
+from edgepack import library
+from edgepack.bundles.archive import pack, unpack_bundle
+from edgepack.bundles.manifest import SIGNATURE, open_bundle
+from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
+from edgepack.plugins.context import HostContext
+from edgepack.signing.keys import PrivateKey
+from edgepack.verification import verify_again
+
+ROTATED = "other"
+
+
+def judge(folder: Path, public: Path) -> None:
+    """model_signing's own verdict: it raises what it raises."""
+    from model_signing import hashing, verifying
+
+    config = verifying.Config().use_elliptic_key_verifier(public_key=public)
+    config.set_hashing_config(hashing.Config().set_allow_symlinks(True))
+    config.verify(folder, folder / SIGNATURE)
+
+
+def test_model_signing_takes_what_is_signed_here(tmp_path: Path, folder: Path, key: PrivateKey) -> None:
+    assert library.sign(folder, key=tmp_path / "key.key") == [folder / SIGNATURE]
+    judge(folder, tmp_path / "key.pub")
+    key_in(tmp_path, ROTATED)
+    with pytest.raises(ValueError, match="Key mismatch"):
+        judge(folder, tmp_path / "other.pub")
+
+
+def test_what_model_signing_signs_is_taken_here(tmp_path: Path, folder: Path, key: PrivateKey) -> None:
+    from model_signing import hashing, signing
+
+    how = hashing.Config().set_allow_symlinks(True).set_ignored_paths(paths=[folder / SIGNATURE])
+    config = signing.Config().use_elliptic_key_signer(private_key=tmp_path / "key.key")
+    config.set_hashing_config(how).sign(folder, folder / SIGNATURE)
+    found = library.check_signature(folder, key=tmp_path / "key.pub")
+    assert (found.name, found.files, found.key) == ("sample", 8, key.public.hint)
+
+
+def test_a_bundle_without_a_signature_is_refused_where_one_is_asked_for(
+    tmp_path: Path, folder: Path, key: PrivateKey
+) -> None:
+    with pytest.raises(SignatureError, match="is not signed"):
+        library.check_signature(folder, key=tmp_path / "key.pub")
+
+
+def test_signing_again_changes_nothing_and_another_key_wants_to_be_meant(
+    tmp_path: Path, folder: Path, key: PrivateKey
+) -> None:
+    library.sign(folder, key=tmp_path / "key.key")
+    before = (folder / SIGNATURE).read_bytes()
+    library.sign(folder, key=tmp_path / "key.key")
+    assert (folder / SIGNATURE).read_bytes() == before
+    key_in(tmp_path, ROTATED)
+    with pytest.raises(OutputError, match="another signature"):
+        library.sign(folder, key=tmp_path / "other.key")
+    library.sign(folder, key=tmp_path / "other.key", force=True)
+    library.check_signature(folder, key=tmp_path / "other.pub")
+    with pytest.raises(SignatureError, match="another key"):
+        library.check_signature(folder, key=tmp_path / "key.pub")
+
+
+def test_a_damaged_bundle_is_not_signed(tmp_path: Path, folder: Path, key: PrivateKey) -> None:
+    (folder / "more").write_text("unlisted")
+    with pytest.raises(BundleError, match="more is not in the manifest"):
+        library.sign(folder, key=tmp_path / "key.key")
+    assert not (folder / SIGNATURE).exists()
+
+
+def test_the_archive_beside_has_the_signature_in_it_and_one_of_its_own(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
+) -> None:
+    archive = tmp_path / "sample.tar.zst"
+    pack(open_bundle(folder), archive, context=context)
+    signature = tmp_path / "sample.tar.zst.sigstore.json"
+    written = library.sign(folder, key=tmp_path / "key.key")
+    assert written == [folder / SIGNATURE, archive, signature]
+    assert (unpack_bundle(archive, tmp_path / "unpacked") / SIGNATURE).is_file()
+    library.check_signature(archive, key=tmp_path / "key.pub")
+    elsewhere = shutil.copy(archive, tmp_path / "elsewhere.tar.zst")
+    library.check_signature(elsewhere, key=tmp_path / "key.pub")
+    with archive.open("ab") as stream:
+        stream.write(b"x")
+    with pytest.raises(SignatureError, match=r"or sample\.tar\.zst was changed"):
+        library.check_signature(archive, key=tmp_path / "key.pub")
+
+
+def test_an_archive_may_be_signed_alone(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
+) -> None:
+    archive = tmp_path / "alone.tar.zst"
+    pack(open_bundle(folder), archive, context=context)
+    library.sign(archive, key=tmp_path / "key.key")
+    assert library.check_signature(archive, key=tmp_path / "key.pub").files == 8
+    key_in(tmp_path, ROTATED)
+    with pytest.raises(SignatureError, match="another key"):
+        library.check_signature(archive, key=tmp_path / "other.pub")
+
+
+def test_verify_asks_before_it_runs_anything(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
+) -> None:
+    """The program is a script that would leave a mark."""
+    mark = tmp_path / "mark"
+    (folder / "embed").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    with pytest.raises(BundleError, match="embed is damaged"):
+        verify_again(folder, model=None, key=key.public, run=True, context=context)
+    assert not mark.exists()
+
+
+@pytest.mark.tools("python")
+def test_the_commands(tmp_path: Path, folder: Path) -> None:
+    made = edgepack("keys", "new", "team", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "team.key: sign with it, and keep it to yourself" in made.stdout
+    assert (
+        edgepack("sign", "sample", "--key", "team.key", cwd=tmp_path).stdout
+        == f"written: sample/{SIGNATURE}\n"
+    )
+    done = edgepack("verify", "sample", "--key", "team.pub", "--signature-only", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["files"] == 8
+    (folder / SIGNATURE).unlink()
+    refused = edgepack("verify", "sample", "--key", "team.pub", cwd=tmp_path)
+    assert refused.returncode == SignatureError.exit_code
+    assert refused.stderr.splitlines()[-2].startswith("error: sample is not signed")
+
+
+@pytest.mark.tools("python")
+def test_a_password_is_of_the_environment_where_no_terminal_is(tmp_path: Path, folder: Path) -> None:
+    secret = {"EDGEPACK_KEY_PASSWORD": "secret"}
+    assert edgepack("keys", "new", "team", cwd=tmp_path, env=secret).returncode == 0
+    refused = edgepack("sign", "sample", "--key", "team.key", cwd=tmp_path)
+    assert refused.returncode == UsageError.exit_code
+    assert refused.stderr.splitlines() == [
+        "error: the key's password is not known, and there is no terminal to ask at",
+        "hint: put it into EDGEPACK_KEY_PASSWORD",
+    ]
+    assert edgepack("sign", "sample", "--key", "team.key", cwd=tmp_path, env=secret).returncode == 0
+
+
+def rewritten(folder: Path, key: PrivateKey, old: str, new: str) -> None:
+    """Sign a statement in which something is said otherwise: as whoever has the key could."""
+    from edgepack.signing.envelope import sealed_statement
+
+    envelope = json.loads((folder / SIGNATURE).read_text())["dsseEnvelope"]
+    payload = base64.b64decode(envelope["payload"]).decode()
+    assert old in payload
+    statement = json.loads(payload.replace(old, new))
+    (folder / SIGNATURE).write_bytes(sealed_statement(statement, key))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("model_signing/signature/v1.0", "slsa.dev/provenance/v1", "of something else"),
+        ("in-toto.io/Statement/v1", "in-toto.io/Statement/v0.1", "of something else"),
+        ('"files"', '"shards"', "not of whole files"),
+        ('"hash_type": "sha256"', '"hash_type": "blake2"', "not of whole files"),
+        ('"algorithm": "sha256"', '"algorithm": "sha1"', "contradicts itself"),
+        ('"name": "embed"', '"name": "golden.json"', "contradicts itself"),
+        ('"name": "embed"', '"name": "./embed"', "embed is not signed"),
+        ('"name": "embed"', '"name": "../sample/embed"', "embed is not signed"),
+        ('"resources"', '"resourcez"', "makes no sense"),
+        ('"name": "embed"', '"name": ["embed"]', "makes no sense"),
+    ],
+)
+def test_statements_that_say_something_else_are_refused(
+    tmp_path: Path, folder: Path, key: PrivateKey, old: str, new: str, words: str
+) -> None:
+    library.sign(folder, key=tmp_path / "key.key")
+    rewritten(folder, key, old, new)
+    with pytest.raises(SignatureError, match=words):
+        library.check_signature(folder, key=tmp_path / "key.pub")
