@@ -37,11 +37,11 @@ class WithPlugins(Listed):
     """edgepack's own commands, and those that plugins add: a plugin's are listed by name, and imported to be run."""
 
     topics = {  # noqa: RUF012
-        "Bundles": ("bundle", "build", "fetch", "verify", "report"),
+        "Bundles": ("bundle", "build", "fetch", "sign", "verify", "report"),
         "Models": ("inspect", "quantize", "convert", "search", "doctor"),
         "Runtimes": ("runtime",),
         "Listings": ("targets", "models", "recipes", "plugins"),
-        "Setup": ("plugin", "cache", "completion"),
+        "Setup": ("keys", "plugin", "cache", "completion"),
     }
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -197,9 +197,7 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     metavar="SIZE",
     help='Largest unpacked size of an archive, e.g. "2 GB". [default: 100 times its size, at least 256 MiB, at most 16 GiB]',
 )
-@file_option(
-    "--key", "Require a signature made with this key; the file holds the public key.", exists=True
-)
+@file_option("--key", "Require a signature made with this key; the file holds the public key.", exists=True)
 @click.option(
     "--signature-only",
     is_flag=True,
