@@ -93,7 +93,16 @@ def test_files_that_are_no_keys_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.tools("openssl")
 def test_openssls_keys_are_taken_and_it_takes_ours(tmp_path: Path, key: PrivateKey) -> None:
-    command = ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", tmp_path / "theirs"]
+    command: list[str | Path] = [
+        "openssl",
+        "ecparam",
+        "-name",
+        "prime256v1",
+        "-genkey",
+        "-noout",
+        "-out",
+        tmp_path / "theirs",
+    ]
     subprocess.run(command, check=True)
     load_private(tmp_path / "theirs", password=None)
     (tmp_path / "message").write_bytes(b"message")
