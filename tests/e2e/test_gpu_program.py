@@ -175,9 +175,9 @@ def test_a_cache_that_was_named_and_cannot_be_is_an_error(device: Device) -> Non
 
 FAILURES = [
     ({"LD_LIBRARY_PATH": ""}, "there is no NVIDIA driver here", "install NVIDIA's driver"),
-    ({"FAKE_CUDA_VERSION": "12080"}, "knows CUDA 12.8 at most, the bundle needs 13.0", "driver 580 or newer"),
+    ({"FAKE_CUDA_VERSION": "12080"}, "supports CUDA up to 12.8, the bundle requires 13.0", "driver 580 or newer"),
     ({"FAKE_CUDA_COUNT": "0"}, "there is no NVIDIA GPU here", "CUDA_VISIBLE_DEVICES"),
-    ({"FAKE_CUDA_INIT": "803"}, "do not go together", "restart after the driver's update"),
+    ({"FAKE_CUDA_INIT": "803"}, "do not match", "restart after the driver's update"),
     (
         {"FAKE_CUDA_CAPABILITY": "90"},
         "Imaginary GPU has compute capability 9.0; the bundle has code for 8.6, 8.9 only",

@@ -59,7 +59,7 @@ def test_it_has_the_command_line_of_every_bundle(static: Bundle) -> None:
     assert "none: the mean of a table's rows" in info.stdout, info.stderr
     assert said(static, "--info", "--json").returncode == 0
     assert "self-test passed" in said(static, "--self-test").stdout
-    assert "texts a second" in said(static, "--bench").stdout
+    assert "texts/s in batches" in said(static, "--bench").stdout
     lines = said(
         static, "--jsonl", "--out", "jsonl", text='{"text": "hello", "id": 7}\n{"text": ""}\n'
     ).stdout

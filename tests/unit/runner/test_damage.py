@@ -169,7 +169,7 @@ def test_a_mapped_file_that_is_cut_short_is_a_message(tmp_path: Path) -> None:
         [sys.executable, "-c", CUT_SHORT, tmp_path / "model"], capture_output=True, check=False
     )
     assert done.returncode == 4
-    assert b"error: a file of the bundle was cut short" in done.stderr
+    assert b"error: a file of the bundle was truncated" in done.stderr
     assert b"by a rename" in done.stderr
 
 
@@ -188,5 +188,5 @@ def test_a_model_cut_short_under_the_native_program_is_a_message(native_sample: 
         os.truncate(folder / "model/tokenizer.bin", 0)
         process.stdin.write(b"the kitten\n")
         process.stdin.close()
-        assert b"error: a file of the bundle was cut short" in process.stderr.read()
+        assert b"error: a file of the bundle was truncated" in process.stderr.read()
     assert process.returncode == 4

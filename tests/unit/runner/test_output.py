@@ -82,7 +82,7 @@ def test_npy_onto_an_appended_output_is_refused(sample: Path, tmp_path: Path) ->
         command = [*command_of(sample), "--out=npy"]
         done = subprocess.run(command, input=LINES, stdout=stream, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
-    assert "wound back" in complaint(done)[0]
+    assert "not a pipe or >>" in complaint(done)[0]
 
 
 @pytest.mark.parametrize("count", [1, 10**12])
@@ -239,7 +239,7 @@ def test_a_library_that_aborts_is_an_error_with_a_code_of_its_own() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == 5
-    assert "gave up" in complaint(done)[0]
+    assert "aborted while" in complaint(done)[0]
 
 
 def test_float16_is_rounded_to_even(run: Run, tmp_path: Path) -> None:

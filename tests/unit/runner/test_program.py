@@ -53,9 +53,7 @@ def test_a_warm_up_without_a_gpu_says_that_there_is_nothing_to_make_ready(run: R
     done = run("--warmup")
     assert done.returncode == 0
     lines = done.stdout.decode().splitlines()
-    assert lines[0] == (
-        "nothing to warm up: this bundle is for the processor; nothing is compiled and nothing is kept"
-    )
+    assert lines[0] == ("nothing to warm up: this bundle is for the CPU; nothing is compiled or cached")
     assert "lowest cosine 1.0" in lines[1], "the vectors are compared all the same"
     assert json.loads(run("--warmup", "--json").stdout)["min_cosine"] > 0.999
 
@@ -113,18 +111,18 @@ def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None
         (("--info", "--self-test"), "not allowed with"),
         (("--info", "a"), "--info takes no texts"),
         (("--self-test", "--input", "x"), "--self-test takes no texts"),
-        (("--json", "a"), "--json goes with"),
-        (("--jsonl", "a"), "--jsonl do not go together"),
-        (("--text-field", "body"), "--text-field goes with --jsonl"),
-        (("--id-field", "id"), "--id-field goes with --jsonl"),
+        (("--json", "a"), "--json requires"),
+        (("--jsonl", "a"), "cannot be used with --jsonl"),
+        (("--text-field", "body"), "--text-field requires --jsonl"),
+        (("--id-field", "id"), "--id-field requires --jsonl"),
         (("--jsonl", "--id-field", "embedding"), "--id-field cannot be"),
-        (("--skip-bad",), "--skip-bad goes with --jsonl or --strict"),
-        (("--out=table", "--dtype=int8", "a"), "--dtype does not go with it"),
+        (("--skip-bad",), "--skip-bad requires --jsonl or --strict"),
+        (("--out=table", "--dtype=int8", "a"), "--dtype does not apply"),
         (("--info", "--dtype=f16"), "--info writes no vectors"),
-        (("--self-test", "--prefix=query"), "--prefix does not go with --self-test"),
+        (("--self-test", "--prefix=query"), "--prefix cannot be used with --self-test"),
         (("--similarity", "a", "b", "--out=json"), "--similarity writes no vectors"),
-        (("--dim=3", "a"), "sample was not trained for that"),
-        (("--dim=9", "a"), "sample was not trained for that"),
+        (("--dim=3", "a"), "sample does not support that dimension"),
+        (("--dim=9", "a"), "sample does not support that dimension"),
         (("--max-length=7", "a"), "the model takes 6 tokens at most"),
         (("--max-length=2", "a"), "leaves no room"),
     ],

@@ -96,7 +96,7 @@ def check_reports(run: Callable[..., str]) -> None:
     require("sample" in run("--version"), "--version names the bundle")
     require(json.loads(run("--info", "--json"))["name"] == "sample", "--info --json is the manifest")
     require("sample" in run("--info"), "--info names the bundle")
-    require("texts a second" in run("--bench"), "--bench measures")
+    require("texts/s in batches" in run("--bench"), "--bench measures")
     run("serve", "--check", "--port=0")
     require("token" in run("serve", "--help"), "serve --help lists the options")
     require("passed" in run("--self-test"), "--self-test passes")

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str], directory: str, *, program: str = "embed") ->
         complain("out of memory", "a smaller --batch-size needs less")
         return 1
     except Exception as error:
-        complain(f"{type(error).__name__}: {error}", "this is a fault of the program; --debug shows where")
+        complain(f"{type(error).__name__}: {error}", "this is a bug in the program; --debug shows where")
         return 1
 
 

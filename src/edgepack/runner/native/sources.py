@@ -21,7 +21,7 @@ TOKENIZER_EXPORTS = ("tokens_encode", "tokens_facts", "tokens_open")
 """What tokens_library.cc offers."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
-NO_SERVER = 'This is the native program: it has everything but "embed serve".\n'
+NO_SERVER = 'This is the native runner: it has no "embed serve".\n'
 
 
 def source_files(*folders: str) -> dict[str, str]:

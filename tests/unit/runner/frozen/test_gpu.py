@@ -76,14 +76,14 @@ def test_no_driver(gpu_bundle: Path, tmp_path: Path) -> None:
     [
         (
             {"FAKE_CUDA_VERSION": "12080"},
-            "knows CUDA 12.8 at most, the bundle needs 13.0",
+            "supports CUDA up to 12.8, the bundle requires 13.0",
             "driver 580 or newer",
         ),
         ({"FAKE_CUDA_COUNT": "0"}, "there is no NVIDIA GPU here", "CUDA_VISIBLE_DEVICES"),
         ({"FAKE_CUDA_INIT": "100"}, "there is no NVIDIA GPU here", "CUDA_VISIBLE_DEVICES"),
-        ({"FAKE_CUDA_INIT": "803"}, "do not go together (CUDA error 803)", "restart"),
-        ({"FAKE_CUDA_INIT": "34"}, "does not start (CUDA error 34): its library is a stub", "nvidia-smi"),
-        ({"FAKE_CUDA_INIT": "999"}, "does not start (CUDA error 999)", "nvidia-smi"),
+        ({"FAKE_CUDA_INIT": "803"}, "do not match (CUDA error 803)", "restart"),
+        ({"FAKE_CUDA_INIT": "34"}, "failed to start (CUDA error 34): its library is a stub", "nvidia-smi"),
+        ({"FAKE_CUDA_INIT": "999"}, "failed to start (CUDA error 999)", "nvidia-smi"),
         (
             {"FAKE_CUDA_CAPABILITY": "75"},
             "Imaginary GPU has compute capability 7.5; the bundle has code for 8.6 only",

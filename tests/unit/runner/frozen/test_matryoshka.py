@@ -34,12 +34,12 @@ def test_after_a_layer_normalisation_it_is_what_torch_makes(copy: Path) -> None:
 
 
 def test_a_model_that_was_not_trained_for_it_says_why(copy: Path) -> None:
-    with pytest.raises(UsageError, match="sample was not trained to be shortened") as caught:
+    with pytest.raises(UsageError, match="sample does not support shorter vectors") as caught:
         MatryoshkaTruncation(bundle_with(copy, None), 4)
-    assert "no more than the others" in caught.value.hint
+    assert "no Matryoshka training" in caught.value.hint
     with pytest.raises(UsageError) as caught:
         MatryoshkaTruncation(bundle_with(copy, {"dimensions": [2, 4], "layer_norm": False}), 3)
-    assert caught.value.hint == "it was for 2, 4, 8"
+    assert caught.value.hint == "it supports 2, 4, 8"
 
 
 def test_a_vector_of_zeros_stays_one(copy: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_openai_client_gets_what_the_program_gives(client: openai.OpenAI, ru
 
 def test_the_openai_client_sees_its_model_and_its_errors(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["sample"]
-    with pytest.raises(openai.BadRequestError, match="was not trained for that"):
+    with pytest.raises(openai.BadRequestError, match="does not support that dimension"):
         client.embeddings.create(model="any", input="a", dimensions=3)
 
 
@@ -121,12 +121,12 @@ def test_half_a_character_is_replaced(server: Running) -> None:
         ({"input": [4, 99]}, "from 0 to 11"),
         ({"input": [-1]}, "from 0 to 11"),
         ({"input": [4, 4, 4, 4, 4]}, "7 tokens with the special ones, 6 at most"),
-        ({"input": ["a"] * 2049}, "2048 at most"),
+        ({"input": ["a"] * 2049}, "at most 2048"),
         ({"input": ["a cat sat on"] * 600}, "3600 tokens, 3000 at most"),
         ({"input": "a", "encoding_format": "xml"}, "one of float, base64"),
         ({"input": "a", "dimensions": "four"}, "positive integer"),
         ({"input": "a", "prefix": "title"}, "one of query, passage"),
-        ({"input": [4], "prefix": "query"}, "not with token ids"),
+        ({"input": [4], "prefix": "query"}, "not to token ids"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_told_why(server: Running, body: Any, words: str) -> None:
@@ -203,7 +203,7 @@ def test_a_token_is_asked_for_everywhere_but_at_health(frozen_sample: Path, tmp_
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--host", "0.0.0.0"), 2, "0.0.0.0 is not the loopback"),
+        (("--host", "0.0.0.0"), 2, "0.0.0.0 is not a loopback address"),
         (("--token-file", "/nowhere/token"), 3, "/nowhere/token"),
         (("--token-file", "/dev/null"), 3, "holds no token"),
         (("--unix", "/nowhere/socket"), 8, "cannot listen on /nowhere/socket"),
@@ -222,9 +222,9 @@ def test_options_that_make_no_sense(run: Run, options: tuple[str, ...], code: in
 @pytest.mark.parametrize(
     ("mode", "code", "words"),
     [
-        (0o620, 3, "may be written by others (mode 620)"),
-        (0o602, 3, "may be written by others (mode 602)"),
-        (0o644, 0, "may be read by everybody on this device (mode 644)"),
+        (0o620, 3, "is writable by others (mode 620)"),
+        (0o602, 3, "is writable by others (mode 602)"),
+        (0o644, 0, "is readable by every user of this device (mode 644)"),
         (0o640, 0, "listening on"),
     ],
 )

@@ -131,8 +131,8 @@ def test_wishes_and_what_is_wrong_with_them(bundle: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "4 (1, 4)",
-        "2 5 dimensions: sample was not trained for that",
-        "2 --prefix answer: sample is not known to want anything before a answer",
+        "2 5 dimensions: sample does not support that dimension",
+        "2 --prefix answer: sample has no answer prefix",
         "no library",
         "the bundle is closed",
     ]
@@ -203,7 +203,7 @@ def test_a_damaged_file_is_a_code_and_not_the_end_of_the_process(copy: Path, nam
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert len(said) == 86
-    assert set(said) == {f"4 {name} is damaged: its content is not what was packed"}
+    assert set(said) == {f"4 {name} is damaged: its content does not match its SHA-256"}
 
 
 def test_a_file_is_read_again_only_where_it_changed(copy: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_file_is_read_again_only_where_it_changed(copy: Path) -> None:
     done = python(copy, script)
     where = copy / "model/tokenizer.bin"
     assert done.stdout.splitlines() == [
-        "once model/tokenizer.bin is damaged: its content is not what was packed",
-        "content model/tokenizer.bin is damaged: its content is not what was packed",
+        "once model/tokenizer.bin is damaged: its content does not match its SHA-256",
+        "content model/tokenizer.bin is damaged: its content does not match its SHA-256",
         f"size {where} is damaged: it is not the tokenizer that was made",
     ], done.stderr

@@ -44,7 +44,7 @@ class Bundle:
         found: Any = self.manifest
         for key in keys:
             if not isinstance(found, dict) or key not in found:
-                raise BundleError(f"manifest.json does not say {'.'.join(keys)}", COPY_AGAIN)
+                raise BundleError(f"manifest.json lacks {'.'.join(keys)}", COPY_AGAIN)
             found = found[key]
         return found
 
@@ -77,7 +77,7 @@ class Bundle:
         for entry in files:
             if sha256_of(self.check_size(entry)) != entry["sha256"]:
                 raise BundleError(
-                    f"{entry['path']} is damaged: its content is not what was packed", COPY_AGAIN
+                    f"{entry['path']} is damaged: its content does not match its SHA-256", COPY_AGAIN
                 )
         return len(files)
 

@@ -3,7 +3,7 @@
 import os
 import re
 
-TRY_SELF_TEST = "run the program with --self-test: it says which file of the bundle is damaged"
+TRY_SELF_TEST = "run --self-test to find the damaged file of the bundle"
 MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 """``e_machine`` of little-endian ELF files (ELF specification, chapter 4)."""
 

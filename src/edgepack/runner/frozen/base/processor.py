@@ -15,8 +15,8 @@ def require_processor(bundle: Bundle) -> None:
     lacking = sorted(wanted - has) if wanted and (has := processor_flags()) else []
     if lacking:
         raise RuntimeFailure(
-            f"this device's processor lacks {', '.join(lacking)}, which the bundle's runtime is made for",
-            "make a bundle without platform.isa, or with this processor's",
+            f"this device's processor lacks {', '.join(lacking)}, which the bundle's runtime requires",
+            "build a bundle without platform.isa, or with the features of this CPU",
         )
 
 

@@ -5,12 +5,12 @@ import os
 import signal
 
 ABORTED = (
-    b"error: the runtime library gave up on the model\n"
-    b"hint: run the program with --self-test: it says which file of the bundle is damaged\n"
+    b"error: the runtime library aborted while running the model\n"
+    b"hint: run --self-test to find the damaged file of the bundle\n"
 )
 CUT_SHORT = (
-    b"error: a file of the bundle was cut short, or could not be read, while the program ran\n"
-    b"hint: replace a bundle's folder as a whole, by a rename, and never a file in it\n"
+    b"error: a file of the bundle was truncated, or became unreadable, while the program ran\n"
+    b"hint: replace the whole bundle folder by a rename, never single files in it\n"
 )
 RUNTIME_FAILURE, BUNDLE_DAMAGED = 5, 4
 

@@ -32,7 +32,7 @@ def require_device(*, cuda: str, capabilities: Sequence[str], remedy: str = "", 
     if not index < count:
         raise DeviceError(
             f"there is no GPU number {index} here, but {count}" if count else "there is no NVIDIA GPU here",
-            f"CUDA_VISIBLE_DEVICES and the container's settings say which GPUs a program sees; {ALLOW_CPU}",
+            f"CUDA_VISIBLE_DEVICES and the container's settings decide which GPUs are visible; {ALLOW_CPU}",
         )
     device = number(driver, "cuDeviceGet", index)
     major, minor = (attribute(driver, which, device) for which in (MAJOR, MINOR))
@@ -66,7 +66,7 @@ def require_version(driver: ctypes.CDLL, cuda: str) -> None:
     if [known // 1000, known % 1000 // 10] < wanted:
         branch = DRIVERS.get(cuda.split(".")[0])
         raise DeviceError(
-            f"the NVIDIA driver here knows CUDA {known // 1000}.{known % 1000 // 10} at most, the bundle needs {cuda}",
+            f"the NVIDIA driver here supports CUDA up to {known // 1000}.{known % 1000 // 10}, the bundle requires {cuda}",
             f"install driver {branch or 'of a newer branch'}{' or newer' if branch else ''}; {ALLOW_CPU}",
         )
 
@@ -76,17 +76,17 @@ def start_driver(driver: ctypes.CDLL, cuda: str) -> None:
     if code == NO_DEVICE:
         raise DeviceError(
             "there is no NVIDIA GPU here",
-            f"CUDA_VISIBLE_DEVICES and the container's settings say which GPUs a program sees; {ALLOW_CPU}",
+            f"CUDA_VISIBLE_DEVICES and the container's settings decide which GPUs are visible; {ALLOW_CPU}",
         )
     if code in (MISMATCH, TOO_NEW_FOR_DEVICE):
         raise DeviceError(
-            f"the NVIDIA driver's library and its kernel module do not go together (CUDA error {code})",
+            f"the NVIDIA driver's library and its kernel module do not match (CUDA error {code})",
             f"restart after the driver's update, or mount the host's {DRIVER} into the container; {ALLOW_CPU}",
         )
     if code:
         what = {STUB: ": its library is a stub", NOT_READY: ": it is not ready yet"}.get(code, "")
         raise DeviceError(
-            f"the NVIDIA driver does not start (CUDA error {code}){what}",
+            f"the NVIDIA driver failed to start (CUDA error {code}){what}",
             f"nvidia-smi says more about the driver; {ALLOW_CPU}",
         )
 

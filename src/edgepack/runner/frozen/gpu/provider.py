@@ -85,7 +85,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     (
         r"no CUDA-capable device|failure 100\b",
         "there is no NVIDIA GPU here",
-        f"CUDA_VISIBLE_DEVICES and the container's settings say which GPUs a program sees; {ALLOW_CPU}",
+        f"CUDA_VISIBLE_DEVICES and the container's settings decide which GPUs are visible; {ALLOW_CPU}",
     ),
     (
         r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file",

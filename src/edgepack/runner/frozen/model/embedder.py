@@ -124,8 +124,8 @@ def prefix_of(bundle: Bundle, kind: str) -> str:
     """What goes before a ``query`` or a ``passage``. Raises ``UsageError`` where the model knows no such thing."""
     if kind not in bundle.prefixes:
         raise UsageError(
-            f"{bundle.value('model', 'name')} is not known to want anything before a {kind}",
-            "without --prefix, texts go to the model as they are",
+            f"{bundle.value('model', 'name')} has no {kind} prefix",
+            "without a prefix, texts go to the model unchanged",
         )
     return bundle.prefixes[kind]
 

@@ -20,14 +20,14 @@ class MatryoshkaTruncation:
         trained = bundle.matryoshka
         if trained is None:
             raise UsageError(
-                f"{dimension} dimensions: {bundle.value('model', 'name')} was not trained to be shortened",
-                f"the first numbers of its {bundle.dimension} mean no more than the others",
+                f"{dimension} dimensions: {bundle.value('model', 'name')} does not support shorter vectors",
+                f"it has no Matryoshka training; its vectors have {bundle.dimension} numbers",
             )
         allowed = sorted({*trained["dimensions"], bundle.dimension})
         if dimension not in allowed:
             raise UsageError(
-                f"{dimension} dimensions: {bundle.value('model', 'name')} was not trained for that",
-                f"it was for {', '.join(map(str, allowed))}",
+                f"{dimension} dimensions: {bundle.value('model', 'name')} does not support that dimension",
+                f"it supports {', '.join(map(str, allowed))}",
             )
         self.dimension = dimension
         # nomic-embed-text-v1.5 was trained with a layer normalisation before the cut; its scale goes in the division.

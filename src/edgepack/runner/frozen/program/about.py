@@ -103,7 +103,7 @@ def provider_lines(runtime: dict[str, Any]) -> dict[str, str]:
 def dimensions_of(model: dict[str, Any]) -> str:
     trained = model.get("matryoshka")
     if trained is None:
-        return "not trained to be shortened"
+        return "not supported by the model"
     return ", ".join(map(str, trained["dimensions"]))
 
 

@@ -87,9 +87,9 @@ def text_of(measured: dict[str, Any]) -> str:
             f"on {measured['provider']}" + (f" ({measured['device']})" if "device" in measured else "")
         )
     if "resident_mb" in measured:
-        lines.append(f"resident memory {measured['resident_mb']} MB, {measured['peak_mb']} MB at its highest")
+        lines.append(f"resident memory {measured['resident_mb']} MB, {measured['peak_mb']} MB at peak")
     lines += [
-        f"{row['tokens']:5} tokens: {row['text_ms']:8.2f} ms a text alone, {row['texts_per_second']:8.1f} texts a second"
+        f"{row['tokens']:5} tokens: {row['text_ms']:8.2f} ms per single text, {row['texts_per_second']:8.1f} texts/s in batches"
         for row in measured["lengths"]
     ]
     return "\n".join(lines) + "\n"

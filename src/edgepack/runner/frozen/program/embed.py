@@ -17,7 +17,7 @@ from .write import Output, writer_for
 WINDOW_BATCHES = 32
 """Batches that are read ahead, so that texts of like length meet in one."""
 TOKENS_WINDOW = 1000
-NO_TEXT_HINT = 'give one: embed "a sentence", or lines on standard input'
+NO_TEXT_HINT = 'pass a text: embed "a sentence", or lines on standard input'
 
 
 def print_tokens(options: Namespace, bundle: Bundle) -> int:
@@ -66,7 +66,7 @@ def embed(options: Namespace, bundle: Bundle) -> int:
                 writer.write(record, vector)
             output.stream.flush()
         if writer is None:
-            raise UsageError("no text: the input is empty, or nothing in it is good", NO_TEXT_HINT)
+            raise UsageError("no text: the input is empty, or every line was skipped", NO_TEXT_HINT)
         writer.finish()
         embedder.finish()
     return 0

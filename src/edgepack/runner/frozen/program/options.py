@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 WIDTH = 100
 
 DESCRIPTION = """\
-Turns texts into embedding vectors with the model of the bundle that this program lies in.
-"embed serve" answers over HTTP instead; "embed serve --help" says how."""
+Turns texts into embedding vectors with the model of this bundle.
+"embed serve" answers over HTTP instead; see "embed serve --help"."""
 EPILOG = """\
 examples:
   embed "a sentence" "another one"                  JSON: text and embedding of each
-  embed --jsonl --text-field body < docs.jsonl      each object gains "embedding"
-  embed --jsonl --id-field id < docs.jsonl          only "id" and "embedding" of each
+  embed --jsonl --text-field body < docs.jsonl      adds "embedding" to each object
+  embed --jsonl --id-field id < docs.jsonl          writes only "id" and "embedding"
   embed --out npy --output v.npy < lines.txt        a NumPy file, float32 [lines, dimension]
   embed --similarity "a cat" "a kitten"             the cosine of the two
   embed -- serve                                    the text "serve"
 
 exit codes:
-  0 done    2 wrong arguments, or no text    3 bad input (the line is named)    4 bundle damaged
+  0 success    2 invalid arguments, or no text    3 invalid input line    4 damaged bundle
   5 library or model does not load or run    6 self-test failed    7 output cannot be written
   8 the server cannot listen
-  9 the GPU, its driver or its libraries are not what the bundle is for (bundles for GPUs)
+  9 GPU, driver or GPU libraries do not match the bundle (bundles for GPUs)
 """
 INSTEAD = ("similarity", "info", "self_test", "warmup", "bench", "version")
 SHAPING = ("prefix", "max_length", "dim")
@@ -47,7 +47,7 @@ class Parser(ArgumentParser):
             output.stream.write(self.format_help().encode())
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, f"{self.prog} --help lists what there is")
+        raise UsageError(message, f"see {self.prog} --help")
 
 
 class Help(HelpFormatter):
@@ -80,25 +80,25 @@ def parser(program: str) -> ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="a text; without any, standard input is read, a text a line"
+        "texts", nargs="*", metavar="TEXT", help="a text; without TEXT, one text per line of standard input"
     )
     add_reading(made.add_argument_group("reading"))
     add_writing(made.add_argument_group("writing"))
     add_working(made.add_argument_group("working"))
     other = made.add_argument_group("instead of embedding").add_mutually_exclusive_group()
     other.add_argument("--similarity", nargs=2, metavar=("A", "B"), help="print the cosine of two texts")
-    other.add_argument("--info", action="store_true", help="say what this bundle is")
+    other.add_argument("--info", action="store_true", help="describe this bundle")
     other.add_argument(
-        "--self-test", action="store_true", help="check every file, and the vectors of texts with known ones"
+        "--self-test", action="store_true", help="check every file, and compare vectors with golden ones"
     )
     other.add_argument(
         "--warmup",
         action="store_true",
-        help="make the GPU ready: compile and keep what it needs, and check the vectors as --self-test does",
+        help="prepare the GPU: compile and cache its kernels, then compare vectors as --self-test does",
     )
-    other.add_argument("--bench", action="store_true", help="measure how fast this device is")
+    other.add_argument("--bench", action="store_true", help="measure the speed of this device")
     other.add_argument("--version", action="store_true", help="print the versions")
-    made.add_argument("--json", action="store_true", help="print --info, --self-test and --bench as JSON")
+    made.add_argument("--json", action="store_true", help="print --info, --self-test or --bench as JSON")
     made.add_argument("--debug", action="store_true", help=SUPPRESS)
     made.add_argument("--tokens", action="store_true", help=SUPPRESS)
     return made
@@ -106,22 +106,24 @@ def parser(program: str) -> ArgumentParser:
 
 def add_reading(group: _ArgumentGroup) -> None:
     group.add_argument("--input", metavar="FILE", help="read this file instead of standard input")
-    group.add_argument("--jsonl", action="store_true", help="a line is a JSON object that holds the text")
     group.add_argument(
-        "--text-field", metavar="NAME", help='which of its fields holds the text (default: "text")'
+        "--jsonl", action="store_true", help="each line is a JSON object with the text in a field"
     )
+    group.add_argument("--text-field", metavar="NAME", help='field that holds the text (default: "text")')
     group.add_argument(
         "--id-field",
         metavar="NAME",
-        help="write this field and the embedding alone, not the whole object again",
+        help="write only this field and the embedding, not the whole object",
     )
     group.add_argument(
-        "--strict", action="store_true", help="refuse what is not UTF-8 instead of replacing it by U+FFFD"
+        "--strict",
+        action="store_true",
+        help="reject input that is not UTF-8 instead of replacing it with U+FFFD",
     )
     group.add_argument(
         "--skip-bad",
         action="store_true",
-        help="name a bad line on standard error and go on, instead of stopping there (exit code 0 all the same)",
+        help="report bad lines on standard error and continue (the exit code is still 0)",
     )
 
 
@@ -130,18 +132,18 @@ def add_writing(group: _ArgumentGroup) -> None:
         "--out",
         dest="output_format",
         choices=FORMATS,
-        help="json: an array of objects (default for TEXT); jsonl: an object a line (default otherwise); "
-        "npy: NumPy's format, [texts, dimension]; raw: numbers only; table: for eyes (default on a terminal)",
+        help="json: an array of objects (default for TEXT); jsonl: one object per line (default otherwise); "
+        "npy: NumPy array [texts, dimension]; raw: numbers only; table: for reading (default on a terminal)",
     )
-    group.add_argument("--output", metavar="FILE", help="write this file instead of standard output")
+    group.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
     group.add_argument(
         "--dtype",
         choices=TYPES,
         default="f32",
         help="f32 (default) or f16: IEEE 754, little-endian; int8: each vector times 127 / its largest "
-        "magnitude; binary: a bit a number, 1 where it is above 0, the first one highest in its byte",
+        "magnitude; binary: one bit per number, 1 if it is above 0, most significant bit first",
     )
-    dim = "only the first N numbers, brought back to length 1 (for models that were trained for it)"
+    dim = "keep the first N numbers and re-normalize (for models with Matryoshka training)"
     add_number(group, "--dim", dim)
 
 
@@ -149,27 +151,27 @@ def add_working(group: _ArgumentGroup) -> None:
     group.add_argument(
         "--prefix",
         choices=("query", "passage"),
-        help="put before each text what the model was trained to find before a query or a passage",
+        help="add the prefix that the model expects before a query or a passage",
     )
     add_number(
         group,
         "--max-length",
-        "tokens that count of a text, special ones included (default: as many as the model takes)",
+        "truncate texts to N tokens, special tokens included (default: the model's limit)",
     )
     add_number(
         group,
         "--batch-size",
-        "texts at once (default: 8, fewer where they are long, 1 where a text's vector depends on its batch)",
+        "texts per batch (default: 8, fewer if they are long; 1 if the model is not batch-independent)",
     )
     add_number(
         group,
         "--threads",
-        "processor threads; a batch runs on one of them (default: as many as there are, up to 4)",
+        "CPU threads; a batch runs on one of them (default: one per CPU, at most 4)",
     )
     group.add_argument(
         "--allow-cpu",
         action="store_true",
-        help="where the GPU that a bundle is for cannot be used, use the processor",
+        help="use the CPU if the GPU that the bundle is for cannot be used",
     )
 
 
@@ -200,10 +202,10 @@ def check(options: Namespace) -> None:
     if instead:
         _check_instead(options, instead, reading)
     if options.json and instead not in ("info", "self_test", "warmup", "bench"):
-        raise UsageError("--json goes with --info, --self-test or --bench", "vectors as JSON: --out json")
+        raise UsageError("--json requires --info, --self-test or --bench", "for vectors as JSON: --out json")
     _check_input(options, reading)
     if options.output_format == "table" and options.dtype != "f32":
-        raise UsageError("a table shows f32: --dtype does not go with it")
+        raise UsageError("a table shows f32 only: --dtype does not apply")
     if options.id_field == "embedding":
         raise UsageError('--id-field cannot be "embedding": the vector has that name')
 
@@ -213,19 +215,19 @@ def _check_instead(options: Namespace, instead: str, reading: str | None) -> Non
     if options.texts or reading:
         raise UsageError(f"{flag(instead)} takes no texts to embed")
     if options.output_format or options.dtype != "f32":
-        raise UsageError(f"{flag(instead)} writes no vectors: --out and --dtype do not go with it")
+        raise UsageError(f"{flag(instead)} writes no vectors: --out and --dtype do not apply")
     shaping = _first(options, SHAPING)
     if instead != "similarity" and shaping:
-        raise UsageError(f"{flag(shaping)} does not go with {flag(instead)}")
+        raise UsageError(f"{flag(shaping)} cannot be used with {flag(instead)}")
 
 
 def _check_input(options: Namespace, reading: str | None) -> None:
     if options.texts and reading:
-        raise UsageError(f"texts on the command line and {flag(reading)} do not go together")
+        raise UsageError(f"texts on the command line cannot be used with {flag(reading)}")
     if (options.text_field or options.id_field) and not options.jsonl:
-        raise UsageError(f"{flag('text_field' if options.text_field else 'id_field')} goes with --jsonl")
+        raise UsageError(f"{flag('text_field' if options.text_field else 'id_field')} requires --jsonl")
     if options.skip_bad and not (options.jsonl or options.strict):
-        raise UsageError("--skip-bad goes with --jsonl or --strict", "no other line can be bad")
+        raise UsageError("--skip-bad requires --jsonl or --strict", "in other input, no line can be bad")
 
 
 def _first(options: Namespace, names: Sequence[str]) -> str | None:

@@ -38,9 +38,9 @@ def compare_golden(bundle: Bundle, embedder: Embedder) -> dict[str, Any]:
         cosines.append(cosine(vector, expected))
         if not cosines[-1] >= golden["tolerance"]:
             raise SelfTestFailure(
-                f"self-test failed: the vector of text {len(cosines)} has cosine {cosines[-1]:.6f} to the one "
-                f"that the build made, less than {golden['tolerance']}",
-                "this device computes differently: please report it with the output of --info",
+                f"self-test failed: the vector of text {len(cosines)} has cosine {cosines[-1]:.6f} to the "
+                f"golden vector, below {golden['tolerance']}",
+                "this device computes differently; please report it with the output of --info",
             )
     return {
         "texts": len(cosines),
@@ -55,7 +55,7 @@ def read_golden(path: str) -> dict[str, Any]:
         with open(path, "rb") as stream:
             golden: dict[str, Any] = json.loads(stream.read())
         if not golden["texts"] or len(golden["texts"]) != len(golden["vectors"]):
-            raise ValueError("it must have as many vectors as texts, one at least")
+            raise ValueError("it must have one vector per text, and at least one")
         golden["tolerance"] = float(golden["tolerance"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BundleError(f"{path} is damaged: {error}", COPY_AGAIN) from error

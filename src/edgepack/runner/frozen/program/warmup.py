@@ -108,9 +108,9 @@ def first_line(result: dict[str, Any]) -> str:
         why = (
             f"{result['provider']} computes, because {result['instead']}"
             if "instead" in result
-            else "this bundle is for the processor"
+            else "this bundle is for the CPU"
         )
-        return f"nothing to warm up: {why}; nothing is compiled and nothing is kept"
+        return f"nothing to warm up: {why}; nothing is compiled or cached"
     head = f"warmed up on {result['provider']} ({result['device']}): loaded in {result['load_seconds']} s, "
     rounds = result["round_seconds"]
     return f"{head}{len(result['shapes'])} shapes {len(rounds)} times, in {rounds[0]} s at first and {rounds[-1]} s at last"

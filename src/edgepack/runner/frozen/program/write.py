@@ -106,7 +106,7 @@ class Npy:
     def __init__(self, stream: BinaryIO, *, type: str, dimension: int, count: int | None) -> None:
         if count is None and not can_patch(stream):
             raise UsageError(
-                "npy says at its start how many texts follow, and this output cannot be wound back",
+                "npy requires a seekable output, not a pipe or >>: its header holds the number of texts",
                 "use --output FILE, or --out raw or jsonl",
             )
         self._stream = stream

@@ -59,7 +59,9 @@ class Bodies:
         """Raises ``Refused`` where the server has no room for more at the moment."""
         if count > self._left:
             raise Refused(
-                503, "the server reads as many requests as it has memory for", headers={"Retry-After": "1"}
+                503,
+                "the requests being read take all the memory that --max-bodies allows",
+                headers={"Retry-After": "1"},
             )
         self._left -= count
 
@@ -156,7 +158,7 @@ class Connection:
         except Refused as refused:
             response = self._refuse(refused)
         except h11.RemoteProtocolError as error:
-            response = self._refuse(Refused(error.error_status_hint, f"not a sound HTTP request: {error}"))
+            response = self._refuse(Refused(error.error_status_hint, f"malformed HTTP request: {error}"))
         whole = self._http.their_state is h11.DONE
         await self._send(response, last=self._closing() or not whole)
         if not whole:
@@ -226,7 +228,7 @@ class Connection:
             try:
                 data = await asyncio.wait_for(self._reader.read(CHUNK), max(0.0, end - monotonic()))
             except TimeoutError as error:
-                raise Refused(408, "the request did not come to its end in time") from error
+                raise Refused(408, "the request was not complete in time") from error
             self._http.receive_data(data)
         return event
 

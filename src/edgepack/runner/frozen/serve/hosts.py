@@ -27,7 +27,7 @@ class HostCheck:
             return
         name = PORT.sub("", host).lower().rstrip(".")
         if name not in self._names and not name.endswith(".localhost") and not is_address(name):
-            raise Refused(421, "the server is not known by this name: --allow-host adds one")
+            raise Refused(421, "unknown host name; --allow-host adds one")
 
 
 def is_address(name: str) -> bool:

@@ -51,7 +51,7 @@ class Question:
             raise Refused(400, "dimensions must be a positive integer", param="dimensions")
         self.dimensions: int | None = dimensions
         if self.prefix and self.tokens:
-            raise Refused(400, "prefix goes with texts, not with token ids", param="prefix")
+            raise Refused(400, "prefix applies to texts, not to token ids", param="prefix")
 
     def _read_input(self, given: Any) -> None:
         if isinstance(given, str):
@@ -67,7 +67,9 @@ class Question:
         else:
             raise Refused(400, "input must be all strings, or all token ids, none empty", param="input")
         if len(self) > MAX_INPUTS:
-            raise Refused(400, f"input has {len(self)} entries, {MAX_INPUTS} at most", param="input")
+            raise Refused(
+                400, f"input has {len(self)} entries; at most {MAX_INPUTS} are allowed", param="input"
+            )
 
     def __len__(self) -> int:
         return len(self.texts) or len(self.tokens)

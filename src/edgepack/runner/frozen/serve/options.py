@@ -12,7 +12,7 @@ MAX_TOKEN = 4096
 MAX_BODIES = 64_000_000
 
 DESCRIPTION = """\
-Answers over HTTP as OpenAI's embeddings do, on the loopback or a unix socket, until SIGTERM or Ctrl-C.
+Serves OpenAI-compatible embeddings over HTTP, on the loopback or a unix socket, until SIGTERM or Ctrl-C.
 
   POST /v1/embeddings   {"input": text, texts, token ids or lists of them, "encoding_format":
                         "float" or "base64", "dimensions": N, "prefix": "query" or "passage"}
@@ -34,8 +34,8 @@ def parse(arguments: Sequence[str], program: str) -> Namespace:
     options.token = read_token(options.token_file) if options.token_file else b""
     if not options.unix and options.host not in ("127.0.0.1", "::1", "localhost") and not options.token:
         raise UsageError(
-            f"{options.host} is not the loopback: anyone who reaches it could use this server",
-            "give them a token (--token-file), or keep to --host 127.0.0.1",
+            f"{options.host} is not a loopback address: anyone who can reach it could use this server",
+            "require a token (--token-file), or use --host 127.0.0.1",
         )
     return options
 
@@ -44,42 +44,44 @@ def parser(program: str) -> ArgumentParser:
     made = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
     where = made.add_argument_group("listening")
     where.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="default: 127.0.0.1")
-    add_number(where, "--port", "default: 8080; 0: any free one", 8080, kind=port)
-    where.add_argument("--unix", metavar="PATH", help="a unix socket instead, for its owner alone")
+    add_number(where, "--port", "default: 8080; 0: any free port", 8080, kind=port)
     where.add_argument(
-        "--token-file", metavar="FILE", help="ask for this bearer token everywhere but at /health"
+        "--unix", metavar="PATH", help="listen on a unix socket instead, accessible to its owner only"
+    )
+    where.add_argument(
+        "--token-file", metavar="FILE", help="require the bearer token in this file, except for /health"
     )
     where.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="a name that requests may call this server by, beside localhost and addresses",
+        help="another host name to accept in requests, besides localhost and IP addresses",
     )
-    where.add_argument("--check", action="store_true", help="answer one request of its own, then stop")
+    where.add_argument("--check", action="store_true", help="send itself one request, then stop")
     working = made.add_argument_group("working")
     working.add_argument(
-        "--prefix", choices=("query", "passage"), help="for requests that do not say one (default: none)"
+        "--prefix", choices=("query", "passage"), help="prefix for requests that name none (default: none)"
     )
-    add_number(working, "--max-length", "tokens that count of a text")
+    add_number(working, "--max-length", "truncate texts to N tokens")
     add_number(working, "--batch-size", "as for embed")
     add_number(working, "--threads", "as for embed")
     working.add_argument("--allow-cpu", action="store_true", help="as for embed")
-    together = "texts, of several requests, that are taken from the queue together (default: 16)"
+    together = "most texts taken from the queue at once, across requests (default: 16)"
     add_number(working, "--window", together, 16)
-    waits = "how long a text waits for others that are just coming in (default: 2)"
+    waits = "longest wait for other requests to fill a batch (default: 2)"
     add_number(working, "--wait", waits, 2.0, kind=milliseconds, metavar="MS")
     limits = made.add_argument_group("limits")
-    add_number(limits, "--queue", "texts that may wait; then 429 (default: 2048)", 2048)
-    body = "of a request (default: 4000000)"
+    add_number(limits, "--queue", "most waiting texts; beyond that, 429 (default: 2048)", 2048)
+    body = "largest request body (default: 4000000)"
     add_number(limits, "--max-body", body, 4_000_000, kind=size, metavar="BYTES")
-    bodies = f"of all requests at a time; then 503 (default: {MAX_BODIES})"
+    bodies = f"all request bodies together; beyond that, 503 (default: {MAX_BODIES})"
     add_number(limits, "--max-bodies", bodies, kind=size, metavar="BYTES")
-    add_number(limits, "--max-tokens", "of a request (default: 300000)", 300_000, kind=size)
-    add_number(limits, "--max-connections", "at once; then 503 (default: 2048)", 2048)
-    patience = "seconds for a request to come, and for its answer to be taken (default: 30)"
+    add_number(limits, "--max-tokens", "most tokens per request (default: 300000)", 300_000, kind=size)
+    add_number(limits, "--max-connections", "most connections; beyond that, 503 (default: 2048)", 2048)
+    patience = "seconds to receive a request, and to send its answer (default: 30)"
     add_number(limits, "--timeout", patience, 30, metavar="S")
-    grace = "seconds to answer what has been asked when told to stop (default: 10)"
+    grace = "seconds to finish pending requests on shutdown (default: 10)"
     add_number(limits, "--grace", grace, 10, metavar="S")
     return made
 
@@ -118,11 +120,9 @@ def read_token(path: str) -> bytes:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     token = content.strip() if len(content) < MAX_TOKEN + 2 else b""
     if not 0 < len(token) <= MAX_TOKEN or any(not 0x21 <= byte <= 0x7E for byte in token):
-        raise InputError(
-            f"{path} holds no token: printable ASCII characters without spaces, one at least, {MAX_TOKEN} at most"
-        )
+        raise InputError(f"{path} holds no token: 1 to {MAX_TOKEN} printable ASCII characters without spaces")
     if mode & 0o022:
-        raise InputError(f"{path} may be written by others (mode {mode & 0o777:o})", f"chmod 600 {path}")
+        raise InputError(f"{path} is writable by others (mode {mode & 0o777:o})", f"chmod 600 {path}")
     if mode & 0o004:
-        say(f"warning: {path} may be read by everybody on this device (mode {mode & 0o777:o})\n")
+        say(f"warning: {path} is readable by every user of this device (mode {mode & 0o777:o})\n")
     return token

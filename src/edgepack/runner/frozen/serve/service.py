@@ -104,11 +104,11 @@ class Service:
         self._hosts.require(request.headers.get("host", ""))
         methods = PATHS.get(request.path)
         if methods is None:
-            raise Refused(404, f"there is nothing at {request.path}; see /v1/embeddings")
+            raise Refused(404, f"no such path: {request.path}; embeddings are at /v1/embeddings")
         if request.method not in methods:
             raise Refused(405, f"{request.path} takes {methods[0]}", headers={"Allow": ", ".join(methods)})
         if self._options.token and request.path != "/health" and not self._is_allowed(request):
-            raise Refused(401, "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
+            raise Refused(401, "a bearer token is required", headers={"WWW-Authenticate": "Bearer"})
         # A page of any site may send what is not said to be JSON, without being asked whether it may.
         if request.method == "POST" and not is_json(request.headers.get("content-type", "")):
             raise Refused(415, "the request must have Content-Type: application/json")
@@ -167,7 +167,7 @@ class Service:
             raise Refused(500, error.message) from error
         except Exception as error:
             say(f"error: {type(error).__name__}: {error}\n")
-            raise Refused(500, "the server is at fault; its standard error says more") from error
+            raise Refused(500, "internal error; see the server's standard error") from error
 
     async def _rows(self, question: Question) -> list[Row]:
         """Token ids of the texts, or the ids that were given, with the special tokens around them."""

@@ -18,6 +18,6 @@ inline Error fail(Code code, std::string message, std::string hint = "") {
 
 inline constexpr const char *COPY_AGAIN = "copy the whole bundle folder again, or unpack its archive again";
 inline constexpr const char *TRY_SELF_TEST =
-    "run the program with --self-test: it says which file of the bundle is damaged";
+    "run --self-test to find the damaged file of the bundle";
 
 }  // namespace embed

@@ -26,7 +26,7 @@ template <class Take> int read_all(const std::string &path, Take take) {
     return failure;
 }
 
-Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json does not say " + what, COPY_AGAIN); }
+Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json lacks " + what, COPY_AGAIN); }
 
 }  // namespace
 
@@ -132,7 +132,7 @@ Error Bundle::check_content(const Json &entry) const {
     });
     if (failure) return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);
     if (!sha256 || digest.finish() != sha256->text)
-        return fail(BUNDLE, entry.get("path")->text + " is damaged: its content is not what was packed", COPY_AGAIN);
+        return fail(BUNDLE, entry.get("path")->text + " is damaged: its content does not match its SHA-256", COPY_AGAIN);
     return {};
 }
 

@@ -32,8 +32,8 @@ Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
     if (!wishes.prefix.empty()) {
         const Json *prompt = bundle.prompt(wishes.prefix);
         if (!prompt)
-            return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " is not known to want anything before a " +
-                                   wishes.prefix, "without --prefix, texts go to the model as they are");
+            return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " has no " + wishes.prefix + " prefix",
+                        "without a prefix, texts go to the model unchanged");
         prefix_ = prompt->text;
     }
     whole_ = dimension_ = bundle.dimension;
@@ -64,8 +64,8 @@ Error Embedder::open_shortening(const Bundle &bundle, size_t dimension) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
     std::string asked = std::to_string(dimension) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
-        return fail(USAGE, asked + model_name(bundle) + " was not trained to be shortened",
-                    "the first numbers of its " + std::to_string(whole_) + " mean no more than the others");
+        return fail(USAGE, asked + model_name(bundle) + " does not support shorter vectors",
+                    "it has no Matryoshka training; its vectors have " + std::to_string(whole_) + " numbers");
     std::vector<size_t> allowed{whole_};
     if (const Json *listed = trained->get("dimensions"))
         for (const Json &item : listed->items) allowed.push_back(size_t(item.number()));
@@ -73,9 +73,9 @@ Error Embedder::open_shortening(const Bundle &bundle, size_t dimension) {
     allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
     bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
     if (listed && !std::binary_search(allowed.begin(), allowed.end(), dimension)) {
-        std::string hint = "it was for ";
+        std::string hint = "it supports ";
         for (size_t number : allowed) (hint += hint.size() > 11 ? ", " : "") += std::to_string(number);
-        return fail(USAGE, asked + model_name(bundle) + " was not trained for that", hint);
+        return fail(USAGE, asked + model_name(bundle) + " does not support that dimension", hint);
     }
     if (dimension > whole_) return fail(USAGE, asked + "the model's vectors have " + std::to_string(whole_) + " numbers");
     dimension_ = dimension;

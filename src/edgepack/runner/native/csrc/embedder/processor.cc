@@ -37,8 +37,8 @@ Error require_processor(const Bundle &bundle) {
     if (names.empty()) return {};
     std::sort(names.begin(), names.end());
     for (const std::string &name : names) lacking += (lacking.empty() ? "" : ", ") + name;
-    return fail(RUNTIME, "this device's processor lacks " + lacking + ", which the bundle's runtime is made for",
-                "make a bundle without platform.isa, or with this processor's");
+    return fail(RUNTIME, "this device's processor lacks " + lacking + ", which the bundle's runtime requires",
+                "build a bundle without platform.isa, or with the features of this CPU");
 }
 
 }  // namespace embed

@@ -45,7 +45,7 @@ std::string joined(const Json *object, const char *between, const char *quote) {
 
 std::string dimensions_of(const Bundle &bundle) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
-    if (!trained || !trained->is(Json::OBJECT)) return "not trained to be shortened";
+    if (!trained || !trained->is(Json::OBJECT)) return "not supported by the model";
     std::string listed;
     if (const Json *items = trained->get("dimensions"))
         for (const Json &item : items->items) listed += (listed.empty() ? "" : ", ") + item.text;
@@ -122,7 +122,7 @@ Error read_golden(const Bundle &bundle, Golden &golden) {
     const Json *texts = read.get("texts"), *vectors = read.get("vectors"), *tolerance = read.get("tolerance");
     if (!texts || !vectors || !tolerance) return damaged("it lacks texts, vectors or tolerance");
     if (texts->items.empty() || texts->items.size() != vectors->items.size())
-        return damaged("it must have as many vectors as texts, one at least");
+        return damaged("it must have one vector per text, and at least one");
     golden.tolerance = tolerance->number();
     for (const Json &text : texts->items) golden.texts.push_back(text.text);
     for (const Json &vector : vectors->items) {
@@ -151,8 +151,8 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
         snprintf(said, sizeof said, "%.6f", near);
         if (!(near >= golden.tolerance))
             return fail(SELF_TEST, "self-test failed: the vector of text " + std::to_string(index + 1) + " has cosine " + said +
-                                       " to the one that the build made, less than " + json_number(golden.tolerance, "%.9g").text,
-                        "this device computes differently: please report it with the output of --info");
+                                       " to the golden vector, below " + json_number(golden.tolerance, "%.9g").text,
+                        "this device computes differently; please report it with the output of --info");
     }
     result.kind = Json::OBJECT;
     result.members = {{"files", json_number(double(files), "%.0f")},
@@ -163,7 +163,7 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
 }
 
 const char NOTHING_TO_WARM[] =
-    "nothing to warm up: this bundle is for the processor; nothing is compiled and nothing is kept\n";
+    "nothing to warm up: this bundle is for the CPU; nothing is compiled or cached\n";
 
 std::string self_test_text(const Json &result) {
     char lowest[64];

@@ -100,10 +100,10 @@ std::string bench_text(const Json &measured) {
     std::string text = "load " + said("load_ms") + " ms, first vector after " + said("first_vector_ms") + " ms; " + said("threads") +
                        " threads, batches of " + said("batch_size") + "\n";
     if (measured.get("resident_mb") && measured.get("peak_mb"))
-        text += "resident memory " + said("resident_mb") + " MB, " + said("peak_mb") + " MB at its highest\n";
+        text += "resident memory " + said("resident_mb") + " MB, " + said("peak_mb") + " MB at peak\n";
     char line[128];
     for (const Json &row : measured.get("lengths")->items) {
-        snprintf(line, sizeof line, "%5s tokens: %8s ms a text alone, %8s texts a second\n", row.get("tokens")->text.c_str(),
+        snprintf(line, sizeof line, "%5s tokens: %8s ms per single text, %8s texts/s in batches\n", row.get("tokens")->text.c_str(),
                  row.get("text_ms")->text.c_str(), row.get("texts_per_second")->text.c_str());
         text += line;
     }

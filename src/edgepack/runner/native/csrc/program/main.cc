@@ -21,7 +21,7 @@ namespace embed {
 namespace {
 
 constexpr size_t WINDOW_BATCHES = 32;  // batches that are read ahead, so that texts of like length meet in one
-constexpr const char *NO_TEXT_HINT = "give one: embed \"a sentence\", or lines on standard input";
+constexpr const char *NO_TEXT_HINT = "pass a text: embed \"a sentence\", or lines on standard input";
 
 int complain(const Error &error) {
     say("error: " + error.message + "\n" + (error.hint.empty() ? "" : "hint: " + error.hint + "\n"));
@@ -111,7 +111,7 @@ Error embed_texts(const Options &options, const Bundle &bundle) {
         if (Error failed = output.flush()) return failed;
         return error;
     }
-    if (!writer) return fail(USAGE, "no text: the input is empty, or nothing in it is good", NO_TEXT_HINT);
+    if (!writer) return fail(USAGE, "no text: the input is empty, or every line was skipped", NO_TEXT_HINT);
     if (Error failed = writer->finish()) return failed;
     return output.finish();
 }
@@ -136,7 +136,7 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
 
 Error run(int count, char **words) {
     if (count > 1 && strcmp(words[1], "serve") == 0)
-        return fail(USAGE, "this program, the native one, has no server", "a bundle made with --target linux-x86, or --set runner=pyinstaller, has one; the text: embed -- serve");
+        return fail(USAGE, "the native runner has no server", "build with --target linux-x86 or --set runner=pyinstaller; to embed the word: embed -- serve");
     Options options;
     if (Error error = parse_options(count, words, options)) return error;
     if (options.help) return print({}, HELP);

@@ -49,7 +49,7 @@ const std::vector<Known> &known() {
 
 std::string quoted(const std::string &word) { return "'" + word + "'"; }
 
-Error usage(const std::string &message) { return fail(USAGE, message, "embed --help lists what there is"); }
+Error usage(const std::string &message) { return fail(USAGE, message, "see embed --help"); }
 
 Error set_number(const std::string &name, const std::string &word, size_t &place) {
     bool digits = !word.empty() && word.size() <= 5 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -121,19 +121,19 @@ Error check(const Options &options) {
     if (!instead.empty() && (!options.texts.empty() || !reading.empty()))
         return fail(USAGE, flag(instead) + " takes no texts to embed");
     if (!instead.empty() && (!options.output_format.empty() || options.dtype != "f32"))
-        return fail(USAGE, flag(instead) + " writes no vectors: --out and --dtype do not go with it");
+        return fail(USAGE, flag(instead) + " writes no vectors: --out and --dtype do not apply");
     if (!instead.empty() && instead != "similarity" && !shaping.empty())
-        return fail(USAGE, flag(shaping) + " does not go with " + flag(instead));
+        return fail(USAGE, flag(shaping) + " cannot be used with " + flag(instead));
     if (options.json && instead != "info" && instead != "self_test" && instead != "bench")
-        return fail(USAGE, "--json goes with --info, --self-test or --bench", "vectors as JSON: --out json");
+        return fail(USAGE, "--json requires --info, --self-test or --bench", "for vectors as JSON: --out json");
     if (!options.texts.empty() && !reading.empty())
-        return fail(USAGE, "texts on the command line and " + flag(reading) + " do not go together");
+        return fail(USAGE, "texts on the command line cannot be used with " + flag(reading));
     if ((!options.text_field.empty() || !options.id_field.empty()) && !options.jsonl)
-        return fail(USAGE, flag(options.text_field.empty() ? "id_field" : "text_field") + " goes with --jsonl");
+        return fail(USAGE, flag(options.text_field.empty() ? "id_field" : "text_field") + " requires --jsonl");
     if (options.skip_bad && !options.jsonl && !options.strict)
-        return fail(USAGE, "--skip-bad goes with --jsonl or --strict", "no other line can be bad");
+        return fail(USAGE, "--skip-bad requires --jsonl or --strict", "in other input, no line can be bad");
     if (options.output_format == "table" && options.dtype != "f32")
-        return fail(USAGE, "a table shows f32: --dtype does not go with it");
+        return fail(USAGE, "a table shows f32 only: --dtype does not apply");
     if (options.id_field == "embedding") return fail(USAGE, "--id-field cannot be \"embedding\": the vector has that name");
     return {};
 }

@@ -22,16 +22,16 @@ void end(int number) {
 }
 
 void aborted(int) {
-    static const char text[] = "error: the runtime library gave up on the model\n"
-                               "hint: run the program with --self-test: it says which file of the bundle is damaged\n";
+    static const char text[] = "error: the runtime library aborted while running the model\n"
+                               "hint: run --self-test to find the damaged file of the bundle\n";
     if (unfinished[0]) unlink(unfinished);
     ssize_t done = ::write(2, text, sizeof text - 1);
     _exit(done >= 0 ? RUNTIME : RUNTIME);
 }
 
 void cut_short(int) {
-    static const char text[] = "error: a file of the bundle was cut short, or could not be read, while the program ran\n"
-                               "hint: replace a bundle's folder as a whole, by a rename, and never a file in it\n";
+    static const char text[] = "error: a file of the bundle was truncated, or became unreadable, while the program ran\n"
+                               "hint: replace the whole bundle folder by a rename, never single files in it\n";
     if (unfinished[0]) unlink(unfinished);
     ssize_t done = ::write(2, text, sizeof text - 1);
     _exit(done >= 0 ? BUNDLE : BUNDLE);

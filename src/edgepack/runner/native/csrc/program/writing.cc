@@ -193,7 +193,7 @@ Error open_writer(const std::string &format, const Options &options, size_t dime
                   std::unique_ptr<Writer> &writer) {
     if (format == "npy") {
         if (options.texts.empty() && !output.can_patch())
-            return fail(USAGE, "npy says at its start how many texts follow, and this output cannot be wound back",
+            return fail(USAGE, "npy requires a seekable output, not a pipe or >>: its header holds the number of texts",
                         "use --output FILE, or --out raw or jsonl");
         writer = std::make_unique<NpyWriter>(options, dimension, output);
     } else if (format == "raw") {
