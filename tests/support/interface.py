@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 import typing
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -131,6 +131,11 @@ def types_named(module: ModuleType, public: Container[str]) -> str:
             kinds = {word: home.get(word) for word in words if word not in public}
             found |= {word: kind for word, kind in kinds.items() if inspect.isclass(kind) and _is_ours(kind)}
     return "".join(f"\n#### `{name}`\n\n{_said_of(name, found[name])}" for name in sorted(found))
+
+
+def records_reference(kinds: Iterable[type]) -> str:
+    """Classes with what is said of them, and of each field."""
+    return "".join(f"\n### `{kind.__name__}`\n\n{_said_of(kind.__name__, kind)}" for kind in kinds)
 
 
 def _is_ours(kind: type) -> bool:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import os
 import pydoc
 import re
@@ -13,13 +14,29 @@ from pathlib import Path
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
-from tests.support.interface import api_names, api_reference, api_snapshot, types_named
+from tests.support.interface import api_names, api_reference, api_snapshot, records_reference, types_named
 from tests.support.reference import exit_codes, kit_checks
+from tests.support.schema_tables import schema_tables, undescribed
 
+import edgepack
 from edgepack.doctor.verdict import VERDICTS
+from edgepack.models.inspection import ModelInspection
 from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
+from edgepack.project.build import Result
+from edgepack.records.report import (
+    DownloadCost,
+    PackageSize,
+    PartSize,
+    Report,
+    Retrieval,
+    Section,
+    Verification,
+    Visit,
+)
+from edgepack.records.runtime import LevelProof
+from edgepack.records.target import Reading
 from edgepack.runner.frozen.base import errors as embed_errors
 from edgepack.targets import KNOWN_KEYS
 
@@ -69,15 +86,31 @@ def test_every_exit_code_of_the_program_is_in_its_page() -> None:
     assert listed == ["0", *sorted(str(kind.exit_code) for kind in kinds)]
 
 
+READ_BY_OTHERS = {"TMPDIR", "NO_COLOR"}
+"""Variables that Python and rich read."""
+NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
+"""What the shell's completion sets, and what is only passed on."""
+
+
 def test_every_variable_of_the_environment_is_documented() -> None:
-    documented = set(re.findall(r"EDGEPACK_\w+", section(page("foundry.md"), "## Environment")))
-    named = {
-        name
-        for folder in ("src", "plugins")
-        for file in (ROOT / folder).rglob("*.py")
-        for name in re.findall(r"EDGEPACK_[A-Z_]+", file.read_text(encoding="utf-8"))
-    }
-    assert documented == named - {"EDGEPACK_COMPLETE"}, "but for what click asks for by itself"
+    rows = re.findall(r"^\| (`.*?`) \|", page("reference/environment.md"), re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(rows))) == variables_read() - NOT_FOR_PEOPLE | READ_BY_OTHERS
+
+
+def variables_read() -> set[str]:
+    """What the code asks the environment for."""
+    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("(EMBED_\w+)"\)"""
+    texts = [
+        file.read_text("utf-8")
+        for folder in ("src", "plugins/edgepack_*")
+        for kind in ("*.py", "*.cc")
+        for top in ROOT.glob(folder)
+        for file in top.rglob(kind)
+    ]
+    words = {one or other for text in texts for one, other in re.findall(asked, text)}
+    constants = dict(re.findall(r'^([A-Z_]*VARIABLE) = "(\w+)"', "\n".join(texts), re.MULTILINE))
+    named = {constants.get(word.rpartition(".")[2], word.strip('"')) for word in words}
+    return {name for name in named if name.isupper()}
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -152,6 +185,40 @@ def test_every_option_of_a_builder_is_documented() -> None:
     }
     known = {name: set(each.spec.options()) for name, each in load_plugins().builders.items()}
     assert documented == known
+
+
+@pytest.mark.parametrize("name", ["manifest", "report"])
+def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) -> None:
+    schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text("utf-8"))
+    assert undescribed(schema) == [], "keys without a description"
+    matches_block(f"reference/{name}.md", name, schema_tables(schema), update=update_golden)
+
+
+def test_what_python_may_import_is_in_its_page(update_golden: bool) -> None:
+    names = api_reference(edgepack)
+    matches_block("reference/python.md", "edgepack", names, update=update_golden)
+    records = [
+        *(Reading, ModelInspection, Result, Report, Verification, Retrieval),
+        *(PartSize, PackageSize, DownloadCost, LevelProof, Visit, Section),
+    ]
+    returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray"}
+    assert returned <= {*edgepack.__all__, *(each.__name__ for each in records)}
+    matches_block("reference/python.md", "records", records_reference(records), update=update_golden)
+
+
+@pytest.mark.parametrize(
+    ("page", "language", "file"),
+    [
+        ("c.md", "c", "src/edgepack/runner/native/csrc/libembed/embed.h"),
+        ("javascript.md", "ts", "plugins/edgepack_web/js/embed.d.mts"),
+        ("javascript.md", "ts", "plugins/edgepack_npm/js/index.d.mts"),
+    ],
+)
+def test_interfaces_stand_in_their_pages_as_they_are(
+    page: str, language: str, file: str, update_golden: bool
+) -> None:
+    text = (ROOT / file).read_text("utf-8")
+    matches_block(f"reference/{page}", Path(file).name, f"```{language}\n{text}```\n", update=update_golden)
 
 
 def test_every_check_of_the_kit_is_in_its_page(update_golden: bool) -> None:
