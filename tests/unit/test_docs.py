@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
@@ -25,16 +26,7 @@ from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
 from edgepack.project.build import Result
-from edgepack.records.report import (
-    DownloadCost,
-    PackageSize,
-    PartSize,
-    Report,
-    Retrieval,
-    Section,
-    Verification,
-    Visit,
-)
+from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
 from edgepack.runner.frozen.base import errors as embed_errors
@@ -108,7 +100,7 @@ def variables_read() -> set[str]:
         for file in top.rglob(kind)
     ]
     words = {one or other for text in texts for one, other in re.findall(asked, text)}
-    constants = dict(re.findall(r'^([A-Z_]*VARIABLE) = "(\w+)"', "\n".join(texts), re.MULTILINE))
+    constants = dict(re.findall(r'^([A-Z_]+) = "([A-Z][A-Z_]+)"', "\n".join(texts), re.MULTILINE))
     named = {constants.get(word.rpartition(".")[2], word.strip('"')) for word in words}
     return {name for name in named if name.isupper()}
 
@@ -197,13 +189,16 @@ def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) ->
 def test_what_python_may_import_is_in_its_page(update_golden: bool) -> None:
     names = api_reference(edgepack)
     matches_block("reference/python.md", "edgepack", names, update=update_golden)
-    records = [
-        *(Reading, ModelInspection, Result, Report, Verification, Retrieval),
-        *(PartSize, PackageSize, DownloadCost, LevelProof, Visit, Section),
-    ]
-    returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray"}
+    records = [Reading, ModelInspection, Result, *classes_in(report_records), LevelProof]
+    returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray", "Path"}
     assert returned <= {*vars(edgepack)["__all__"], *(each.__name__ for each in records)}
     matches_block("reference/python.md", "records", records_reference(records), update=update_golden)
+
+
+def classes_in(module: ModuleType) -> list[type]:
+    return [
+        each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__
+    ]
 
 
 @pytest.mark.parametrize(
