@@ -175,7 +175,11 @@ def test_a_cache_that_was_named_and_cannot_be_is_an_error(device: Device) -> Non
 
 FAILURES = [
     ({"LD_LIBRARY_PATH": ""}, "there is no NVIDIA driver here", "install NVIDIA's driver"),
-    ({"FAKE_CUDA_VERSION": "12080"}, "supports CUDA up to 12.8, the bundle requires 13.0", "driver 580 or newer"),
+    (
+        {"FAKE_CUDA_VERSION": "12080"},
+        "supports CUDA up to 12.8, the bundle requires 13.0",
+        "driver 580 or newer",
+    ),
     ({"FAKE_CUDA_COUNT": "0"}, "there is no NVIDIA GPU here", "CUDA_VISIBLE_DEVICES"),
     ({"FAKE_CUDA_INIT": "803"}, "do not match", "restart after the driver's update"),
     (

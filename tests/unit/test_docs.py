@@ -30,6 +30,7 @@ from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
 from edgepack.runner.frozen.base import errors as embed_errors
+from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
 
 INTERFACES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit"]
@@ -80,7 +81,7 @@ def test_every_exit_code_of_the_program_is_in_its_page() -> None:
 
 READ_BY_OTHERS = {"TMPDIR", "NO_COLOR"}
 """Variables that Python and rich read."""
-NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
+NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
 """What the shell's completion sets, and what is only passed on."""
 
 
@@ -90,7 +91,7 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 
 
 def variables_read() -> set[str]:
-    """What the code asks the environment for."""
+    """What the code asks the environment for, and whatever is called as edgepack's own variables are."""
     asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("(EMBED_\w+)"\)"""
     texts = [
         file.read_text("utf-8")
@@ -102,7 +103,8 @@ def variables_read() -> set[str]:
     words = {one or other for text in texts for one, other in re.findall(asked, text)}
     constants = dict(re.findall(r'^([A-Z_]+) = "([A-Z][A-Z_]+)"', "\n".join(texts), re.MULTILINE))
     named = {constants.get(word.rpartition(".")[2], word.strip('"')) for word in words}
-    return {name for name in named if name.isupper()}
+    own = {name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]", text)}
+    return {name for name in named if name and name.isupper()} | own
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -189,7 +191,7 @@ def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) ->
 def test_what_python_may_import_is_in_its_page(update_golden: bool) -> None:
     names = api_reference(edgepack)
     matches_block("reference/python.md", "edgepack", names, update=update_golden)
-    records = [Reading, ModelInspection, Result, *classes_in(report_records), LevelProof]
+    records = [Reading, ModelInspection, Result, *classes_in(report_records), LevelProof, Signed]
     returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray", "Path"}
     assert returned <= {*vars(edgepack)["__all__"], *(each.__name__ for each in records)}
     matches_block("reference/python.md", "records", records_reference(records), update=update_golden)
