@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from edgepack.api import UnsupportedModelError
 from edgepack.api.graphs import (
@@ -21,11 +20,14 @@ from edgepack.api.graphs import (
     add_and_norm,
     additive_mask,
     attend,
+    count_places,
     embedding_initializer,
     layer_norm,
     matrix,
     open_encoder,
     require_encoder,
+    rotary_angles,
+    rotated,
     size_of,
     split_heads,
     word_vectors,
@@ -132,7 +134,7 @@ def write_nomic_bert(config: Mapping[str, Any], weights: TensorFile, writer: Gra
     encoder = open_encoder(writer, weights, shape, names=("nomic_bert.", "bert."))
     names = HUB if encoder.tensors.has(f"{HUB.norm}.weight") else TRANSFORMERS
     hidden = _embeddings(encoder, names)
-    angles = _angles(encoder, rotary_base(config))
+    angles = rotary_angles(writer, count_places(writer), rotary_base(config), shape.head)
     mask = additive_mask(writer)
     for number in range(shape.layers):
         part = f"{names.layers}.{number}."
@@ -150,22 +152,6 @@ def _embeddings(encoder: Encoder, names: Names) -> str:
     return layer_norm(encoder, names.norm, typed)
 
 
-def _angles(encoder: Encoder, base: float) -> tuple[str, str]:
-    """Cosine and sine, float32 [sequence, head / 2] each, worked out as the text is long: no table to carry."""
-    writer, head = encoder.writer, encoder.shape.head
-    size = writer.add("Shape", "sequence.shape", "input_ids")
-    length = writer.add("Gather", "sequence.length", size, writer.index(1), axis=0)
-    places = writer.add("Range", "rotary.places", writer.index(0), length, writer.index(1))
-    numbers = writer.add("Cast", "rotary.numbers", places, to=TensorProto.FLOAT)
-    column = writer.add("Unsqueeze", "rotary.column", numbers, writer.ints(1))
-    exponents = np.arange(0, head, 2, dtype=np.float32) / np.float32(head)
-    frequencies = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
-    angles = writer.add(
-        "Mul", "rotary.angles", column, writer.weight("rotary.frequencies", frequencies[None])
-    )
-    return writer.add("Cos", "rotary.cosine", angles), writer.add("Sin", "rotary.sine", angles)
-
-
 def _attention(
     encoder: Encoder, part: str, names: Names, hidden: str, angles: tuple[str, str], mask: str
 ) -> str:
@@ -176,8 +162,8 @@ def _attention(
         name = f"{part}attention.{kind}"
         return split_heads(encoder, name, matrix(encoder, name, hidden, weights[kind]), [0, 2, 1, 3])
 
-    query = _rotated(encoder, f"{part}attention.query", heads("query"), angles)
-    turned = _rotated(encoder, f"{part}attention.key", heads("key"), angles)
+    query = rotated(writer, f"{part}attention.query", heads("query"), angles, shape.head)
+    turned = rotated(writer, f"{part}attention.key", heads("key"), angles, shape.head)
     key = writer.add("Transpose", f"{part}attention.key.turned", turned, perm=[0, 1, 3, 2])
     merged = attend(encoder, f"{part}attention.", query, key, heads("value"), mask)
     weight = encoder.tensors.read(f"{part}{names.dense}.weight", shape.hidden, shape.hidden)
@@ -193,33 +179,6 @@ def _projections(encoder: Encoder, part: str, names: Names) -> dict[str, np.ndar
         joint = tensors.read(f"{part}{names.joint}.weight", 3 * hidden, hidden)
         return dict(zip(kinds, np.split(joint, 3), strict=True))
     return {kind: tensors.read(f"{part}self_attn.{kind[0]}_proj.weight", hidden, hidden) for kind in kinds}
-
-
-def _rotated(encoder: Encoder, name: str, vector: str, angles: tuple[str, str]) -> str:
-    """[batch, heads, sequence, head], each half turned against the other by the angle of its place."""
-    writer, half = encoder.writer, encoder.shape.head // 2
-    cosine, sine = angles
-    first = writer.add("Slice", f"{name}.first", vector, writer.ints(0), writer.ints(half), writer.ints(3))
-    second = writer.add(
-        "Slice", f"{name}.second", vector, writer.ints(half), writer.ints(2 * half), writer.ints(3)
-    )
-
-    def product(half_name: str, half_vector: str, factor: str, kind: str) -> str:
-        return writer.add("Mul", f"{name}.{half_name}_{kind}", half_vector, factor)
-
-    left = writer.add(
-        "Sub",
-        f"{name}.left",
-        product("first", first, cosine, "cosine"),
-        product("second", second, sine, "sine"),
-    )
-    right = writer.add(
-        "Add",
-        f"{name}.right",
-        product("second", second, cosine, "cosine"),
-        product("first", first, sine, "sine"),
-    )
-    return writer.add("Concat", f"{name}.rotated", left, right, axis=-1)
 
 
 def _feed_forward(encoder: Encoder, part: str, names: Names, hidden: str) -> str:

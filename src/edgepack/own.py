@@ -31,6 +31,7 @@ ARCHITECTURES = {
     "bert": "edgepack.models.export.bert:write_bert",
     "camembert": "edgepack.models.export.roberta:write_roberta",
     "distilbert": "edgepack.models.export.distilbert:write_distilbert",
+    "modernbert": "edgepack.models.export.modernbert:write_modernbert",
     "mpnet": "edgepack.models.export.mpnet:write_mpnet",
     "roberta": "edgepack.models.export.roberta:write_roberta",
     "static-embedding": "edgepack.models.export.static:write_static",

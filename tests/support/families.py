@@ -42,6 +42,13 @@ DISTIL: dict[str, Any] = {
     "hidden_dim": 48,
     "max_position_embeddings": 40,
 }
+MODERN: dict[str, Any] = {
+    **SMALL,
+    "num_hidden_layers": 4,
+    "local_attention": 6,
+    **dict.fromkeys(("pad_token_id", "eos_token_id", "bos_token_id", "cls_token_id", "sep_token_id"), 0),
+}
+"""Layers of both kinds, and texts longer than the window."""
 
 FAMILIES = {
     "bert": Family(config="BertConfig", model="BertModel", small=SMALL, types=True),
@@ -50,6 +57,7 @@ FAMILIES = {
     "camembert": Family(config="CamembertConfig", model="CamembertModel", small=SMALL, padding=1),
     "mpnet": Family(config="MPNetConfig", model="MPNetModel", small=SMALL, padding=1),
     "distilbert": Family(config="DistilBertConfig", model="DistilBertModel", small=DISTIL),
+    "modernbert": Family(config="ModernBertConfig", model="ModernBertModel", small=MODERN),
     "nomic_bert": Family(config="NomicBertConfig", model="NomicBertModel", small=SMALL, types=True),
 }
 

@@ -21,6 +21,11 @@ from edgepack.models.export.encoder import require_encoder as require_encoder
 from edgepack.models.export.encoder import split_heads as split_heads
 from edgepack.models.export.encoder import word_vectors as word_vectors
 from edgepack.models.export.encoder import write_layers as write_layers
+from edgepack.models.export.rotary import count_places as count_places
+from edgepack.models.export.rotary import local_window as local_window
+from edgepack.models.export.rotary import rotary_angles as rotary_angles
+from edgepack.models.export.rotary import rotary_base as rotary_base
+from edgepack.models.export.rotary import rotated as rotated
 from edgepack.models.graph.editor import MICROSOFT as MICROSOFT
 from edgepack.models.graph.editor import GraphEditor as GraphEditor
 from edgepack.models.graph.editor import edit as edit

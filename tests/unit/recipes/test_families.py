@@ -18,6 +18,7 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 
 FUSED = {
+    "modernbert": {"MultiHeadAttention": 4, "RotaryEmbedding": 8, "SkipLayerNormalization": 8, "Gelu": 4},
     "mpnet": {"MultiHeadAttention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
     "nomic_bert": {"MultiHeadAttention": 2, "RotaryEmbedding": 4, "SkipLayerNormalization": 4},
 }

@@ -96,14 +96,22 @@ class Encoder:
 
 
 def open_encoder(
-    writer: GraphWriter, weights: TensorFile, shape: EncoderShape, *, names: Sequence[str]
+    writer: GraphWriter,
+    weights: TensorFile,
+    shape: EncoderShape,
+    *,
+    names: Sequence[str],
+    words: str = WORD_TABLE,
 ) -> Encoder:
-    """Begin to write; ``names`` are what transformers puts before tensors of this architecture, e.g. ``bert.``."""
+    """Begin to write; ``names`` are what transformers puts before tensors of this architecture, e.g. ``bert.``.
+
+    ``words`` is what the architecture calls the table that tells what is put before.
+    """
     for prefix in (*WRAPPERS, *names, *(wrapper + name for wrapper in WRAPPERS[1:] for name in names)):
-        if prefix + WORD_TABLE in weights.tensors:
+        if prefix + words in weights.tensors:
             tensors = Prefixed(weights=weights, prefix=prefix)
             return Encoder(writer=writer, tensors=tensors, shape=shape)
-    raise missing_tensor(weights.path, WORD_TABLE)
+    raise missing_tensor(weights.path, words)
 
 
 def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:

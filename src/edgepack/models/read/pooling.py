@@ -11,8 +11,8 @@ from edgepack.records.target import PoolingMode, Reading
 
 FAMILIES: Mapping[str, PoolingMode] = {
     r"qwen3-embedding|e5-mistral|gte-qwen2|bge-en-icl|bge-multilingual-gemma": "last",
-    r"(?<![a-z])bge[-_]|gte-[\w-]*v1\.5|gte-multilingual|gte-modernbert|mxbai-embed|arctic-embed|labse": "cls",
-    r"(?<![a-z])(gte|e5)-|minilm|mpnet|nomic-embed|jina-embeddings-v2|distilroberta|contriever": "mean",
+    r"(?<![a-z])bge[-_]|gte-[\w-]*v1\.5|gte-multilingual|gte-modernbert|mxbai-embed|arctic-embed|granite-embedding|labse": "cls",
+    r"(?<![a-z])(gte|e5)-|minilm|mpnet|nomic-embed|modernbert-embed|jina-embeddings-v2|distilroberta|contriever": "mean",
 }
 """Names of models → how they pool, as their authors' own files say it. The first that fits counts."""
 

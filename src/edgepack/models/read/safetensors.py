@@ -109,13 +109,17 @@ def missing_tensor(path: Path, name: str) -> ModelError:
     )
 
 
+WORD_TABLES = ("embeddings.word_embeddings.weight", "embeddings.tok_embeddings.weight", "embed_tokens.weight")
+"""Ends of the names that tables of word embeddings have."""
+
+
 def embedding_table(file: TensorFile) -> tuple[int, ...] | None:
-    """Shape [vocabulary, hidden] of the word embeddings, when there is a table with the family's usual name."""
+    """Shape [vocabulary, hidden] of the word embeddings, when there is a table with a usual name."""
     return next(
         (
             tensor.shape
             for name, tensor in file.tensors.items()
-            if name.endswith("embeddings.word_embeddings.weight") and len(tensor.shape) == 2
+            if name.endswith(WORD_TABLES) and len(tensor.shape) == 2
         ),
         None,
     )

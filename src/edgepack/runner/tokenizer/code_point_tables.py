@@ -12,6 +12,8 @@ from edgepack.runner.tokenizer.sections import u32
 BLOCK = 128
 KEEP, DROP, DROP_BARRIER, ISOLATE, SPACE, HANGUL, FIRST_FORM = 0, 1, 2, 3, 4, 5, 8
 """What normalizer.h calls the same; from ``FIRST_FORM`` on, the number of a sequence of code points."""
+TONE = 0x302A
+"""IDEOGRAPHIC LEVEL TONE MARK, of canonical combining class 218."""
 
 
 def two_stage(values: Sequence[int], *, width: int) -> bytes:
@@ -42,6 +44,9 @@ def normalizer_sections(normalizer: Normalizer) -> dict[str, bytes]:
     made = {ord(letter) for text in forms.values() for letter in text}
     orders = mark_orders() if ordered else {}
     marks = {point: order for point, order in orders.items() if point in made or actions[point] == KEEP}
+    if TONE in marks:
+        # Its class is known to the library by this mark alone, so that mark_orders counts it as the next one.
+        marks = {point: order + (order >= marks[TONE] and point != TONE) for point, order in marks.items()}
     return {
         "forms": two_stage(actions, width=2),
         "formtext": form_texts(numbers),

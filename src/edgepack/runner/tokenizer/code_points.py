@@ -95,3 +95,21 @@ def normal_forms(normalizer: Normalizer) -> dict[int, str]:
     points = code_points()
     made = answers(normalizer.normalize_str, [chr(point) for point in points])
     return {point: text for point, text in zip(points, made, strict=True) if text != chr(point)}
+
+
+def compositions() -> list[tuple[int, int, int]]:
+    """Two code points and the one that NFC makes of them, sorted; without Hangul, which is counted out."""
+    composed, decomposed = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
+    points = [chr(point) for point in code_points() if not 0xAC00 <= point < 0xD7A4]
+    parts = [
+        (whole, made[:-1], made[-1])
+        for whole, made in zip(points, answers(decomposed, points), strict=True)
+        if len(made) > 1
+    ]
+    firsts = answers(composed, [first for _, first, _ in parts])
+    joined = answers(composed, [first + last for _, first, last in parts])
+    return sorted(
+        (ord(first), ord(last), ord(whole))
+        for (whole, _, last), first, made in zip(parts, firsts, joined, strict=True)
+        if made == whole and len(first) == 1
+    )

@@ -18,7 +18,7 @@ from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
 from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
 from edgepack.runner.tokenizer.code_point_tables import normalizer_sections, two_stage
-from edgepack.runner.tokenizer.code_points import piece_kinds
+from edgepack.runner.tokenizer.code_points import compositions, piece_kinds
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import template_of
 from edgepack.runner.tokenizer.trie import build_trie
@@ -29,6 +29,9 @@ BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
 BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
 STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
 """As normalizer.cc numbers them."""
+COMPOSE_STEP = 7
+COMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
+"""Normal forms that are another one, composed."""
 FILE = "tokenizer.bin"
 
 
@@ -88,10 +91,14 @@ def normalizer_tables(normalizer: Mapping[str, Any] | None, tokenizer: Tokenizer
     codes: list[int] = []
     by_code_point: list[Mapping[str, Any]] = []
     for step in steps_of(normalizer, "normalizers"):
-        if step["type"] in BY_CODE_POINT:
+        kind = COMPOSED.get(step["type"], step["type"])
+        if kind in BY_CODE_POINT:
             if codes[-1:] != [BY_CODE_POINT_STEP]:
                 codes.append(BY_CODE_POINT_STEP)
-            by_code_point.append(step)
+            by_code_point.append({**step, "type": kind})
+            if step["type"] in COMPOSED:
+                codes.append(COMPOSE_STEP)
+                sections["compose"] = u32([number for pair in compositions() for number in pair])
         else:
             code, tables = _other_step(step)
             codes.append(code)

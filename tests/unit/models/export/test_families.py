@@ -35,6 +35,9 @@ TRUE_SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
                           | {"layer_norm_eps": 1e-5}),
     "msmarco-distilbert": ("distilbert", {"vocab_size": 30522, "dim": 768, "n_heads": 12}
                            | {"hidden_dim": 3072, "max_position_embeddings": 512, "n_layers": 1}),
+    "gte-modernbert-base": ("modernbert", {"vocab_size": 50368, "hidden_size": 768, "num_attention_heads": 12}
+                            | {"intermediate_size": 1152, "max_position_embeddings": 8192, "local_attention": 128}
+                            | {"num_hidden_layers": 2}),
     "nomic-embed-text-v1.5": ("nomic_bert", {"vocab_size": 30528, "hidden_size": 768, "num_attention_heads": 12}
                               | {"intermediate_size": 3072, "max_position_embeddings": 2048}),
 }  # fmt: skip
@@ -60,7 +63,7 @@ def test_vectors_are_those_of_transformers(tmp_path: Path, kind: str, mode: Any)
 def test_the_true_shapes(tmp_path: Path, name: str) -> None:
     kind, shape = TRUE_SHAPES[name]
     layers: dict[str, Any] = {} if kind == "distilbert" else {"num_hidden_layers": 1}
-    source, model = write_family(tmp_path / "model", kind, std=0.05, **shape, **layers)
+    source, model = write_family(tmp_path / "model", kind, std=0.05, **{**layers, **shape})
     tokens = tokens_of(kind, lengths=(300, 7, 130, 1), vocabulary=shape["vocab_size"])
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
     expected = expected_vectors(model, tokens, source.pooling, types=FAMILIES[kind].types)

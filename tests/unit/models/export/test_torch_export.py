@@ -34,18 +34,6 @@ OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "DebertaV2Model",
         {**SMALL, "relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"]},
     ),
-    "modernbert": (
-        "ModernBertConfig",
-        "ModernBertModel",
-        {
-            **SMALL,
-            "pad_token_id": 0,
-            "eos_token_id": 3,
-            "bos_token_id": 2,
-            "cls_token_id": 2,
-            "sep_token_id": 3,
-        },
-    ),
 }
 
 

@@ -52,6 +52,8 @@ def read(
         ("nreimers/MiniLM-L6-H384-uncased", "mean"),
         ("sentence-transformers/all-mpnet-base-v2", "mean"),
         ("nomic-ai/nomic-embed-text-v1.5", "mean"),
+        ("nomic-ai/modernbert-embed-base", "mean"),
+        ("ibm-granite/granite-embedding-english-r2", "cls"),
     ],
 )
 @pytest.mark.parametrize("place", ["name", "config", "card"])

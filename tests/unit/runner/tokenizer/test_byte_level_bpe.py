@@ -1,6 +1,7 @@
 """The native tokenizer on byte-level BPE, as RoBERTa has it."""
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,36 @@ def test_with_a_normalizer_and_whole_words(document: str, tokenizer_tool: Path, 
     said["model"]["ignore_merges"] = True
     pair = pair_of(json.dumps(said), tokenizer_tool, tmp_path / "table.bin", max_length=64)
     assert list(pair.mismatches(pair.texts(2000, seed=12))) == []
+
+
+def test_composed_as_modernbert_has_it(
+    document: str, tokenizer_tool: Path, tmp_path: Path, fuzz: int
+) -> None:
+    tokenizer = Tokenizer.from_str(document)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.add_tokens([AddedToken(" " * width, normalized=True) for width in (2, 3, 5)])
+    tokenizer.add_tokens([AddedToken("e\u0301\u0323|||", normalized=True)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        "<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    pair = pair_of(tokenizer.to_str(), tokenizer_tool, tmp_path / "table.bin", max_length=64)
+    assert list(pair.mismatches([*composable(), *pair.texts(fuzz, seed=13)])) == []
+
+
+def composable() -> list[str]:
+    """Every character taken apart, marks in and out of order around it; syllables; starters that compose."""
+    wholes = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+    apart = [unicodedata.normalize("NFD", whole) for whole in wholes]
+    texts = [text for text, whole in zip(apart, wholes, strict=True) if text != whole]
+    mixed = [f"{text[0]}\u0323{text[1:]}\u0301\u0345" for text in texts[:3000]]
+    syllables = [
+        "\u1100\u1161\u11a7",
+        "\uac00\u11a8\u11a8",
+        "\uac01\u11a8",
+        "\u0301e\u0301",
+        "\u09c7\u0301\u09be",
+    ]
+    return [*("".join(texts[at : at + 50]) for at in range(0, len(texts), 50)), *mixed, *syllables]
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,12 @@ def without_special_tokens(tokenizer: Tokenizer) -> None:
     tokenizer.post_processor = None
 
 
+def composed(tokenizer: Tokenizer) -> None:
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.NFKC()])
+
+
 CHANGES = [
-    cased, accents_kept, in_steps, decomposed, without_normalizer, split_at_spaces, greedy_token, without_special_tokens,
+    composed, cased, accents_kept, in_steps, decomposed, without_normalizer, split_at_spaces, greedy_token, without_special_tokens,
 ]  # fmt: skip
 
 
@@ -129,7 +133,11 @@ def test_words_that_are_too_long_are_unknown(tokenizer_tool: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("part", "component", "name"),
     [
-        ("normalizer", {"type": "NFC"}, "NFC"),
+        (
+            "normalizer",
+            {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]},
+            "Lowercase",
+        ),
         ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Nmt"}]}, "Nmt"),
         ("pre_tokenizer", {"type": "Digits", "individual_digits": True}, "Digits"),
     ],

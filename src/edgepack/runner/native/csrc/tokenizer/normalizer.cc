@@ -26,14 +26,32 @@ bool Forms::open(Bytes forms, Bytes text) {
 
 namespace {
 
+// Marks that change places: each code point, and a number that orders them as their canonical combining classes do.
+class Marks {
+public:
+    void open(Bytes marks) {
+        marks_ = marks.as<uint32_t>();
+        count_ = marks.size / 4;
+    }
+
+    // 0 for what is no such mark.
+    uint32_t order_of(uint32_t point) const {
+        if (count_ == 0 || point < marks_[0] >> 8) return 0;
+        const uint32_t *found = std::lower_bound(marks_, marks_ + count_, point << 8);
+        return found != marks_ + count_ && *found >> 8 == point ? *found & 0xFF : 0;
+    }
+
+private:
+    const uint32_t *marks_ = nullptr;
+    size_t count_ = 0;
+};
+
 // Treats each code point by itself, and may bring marks into canonical order.
 class ByCodePoint final : public NormalizerStep {
 public:
     bool open(const Table &table) override {
         if (!forms_.open(table.section("forms"), table.section("formtext"))) return false;
-        Bytes marks = table.section("marks");
-        marks_ = marks.as<uint32_t>();
-        mark_count_ = marks.size / 4;
+        marks_.open(table.section("marks"));
         for (uint32_t point = 0; point < 128; point++) {
             uint16_t form = forms_[point];
             ascii_[point] = form == Forms::KEEP ? uint8_t(point) : form == Forms::SPACE ? uint8_t(' ') : uint8_t(other);
@@ -100,7 +118,7 @@ private:
     }
 
     void emit(uint32_t point, Run &run) const {
-        if (uint32_t order = order_of(point)) {
+        if (uint32_t order = marks_.order_of(point)) {
             run.marks.push_back({point, order});
             return;
         }
@@ -108,18 +126,71 @@ private:
         append_code_point(run.text, point);
     }
 
-    uint32_t order_of(uint32_t point) const {
-        if (mark_count_ == 0 || point < marks_[0] >> 8) return 0;
-        const uint32_t *found = std::lower_bound(marks_, marks_ + mark_count_, point << 8);
-        return found != marks_ + mark_count_ && *found >> 8 == point ? *found & 0xFF : 0;
-    }
-
     Forms forms_;
-    const uint32_t *marks_ = nullptr;
-    size_t mark_count_ = 0;
+    Marks marks_;
     // What becomes of ASCII: a character, or `other` for more or less than that.
     static constexpr uint8_t other = 0xFF;
     uint8_t ascii_[128] = {};
+};
+
+// Joins what was decomposed, of NFC and NFKC (The Unicode Standard, 3.11): a starter with what follows it, unless something
+// between the two stands in the way.
+class Compose final : public NormalizerStep {
+public:
+    bool open(const Table &table) override {
+        Bytes pairs = table.section("compose");
+        marks_.open(table.section("marks"));
+        pairs_ = pairs.as<Pair>();
+        count_ = pairs.size / sizeof(Pair);
+        return true;
+    }
+
+    void apply(std::string_view text, std::string &normal) const override {
+        uint32_t starter = none, last = 0;
+        std::vector<uint32_t> between;
+        auto settle = [&] {
+            if (starter != none) append_code_point(normal, starter);
+            for (uint32_t point : between) append_code_point(normal, point);
+            between.clear();
+        };
+        for (size_t at = 0; at < text.size();) {
+            uint32_t point = next_code_point(text, at), order = point < 0x80 ? 0 : marks_.order_of(point);
+            if (starter != none && point >= 0x80 && (between.empty() || last < order))
+                if (uint32_t made = joined(starter, point); made != none) {
+                    starter = made;
+                    continue;
+                }
+            last = order;
+            if (order) {
+                between.push_back(point);
+            } else {
+                settle();
+                starter = point;
+            }
+        }
+        settle();
+    }
+
+private:
+    struct Pair {
+        uint32_t first, second, made;
+    };
+    static constexpr uint32_t none = ~0u;
+
+    uint32_t joined(uint32_t first, uint32_t second) const {
+        uint32_t leading = first - 0x1100, vowel = second - 0x1161, syllable = first - 0xAC00, trailing = second - 0x11A7;
+        if (leading < 19 && vowel < 21) return 0xAC00 + (leading * 21 + vowel) * 28;
+        if (syllable < 11172 && syllable % 28 == 0 && trailing - 1 < 27) return first + trailing;
+        const Pair *end = pairs_ + count_;
+        const Pair *found = std::lower_bound(pairs_, end, Pair{first, second, 0}, [](const Pair &a, const Pair &b) {
+            return a.first != b.first ? a.first < b.first : a.second < b.second;
+        });
+        return found != end && found->first == first && found->second == second ? found->made : none;
+    }
+
+    Marks marks_;
+    const Pair *pairs_ = nullptr;
+    size_t count_ = 0;
 };
 
 // SentencePiece's map of characters, as Hugging Face's tokenizers apply it: to clusters of less than six bytes as wholes, of
@@ -220,7 +291,7 @@ private:
     bool left_, right_;
 };
 
-enum Code : uint32_t { BY_CODE_POINT = 1, PRECOMPILED, SQUEEZE, STRIP_LEFT, STRIP_RIGHT, STRIP_BOTH };
+enum Code : uint32_t { BY_CODE_POINT = 1, PRECOMPILED, SQUEEZE, STRIP_LEFT, STRIP_RIGHT, STRIP_BOTH, COMPOSE };
 
 }  // namespace
 
@@ -231,7 +302,8 @@ bool Normalizer::open(const Table &table) {
         if (code == BY_CODE_POINT) steps_.push_back(std::make_unique<ByCodePoint>());
         if (code == PRECOMPILED) steps_.push_back(std::make_unique<Precompiled>());
         if (code == SQUEEZE) steps_.push_back(std::make_unique<Squeeze>(table.section("squeeze").text()));
-        if (code >= STRIP_LEFT) steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));
+        if (code == COMPOSE) steps_.push_back(std::make_unique<Compose>());
+        if (code >= STRIP_LEFT && code <= STRIP_BOTH) steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));
     }
     return std::all_of(steps_.begin(), steps_.end(), [&](auto &step) { return step->open(table); });
 }
