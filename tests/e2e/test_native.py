@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgepack.files.elf import glibc_floor
@@ -35,6 +36,17 @@ def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_b
         frozen = embed(frozen_bundle, *arguments, input=texts)
         assert native.returncode == frozen.returncode == 0
         assert native.stdout == frozen.stdout
+    lines = b"".join(texts.splitlines(keepends=True)[:100])
+    found = [
+        embed(each, "search", "--json", "a man eats", input=lines) for each in (native_bundle, frozen_bundle)
+    ]
+    assert found[0].returncode == 0, found[0].stderr
+    assert found[0].stdout == found[1].stdout
+    vectors = np.frombuffer(
+        embed(native_bundle, "--out", "raw", input=b"a man eats\n" + lines).stdout, "<f4"
+    ).reshape(-1, 384)
+    nearest = np.argsort(-(vectors[1:] @ vectors[0]))[:10] + 1
+    assert [each["line"] for each in json.loads(found[0].stdout)["nearest"]] == nearest.tolist()
 
 
 def test_a_damaged_model_is_an_error_and_not_a_crash(native_bundle: Bundle, tmp_path: Path) -> None:

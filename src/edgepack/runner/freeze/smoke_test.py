@@ -100,6 +100,8 @@ def check_reports(run: Callable[..., str]) -> None:
     run("serve", "--check", "--port=0")
     require("token" in run("serve", "--help"), "serve --help lists the options")
     require("passed" in run("--self-test"), "--self-test passes")
+    found = json.loads(run("search", "--json", "kitten", input="a cat\nkitten\n"))
+    require(found["nearest"][0]["line"] == 2, "search finds the nearest text")
     require(float(run("--similarity", WORDS[5], WORDS[5])) > 0.999, "a text is similar to itself")
 
 

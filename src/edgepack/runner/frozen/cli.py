@@ -33,6 +33,10 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
         from .serve.server import serve
 
         return serve(arguments[1:], directory, program=f"{program} serve")
+    if arguments[:1] == ["search"]:
+        from .search.search import search
+
+        return search(arguments[1:], directory, program=f"{program} search")
     options = parse(arguments, program)
     bundle = Bundle(directory)
     if options.version or options.info or options.self_test or options.warmup or options.bench:

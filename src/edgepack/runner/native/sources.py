@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgepack.runner.frozen.program.options import parser
+from edgepack.runner.frozen.search.options import parser as search_parser
 
 LOADED = "ort/ort_loaded.cc"
 """For a runtime in a shared library of its own."""
@@ -79,9 +80,16 @@ def tokens_library_sources() -> dict[str, str]:
 
 def help_header() -> str:
     """The frozen program's own help, so that there is one command line and one text about it."""
-    # A compiler need not take string literals of more than 64 kB, and takes adjacent ones as one.
-    lines = "\n".join(json.dumps(line, ensure_ascii=True) for line in native_help().splitlines(keepends=True))
-    return f"// Generated.\nnamespace embed {{\ninline constexpr const char *HELP =\n{lines};\n}}\n"
+    texts = {"HELP": native_help(), "SEARCH_HELP": search_parser("embed search").format_help()}
+    constants = "".join(
+        f"inline constexpr const char *{name} =\n{literal(text)};\n" for name, text in texts.items()
+    )
+    return f"// Generated.\nnamespace embed {{\n{constants}}}\n"
+
+
+def literal(text: str) -> str:
+    """A string of C++; a compiler need not take one of more than 64 kB, and takes adjacent ones as one."""
+    return "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
 
 
 def native_help() -> str:

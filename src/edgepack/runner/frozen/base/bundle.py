@@ -103,13 +103,17 @@ def read_manifest(directory: str) -> dict[str, Any]:
     return manifest
 
 
+def sha256(data: bytes = b"") -> Any:
+    """A digest that can be updated."""
+    try:  # hashlib would bring in OpenSSL, and digests that nobody asks for
+        from _sha2 import sha256 as new  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from _sha256 import sha256 as new  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
+    return new(data)
+
+
 def sha256_of(path: str) -> str:
     """SHA-256 of a file, hexadecimal."""
-    try:  # hashlib would bring in OpenSSL, and digests that nobody asks for
-        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
-
     digest = sha256()
     try:
         with open(path, "rb") as stream:

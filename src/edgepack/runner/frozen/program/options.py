@@ -10,7 +10,7 @@ from .write import FORMATS, Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace, _ArgumentGroup
+    from argparse import Namespace, _ActionsContainer, _ArgumentGroup
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
@@ -18,6 +18,7 @@ WIDTH = 100
 
 DESCRIPTION = """\
 Turns texts into embedding vectors with the model of this bundle.
+"embed search" prints the texts of a file that are nearest to a query; see "embed search --help".
 "embed serve" answers over HTTP instead; see "embed serve --help"."""
 EPILOG = """\
 examples:
@@ -26,6 +27,7 @@ examples:
   embed --jsonl --id-field id < docs.jsonl          writes only "id" and "embedding"
   embed --out npy --output v.npy < lines.txt        a NumPy file, float32 [lines, dimension]
   embed --similarity "a cat" "a kitten"             the cosine of the two
+  embed search "a cat" notes.txt                    the lines that are nearest to it
   embed -- serve                                    the text "serve"
 
 exit codes:
@@ -176,16 +178,17 @@ def add_working(group: _ArgumentGroup) -> None:
 
 
 def add_number(
-    group: _ArgumentGroup,
+    group: _ActionsContainer,
     name: str,
     help: str,
     default: float | None = None,
     *,
     kind: Callable[[str], float] | None = None,
     metavar: str = "N",
+    also: Sequence[str] = (),
 ) -> None:
     """An option that takes a number, a ``positive`` one where no other kind is named."""
-    group.add_argument(name, type=kind or positive, metavar=metavar, default=default, help=help)
+    group.add_argument(name, *also, type=kind or positive, metavar=metavar, default=default, help=help)
 
 
 def positive(word: str) -> int:
@@ -203,7 +206,7 @@ def check(options: Namespace) -> None:
         _check_instead(options, instead, reading)
     if options.json and instead not in ("info", "self_test", "warmup", "bench"):
         raise UsageError("--json requires --info, --self-test or --bench", "for vectors as JSON: --out json")
-    _check_input(options, reading)
+    check_input(options, reading)
     if options.output_format == "table" and options.dtype != "f32":
         raise UsageError("a table shows f32 only: --dtype does not apply")
     if options.id_field == "embedding":
@@ -221,7 +224,8 @@ def _check_instead(options: Namespace, instead: str, reading: str | None) -> Non
         raise UsageError(f"{flag(shaping)} cannot be used with {flag(instead)}")
 
 
-def _check_input(options: Namespace, reading: str | None) -> None:
+def check_input(options: Namespace, reading: str | None) -> None:
+    """What does not go together of ``READING``, the first of which is ``reading``."""
     if options.texts and reading:
         raise UsageError(f"texts on the command line cannot be used with {flag(reading)}")
     if (options.text_field or options.id_field) and not options.jsonl:

@@ -21,12 +21,15 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Record:
-    """A text, and the JSON object that it came in."""
+    """A text, the number of its line, and the JSON object that it came in."""
 
-    __slots__ = ("line", "source", "text")
+    __slots__ = ("line", "number", "source", "text")
 
-    def __init__(self, text: str, *, line: str = "", source: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, text: str, *, number: int = 0, line: str = "", source: dict[str, Any] | None = None
+    ) -> None:
         self.text = text
+        self.number = number
         self.line = line
         self.source = source
 
@@ -69,7 +72,7 @@ def text_records(lines: Sequence[tuple[int, bytes]], *, strict: bool, skip: Skip
     """A record a line, empty lines too. A bad line is an ``InputError``, or handed to ``skip`` and passed over."""
     for number, line in lines:
         try:
-            yield Record(decode(line, f"line {number}", strict=strict))
+            yield Record(decode(line, f"line {number}", strict=strict), number=number)
         except InputError as error:
             pass_over(error, skip)
 
@@ -101,7 +104,8 @@ def record_of(line: str, number: int, *, text_field: str, id_field: str | None, 
         raise InputError(f"line {number} {said} field {text_field!r}", "name the field with --text-field")
     if id_field is not None and id_field not in source:
         raise InputError(f"line {number} has no field {id_field!r}", "name the field with --id-field")
-    return Record(without_surrogates(text, f"line {number}", strict=strict), line=line, source=source)
+    whole = without_surrogates(text, f"line {number}", strict=strict)
+    return Record(whole, number=number, line=line, source=source)
 
 
 def pass_over(error: InputError, skip: Skip | None) -> None:

@@ -13,6 +13,7 @@
 #include "program/options.h"
 #include "program/output.h"
 #include "program/reading.h"
+#include "program/search.h"
 #include "base/text.h"
 #include "program/writing.h"
 
@@ -20,7 +21,6 @@ namespace embed {
 
 namespace {
 
-constexpr size_t WINDOW_BATCHES = 32;  // batches that are read ahead, so that texts of like length meet in one
 constexpr const char *NO_TEXT_HINT = "pass a text: embed \"a sentence\", or lines on standard input";
 
 int complain(const Error &error) {
@@ -139,13 +139,17 @@ Error run(int count, char **words) {
         return fail(USAGE, "the native runner has no server", "build with --target linux-x86 or --set runner=pyinstaller; to embed the word: embed -- serve");
     Options options;
     if (Error error = parse_options(count, words, options)) return error;
-    if (options.help) return print({}, HELP);
+    if (options.help) return print({}, options.search ? SEARCH_HELP : HELP);
     Bundle bundle;
     if (Error error = bundle.open(own_folder(words[0]))) return error;
+    std::string text;
+    if (options.search) {
+        Error error = search(options, bundle, text);
+        return error ? error : print({}, text);
+    }
     if (options.tokens) return print_tokens(options, bundle);
     if (options.instead() == "similarity") return similarity(options, bundle);
     if (options.instead().empty()) return embed_texts(options, bundle);
-    std::string text;
     if (Error error = about(options, bundle, text)) return error;
     // JSON escapes the controls of ASCII, and none of the others.
     return print(options, harmless(text, options.json ? "\\u%04x" : "\\x%02x"));

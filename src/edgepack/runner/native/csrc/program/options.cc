@@ -1,55 +1,79 @@
 #include "program/options.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 namespace embed {
 
 namespace {
 
+enum Command { EMBED = 1, SEARCH = 2, BOTH = 3 };
+
+// Where an option's value goes, and what says that it was given. Without either, it is taken and does nothing.
 struct Known {
     const char *name;
-    int values;
-    std::vector<const char *> choices;
-    bool number;
+    int command;
+    bool Options::*given = nullptr;
+    std::string Options::*text = nullptr;
+    size_t Options::*number = nullptr;
+    const char *choices = nullptr;
+
+    bool is(const char *other) const { return strcmp(name, other) == 0; }
+    int values() const { return is("--similarity") ? 2 : text || number || is("--min"); }
+    bool is_instead() const { return is("--similarity") || is("--info") || is("--self-test") || is("--warmup") || is("--bench") || is("--version"); }
 };
 
-const std::vector<Known> &known() {
-    static const std::vector<Known> table = {
-        {"--input", 1, {}, false},
-        {"--jsonl", 0, {}, false},
-        {"--text-field", 1, {}, false},
-        {"--id-field", 1, {}, false},
-        {"--strict", 0, {}, false},
-        {"--skip-bad", 0, {}, false},
-        {"--allow-cpu", 0, {}, false},
-        {"--out", 1, {"json", "jsonl", "npy", "raw", "table"}, false},
-        {"--output", 1, {}, false},
-        {"--dtype", 1, {"f32", "f16", "int8", "binary"}, false},
-        {"--dim", 1, {}, true},
-        {"--prefix", 1, {"query", "passage"}, false},
-        {"--max-length", 1, {}, true},
-        {"--batch-size", 1, {}, true},
-        {"--threads", 1, {}, true},
-        {"--similarity", 2, {}, false},
-        {"--info", 0, {}, false},
-        {"--self-test", 0, {}, false},
-        {"--warmup", 0, {}, false},
-        {"--bench", 0, {}, false},
-        {"--version", 0, {}, false},
-        {"--json", 0, {}, false},
-        {"--debug", 0, {}, false},
-        // Not in the help: what the tokenizer makes of texts, for whoever looks into it.
-        {"--tokens", 0, {}, false},
-        {"--help", 0, {}, false},
-        {"-h", 0, {}, false},
-    };
-    return table;
-}
+constexpr Known KNOWN[] = {
+    {"--input", EMBED, &Options::has_input, &Options::input},
+    {"--jsonl", BOTH, &Options::jsonl},
+    {"--text-field", BOTH, nullptr, &Options::text_field},
+    {"--id-field", EMBED, &Options::has_id_field, &Options::id_field},
+    {"--strict", BOTH, &Options::strict},
+    {"--skip-bad", BOTH, &Options::skip_bad},
+    {"--allow-cpu", BOTH},  // this program knows nothing else
+    {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, raw, table"},
+    {"--output", EMBED, &Options::has_output, &Options::output},
+    {"--dtype", EMBED, nullptr, &Options::dtype, nullptr, "f32, f16, int8, binary"},
+    {"--dim", BOTH, nullptr, nullptr, &Options::dim},
+    {"--prefix", EMBED, nullptr, &Options::prefix, nullptr, "query, passage"},
+    {"--max-length", BOTH, nullptr, nullptr, &Options::max_length},
+    {"--batch-size", BOTH, nullptr, nullptr, &Options::batch_size},
+    {"--threads", BOTH, nullptr, nullptr, &Options::threads},
+    {"--similarity", EMBED},
+    {"--info", EMBED, &Options::info},
+    {"--self-test", EMBED, &Options::self_test},
+    {"--warmup", EMBED, &Options::warmup},
+    {"--bench", EMBED, &Options::bench},
+    {"--version", EMBED, &Options::version},
+    {"--json", BOTH, &Options::json},
+    {"--debug", BOTH},
+    // Not in the help: what the tokenizer makes of texts, for whoever looks into it.
+    {"--tokens", EMBED, &Options::tokens},
+    {"--help", BOTH, &Options::help},
+    {"-h", BOTH, &Options::help},
+    {"-k", SEARCH, nullptr, nullptr, &Options::nearest},
+    {"--nearest", SEARCH, nullptr, nullptr, &Options::nearest},
+    {"--min", SEARCH},
+    {"--queries", SEARCH, &Options::has_queries, &Options::queries},
+    {"--index", SEARCH, &Options::has_index, &Options::index},
+};
 
 std::string quoted(const std::string &word) { return "'" + word + "'"; }
 
-Error usage(const std::string &message) { return fail(USAGE, message, "see embed --help"); }
+constexpr const char *LISTS = "see embed --help";
+
+Error usage(const std::string &message) { return fail(USAGE, message, LISTS); }
+
+// Otherwise a text: a number or a dash alone, and what has a space in it.
+bool is_option(const std::string &word) {
+    bool negative = word.size() > 1 && strspn(word.c_str() + 1, "0123456789.") == word.size() - 1;
+    return word.size() > 1 && word[0] == '-' && !negative && (word.find(' ') == std::string::npos || word.find('=') != std::string::npos);
+}
+
+// As it stands in messages.
+std::string said(const Known &option) { return option.number == &Options::nearest ? "-k/--nearest" : option.name; }
 
 Error set_number(const std::string &name, const std::string &word, size_t &place) {
     bool digits = !word.empty() && word.size() <= 5 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -60,50 +84,54 @@ Error set_number(const std::string &name, const std::string &word, size_t &place
     return {};
 }
 
+Error set_cosine(const std::string &name, const std::string &word, double &place) {
+    char *end = nullptr;
+    bool plain = !word.empty() && strspn(word.c_str(), "0123456789.+-eE") == word.size();
+    place = plain ? strtod(word.c_str(), &end) : 2;
+    if (!plain || *end || !(place >= -1 && place <= 1))
+        return usage("argument " + name + ": " + quoted(word) + " is not a number from -1 to 1");
+    return {};
+}
+
 Error set_choice(const Known &option, const std::string &word) {
-    std::string listed;
-    for (const char *choice : option.choices) {
+    std::string listed, choice;
+    for (const char *at = option.choices;; at++) {
+        if (*at != ',' && *at) {
+            if (*at != ' ') choice += *at;
+            continue;
+        }
         if (word == choice) return {};
         listed += (listed.empty() ? "" : ", ") + quoted(choice);
+        choice.clear();
+        if (!*at) break;
     }
-    return usage("argument " + std::string(option.name) + ": invalid choice: " + quoted(word) + " (choose from " + listed + ")");
+    return usage("argument " + said(option) + ": invalid choice: " + quoted(word) + " (choose from " + listed + ")");
 }
 
 Error set(const Known &option, const std::vector<std::string> &values, Options &options) {
-    const std::string name = option.name;
-    if (!option.choices.empty())
+    if (option.choices)
         if (Error error = set_choice(option, values[0])) return error;
-    if (option.number) {
-        size_t &place = name == "--dim" ? options.dim : name == "--max-length" ? options.max_length
-                        : name == "--batch-size" ? options.batch_size : options.threads;
-        return set_number(name, values[0], place);
-    }
-    if (name == "--input") options.input = values[0], options.has_input = true;
-    else if (name == "--output") options.output = values[0], options.has_output = true;
-    else if (name == "--text-field") options.text_field = values[0];
-    else if (name == "--id-field") options.id_field = values[0], options.has_id_field = true;
-    else if (name == "--out") options.output_format = values[0];
-    else if (name == "--dtype") options.dtype = values[0];
-    else if (name == "--prefix") options.prefix = values[0];
-    else if (name == "--similarity") options.similarity = values;
-    else if (name == "--jsonl") options.jsonl = true;
-    else if (name == "--strict") options.strict = true;
-    else if (name == "--skip-bad") options.skip_bad = true;
-    else if (name == "--allow-cpu") return {};  // this program knows nothing else
-    else if (name == "--info") options.info = true;
-    else if (name == "--self-test") options.self_test = true;
-    else if (name == "--warmup") options.self_test = options.warmup = true;  // a processor needs no more
-    else if (name == "--bench") options.bench = true;
-    else if (name == "--version") options.version = true;
-    else if (name == "--json") options.json = true;
-    else if (name == "--tokens") options.tokens = true;
-    else if (name == "--help" || name == "-h") options.help = true;
+    if (option.given) options.*option.given = true;
+    if (option.text) options.*option.text = values[0];
+    if (option.number) return set_number(said(option), values[0], options.*option.number);
+    if (option.is("--min")) return set_cosine(option.name, values[0], options.least);
+    if (option.is("--similarity")) options.similarity = values;
+    if (option.is("--warmup")) options.self_test = true;  // a processor needs no more
     return {};
 }
 
 std::string flag(std::string name) {
     std::replace(name.begin(), name.end(), '_', '-');
     return "--" + name;
+}
+
+// What does not go together of what is said of the input.
+Error check_reading(const Options &options) {
+    if ((!options.text_field.empty() || !options.id_field.empty()) && !options.jsonl)
+        return fail(USAGE, flag(options.text_field.empty() ? "id_field" : "text_field") + " requires --jsonl");
+    if (options.skip_bad && !options.jsonl && !options.strict)
+        return fail(USAGE, "--skip-bad requires --jsonl or --strict", "in other input, no line can be bad");
+    return {};
 }
 
 // Combinations that make no sense.
@@ -128,56 +156,62 @@ Error check(const Options &options) {
         return fail(USAGE, "--json requires --info, --self-test or --bench", "for vectors as JSON: --out json");
     if (!options.texts.empty() && !reading.empty())
         return fail(USAGE, "texts on the command line cannot be used with " + flag(reading));
-    if ((!options.text_field.empty() || !options.id_field.empty()) && !options.jsonl)
-        return fail(USAGE, flag(options.text_field.empty() ? "id_field" : "text_field") + " requires --jsonl");
-    if (options.skip_bad && !options.jsonl && !options.strict)
-        return fail(USAGE, "--skip-bad requires --jsonl or --strict", "in other input, no line can be bad");
+    if (Error error = check_reading(options)) return error;
     if (options.output_format == "table" && options.dtype != "f32")
         return fail(USAGE, "a table shows f32 only: --dtype does not apply");
     if (options.id_field == "embedding") return fail(USAGE, "--id-field cannot be \"embedding\": the vector has that name");
     return {};
 }
 
-}  // namespace
-
-std::string Options::instead() const {
-    if (!similarity.empty()) return "similarity";
-    return info ? "info" : self_test ? "self_test" : bench ? "bench" : version ? "version" : "";
+// The words of `embed search` are its query and its file.
+Error check_search(Options &options) {
+    std::vector<std::string> words;
+    words.swap(options.texts);
+    if (!options.has_queries) {
+        if (words.empty()) return fail(USAGE, "no query", "pass one: embed search \"a query\" FILE, or several with --queries");
+        options.query = words[0];
+        words.erase(words.begin());
+    }
+    if (words.size() > 1) return fail(USAGE, "one FILE at most: " + quoted(words[1]) + " is another", "quote a query of several words");
+    options.has_input = !words.empty();
+    if (options.has_input) options.input = words[0];
+    return check_reading(options);
 }
 
-Error parse_options(int count, char **words, Options &options) {
+Error read_words(int count, char **words, Options &options) {
     std::vector<std::string> strangers;
     std::string exclusive;
-    for (int at = 1; at < count; at++) {
+    for (int at = options.search ? 2 : 1; at < count; at++) {
         std::string word = words[at];
         if (word == "--") {
             for (at++; at < count; at++) options.texts.push_back(words[at]);
             break;
         }
-        // A number or a dash alone is a text, and so is what has a space in it.
-        bool negative = word.size() > 1 && strspn(word.c_str() + 1, "0123456789.") == word.size() - 1;
-        if (word.size() < 2 || word[0] != '-' || negative || (word.find(' ') != std::string::npos && word.find('=') == std::string::npos)) {
+        if (!is_option(word)) {
             options.texts.push_back(word);
             continue;
         }
+        if (options.search && word.compare(0, 2, "-k") == 0 && word.size() > 2 && word[2] != '=') word.insert(2, "=");
         size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
-        auto option = std::find_if(known().begin(), known().end(), [&](const Known &one) { return name == one.name; });
-        if (option == known().end()) {
+        auto option = std::find_if(std::begin(KNOWN), std::end(KNOWN), [&](const Known &one) {
+            return one.is(name.c_str()) && (one.command & (options.search ? SEARCH : EMBED));
+        });
+        if (option == std::end(KNOWN)) {
             strangers.push_back(word);
             continue;
         }
         std::vector<std::string> values;
         if (equals != std::string::npos) {
-            if (option->values == 0) return usage("argument " + name + ": ignored explicit argument " + quoted(word.substr(equals + 1)));
+            if (option->values() == 0) return usage("argument " + name + ": ignored explicit argument " + quoted(word.substr(equals + 1)));
             values.push_back(word.substr(equals + 1));
         } else {
-            while (int(values.size()) < option->values && at + 1 < count && (words[at + 1][0] != '-' || words[at + 1][1] == 0 || strchr(words[at + 1], ' ')))
+            while (int(values.size()) < option->values() && at + 1 < count && strcmp(words[at + 1], "--") && !is_option(words[at + 1]))
                 values.push_back(words[++at]);
         }
-        if (int(values.size()) != option->values)
-            return usage("argument " + name + (option->values == 1 ? ": expected one argument" : ": expected 2 arguments"));
-        if (name == "--similarity" || name == "--info" || name == "--self-test" || name == "--warmup" || name == "--bench" || name == "--version") {
+        if (int(values.size()) != option->values())
+            return usage("argument " + said(*option) + (option->values() == 1 ? ": expected one argument" : ": expected 2 arguments"));
+        if (option->is_instead()) {
             if (!exclusive.empty() && exclusive != name) return usage("argument " + name + ": not allowed with argument " + exclusive);
             exclusive = name;
         }
@@ -189,7 +223,22 @@ Error parse_options(int count, char **words, Options &options) {
         for (auto &word : strangers) listed += " " + word;
         return usage("unrecognized arguments:" + listed);
     }
-    return check(options);
+    return {};
+}
+
+}  // namespace
+
+std::string Options::instead() const {
+    if (!similarity.empty()) return "similarity";
+    return info ? "info" : self_test ? "self_test" : bench ? "bench" : version ? "version" : "";
+}
+
+Error parse_options(int count, char **words, Options &options) {
+    options.search = count > 1 && strcmp(words[1], "search") == 0;
+    Error error = read_words(count, words, options);
+    if (!error && !options.help) error = options.search ? check_search(options) : check(options);
+    if (options.search && error.hint == LISTS) error.hint = "see embed search --help";
+    return error;
 }
 
 }  // namespace embed

@@ -15,6 +15,11 @@ struct Options {
     size_t dim = 0, max_length = 0, batch_size = 0, threads = 0;
     bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, warmup = false, bench = false, version = false;
     bool json = false, tokens = false, help = false;
+    // Of `embed search`.
+    std::string query, queries, index;
+    bool search = false, has_queries = false, has_index = false;
+    size_t nearest = 10;
+    double least = -1;
 
     Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
     // What is done in the place of embedding, e.g. "self_test"; empty when nothing is.

@@ -63,6 +63,7 @@ private:
         if (number_ == 1 && raw.substr(0, 3) == "\xEF\xBB\xBF") raw.remove_prefix(3);
         if (!raw.empty() && raw.back() == '\r') raw.remove_suffix(1);
         Record record;
+        record.number = number_;
         bool blank = false;
         Error error = decode(raw, "line " + std::to_string(number_), options_.strict, record.text);
         if (!error && options_.jsonl) error = object(record, blank);

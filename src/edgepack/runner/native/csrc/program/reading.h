@@ -10,9 +10,12 @@
 
 namespace embed {
 
-// A text, and the JSON object that it came in.
+constexpr size_t WINDOW_BATCHES = 32;  // batches that are read ahead, so that texts of like length meet in one
+
+// A text, the number of its line, and the JSON object that it came in.
 struct Record {
     std::string text, line;
+    size_t number = 0;
     Json source;
 };
 

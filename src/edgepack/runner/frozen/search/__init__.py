@@ -1,0 +1,1 @@
+"""``embed search``: the texts of a file that are nearest to a query."""

@@ -1,0 +1,158 @@
+"""The texts that are nearest to a query, by the cosine of their vectors."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from array import array
+from operator import mul
+
+from ..base.bundle import Bundle, sha256
+from ..base.errors import UsageError
+from ..base.streams import harmless, is_terminal
+from ..program import embed, read
+from ..program.load import load
+from ..program.write import Output
+from .index import Index
+from .options import SUFFIX, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..model.embedder import Embedder
+    from ..program.read import Record
+
+    Found = tuple[float, int, str]
+    """Cosine, line and text."""
+
+NO_TEXT_HINT = "name a file, or give lines on standard input"
+dot: Callable[[Sequence[float], Sequence[float]], float] = getattr(
+    math, "sumprod", lambda first, second: sum(map(mul, first, second))
+)
+"""Since Python 3.12 there is a quicker one."""
+
+
+def search(arguments: Sequence[str], directory: str, *, program: str) -> int:
+    """Print the nearest texts of each query; the exit code."""
+    options = parse(arguments, program)
+    bundle = Bundle(directory)
+    if options.input is None and is_terminal(0):
+        raise UsageError("no text", NO_TEXT_HINT)
+    queries = read_queries(options)
+    passage = bundle.prefixes.get("passage", "")
+    # Before the model, which has threads.
+    index = Index(
+        options.index or beside(options.input),
+        asked=options.index is not None,
+        model=model_digest(bundle, options, passage),
+        dimension=options.dim or bundle.dimension,
+    )
+    embedder = load(bundle, options)
+    wanted = unit_vectors(embedder, bundle.prefixes.get("query", ""), queries)
+    with Output(None) as output:
+        with index:
+            size = embedder.batch_size * embed.WINDOW_BATCHES
+            nearest = find(
+                [vector.tolist() for vector in wanted],
+                embed.windows(options, size),
+                lambda texts: index.vectors(texts, lambda new: unit_vectors(embedder, passage, new)),
+                most=options.nearest,
+                least=options.min,
+            )
+        write = write_json if options.json else write_lines
+        output.stream.write(write(queries, nearest, headed=options.queries is not None).encode())
+    embedder.finish()
+    return 0
+
+
+def read_queries(options: Namespace) -> list[str]:
+    """Raises ``InputError`` and ``UsageError``."""
+    if options.queries is None:
+        return [read.argument_record(options.query, 1, strict=options.strict).text]
+    descriptor = embed.open_input(options.queries)
+    lines = [line for part in read.read_lines(descriptor, read.CHUNK) for line in part]
+    texts = [record.text for record in read.text_records(lines, strict=options.strict, skip=None)]
+    if queries := [text for text in texts if text.strip()]:
+        return queries
+    raise UsageError(f"{options.queries} has no query")
+
+
+def beside(file: str | None) -> str | None:
+    """Where the vectors of a file are kept; None for what is no plain file."""
+    return file + SUFFIX if file is not None and os.path.isfile(file) else None
+
+
+def model_digest(bundle: Bundle, options: Namespace, prefix: str) -> str:
+    """Of all that decides what the vector of a text is."""
+    digests = {entry["path"]: entry["sha256"] for entry in bundle.value("files")}
+    facts = (
+        *(digests[bundle.value("model", name)] for name in ("file", "tokenizer")),
+        str(options.dim or bundle.dimension),
+        str(options.max_length or bundle.max_length),
+        prefix,
+    )
+    return str(sha256("\n".join(facts).encode()).hexdigest())
+
+
+def unit_vectors(embedder: Embedder, prefix: str, texts: Sequence[str]) -> list[array[float]]:
+    """float32, of length 1; zeros stay zeros."""
+    vectors = embedder.embed([prefix + text for text in texts]) if texts else []
+    lengths = [math.sqrt(dot(vector, vector)) or 1.0 for vector in vectors]
+    return [array("f", [x / length for x in vector]) for vector, length in zip(vectors, lengths, strict=True)]
+
+
+def find(
+    wanted: Sequence[Sequence[float]],
+    windows: Iterable[list[Record]],
+    vectors: Callable[[list[str]], list[Sequence[float]]],
+    *,
+    most: int,
+    least: float,
+) -> list[list[Found]]:
+    """The nearest texts of each query, the nearest first; of equally near ones, that of the first line."""
+    nearest: list[list[Found]] = [[] for _ in wanted]
+    seen = False
+    for window in windows:
+        records = [record for record in window if record.text.strip()]
+        rows = vectors([record.text for record in records])
+        seen = seen or bool(records)
+        for at, query in enumerate(wanted):
+            cosines = [dot(query, row) for row in rows]
+            found = [
+                (cosine, record.number, record.text)
+                for cosine, record in zip(cosines, records, strict=True)
+                if cosine >= least
+            ]
+            nearest[at] = sorted([*nearest[at], *found], key=lambda each: (-each[0], each[1]))[:most]
+    if not seen:
+        raise UsageError("no text: the input is empty, or every line was skipped", NO_TEXT_HINT)
+    return nearest
+
+
+def write_lines(queries: Sequence[str], nearest: Sequence[Sequence[Found]], *, headed: bool) -> str:
+    """``cosine TAB line TAB text`` each; with a line for the query where there may be several."""
+    blocks = []
+    for query, found in zip(queries, nearest, strict=True):
+        lines = [f"{cosine:.4f}\t{line}\t{on_one_line(text)}\n" for cosine, line, text in found]
+        blocks.append("".join([f"# {on_one_line(query)}\n", *lines] if headed else lines))
+    return "\n".join(blocks)
+
+
+def on_one_line(text: str) -> str:
+    return harmless(text).replace("\n", " ").replace("\t", " ")
+
+
+def write_json(queries: Sequence[str], nearest: Sequence[Sequence[Found]], *, headed: bool) -> str:
+    """One object per query."""
+    del headed
+    lines = []
+    for query, found in zip(queries, nearest, strict=True):
+        listed = ",".join(
+            f'{{"line":{line},"cosine":{cosine:.4f},"text":{json.dumps(text, ensure_ascii=False)}}}'
+            for cosine, line, text in found
+        )
+        lines.append(f'{{"query":{json.dumps(query, ensure_ascii=False)},"nearest":[{listed}]}}\n')
+    return harmless("".join(lines), r"\u%04x")

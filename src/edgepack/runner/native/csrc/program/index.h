@@ -1,0 +1,50 @@
+// Vectors of texts that are kept in a file, so that a text is embedded once; runner/frozen/search/index.py says what is in it.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "program/output.h"
+#include "program/reading.h"
+#include "tokenizer/table.h"
+
+namespace embed {
+
+class Index {
+public:
+    // Appends unit vectors of texts.
+    using Make = std::function<Error(const std::vector<std::string_view> &, std::vector<float> &)>;
+
+    // An empty `path` keeps nothing. Where the user did not ask for the file, one that cannot be used is no error. A code of 3.
+    Error open(const std::string &path, bool asked, const std::string &model, size_t dimension);
+    // Unit vectors of the texts that follow those of the last call. A code of 7.
+    Error vectors(const std::vector<Record> &records, const Make &make, std::vector<float> &rows);
+    // Puts the file in its place where the texts are not just those that it had.
+    Error finish();
+
+private:
+    Error find_kept(const std::string &model);
+    Error write(const std::vector<float> &rows, bool same, size_t start);
+    Error give_up(const Error &error);
+    Error begin(size_t count);
+    void append(std::string_view bytes);
+    std::string header(size_t count, const std::string &model, uint32_t checksum) const;
+    std::string_view digest(size_t at) const;
+    std::string_view kept_rows(size_t start, size_t count) const;
+    ptrdiff_t place(std::string_view wanted, size_t guess);
+
+    Mapping kept_;
+    Output output_;
+    std::map<std::string_view, size_t> places_;
+    std::string path_, model_, digests_, problem_;
+    size_t dimension_ = 0, count_ = 0;
+    uint32_t checksum_ = 1;
+    bool asked_ = false, found_ = false, writing_ = false;
+};
+
+std::string sha256_of(std::string_view text);
+
+}  // namespace embed

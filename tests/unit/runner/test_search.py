@@ -1,0 +1,200 @@
+"""``embed search``: the nearest texts of a file, and the vectors that it keeps."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.sample_program import Run, complaint, run_program, vectors_of
+
+pytestmark = pytest.mark.tools("c++", "python")
+
+TEXTS = ("a cat", "the kitten sat", "mat", "a cat sat on the mat", "mat mat")
+"""As the query "cat", which gets the prefix "the ", has them near: 2, 3, 4, 1, 5."""
+NEAREST = [2, 3, 4, 1, 5]
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.txt"
+    path.write_text("".join(f"{text}\n" for text in TEXTS))
+    return path
+
+
+def kept_of(notes: Path) -> Path:
+    return notes.with_name("notes.txt.embed.npy")
+
+
+def lines_of(done: subprocess.CompletedProcess[bytes]) -> list[int]:
+    """Line numbers of what was found."""
+    assert done.returncode == 0, done.stderr
+    return [int(line.split("\t")[1]) for line in done.stdout.decode().splitlines()]
+
+
+def test_the_nearest_come_first_with_cosine_and_line(run: Run, notes: Path) -> None:
+    done = run("search", "-k", "2", "cat", str(notes))
+    vectors = (
+        np.array(vectors_of(run("--prefix=query", "cat").stdout + b"")),
+        np.array(vectors_of(run(*TEXTS).stdout)),
+    )
+    cosines = vectors[1] @ vectors[0][0]
+    assert [line - 1 for line in NEAREST] == np.argsort(-cosines).tolist()
+    expected = "".join(f"{cosines[line - 1]:.4f}\t{line}\t{TEXTS[line - 1]}\n" for line in NEAREST[:2])
+    assert done.stdout.decode() == expected
+    assert done.stderr.decode() == f"note: the vectors are kept in {kept_of(notes)}\n"
+
+
+def test_numpy_reads_what_is_kept_and_it_is_used_and_left_as_it_is(run: Run, notes: Path) -> None:
+    run("search", "cat", str(notes))
+    kept = np.load(kept_of(notes))
+    assert kept == pytest.approx(np.array(vectors_of(run(*TEXTS).stdout)), abs=1e-6)
+    before = kept_of(notes).stat()
+    again = run("search", "cat", str(notes))
+    assert (lines_of(again), again.stderr) == (NEAREST, b"")
+    after = kept_of(notes).stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert sorted(path.name for path in notes.parent.iterdir()) == [notes.name, kept_of(notes).name]
+
+
+def test_a_changed_file_keeps_the_vectors_of_texts_that_it_had(run: Run, notes: Path) -> None:
+    run("search", "cat", str(notes))
+    old = np.load(kept_of(notes))
+    for texts in (["kitten", *TEXTS[1:], "", "a mat"], TEXTS[:2], ["mat", "mat"]):
+        notes.write_text("".join(f"{text}\n" for text in texts))
+        done = run("search", "cat", str(notes))
+        assert done.stderr == b""
+        assert len(lines_of(done)) == len(list(filter(None, texts)))
+        if "kitten" in texts:
+            assert np.array_equal(np.load(kept_of(notes))[1:5], old[1:])
+        kept_of(notes).unlink()
+        assert run("search", "cat", str(notes)).stdout == done.stdout
+
+
+def test_other_forms_of_input_and_output(run: Run, notes: Path) -> None:
+    objects = b'{"body": "mat"}\n\n{"body": "a\\n\\u0007cat \\u0085"}\n'
+    found = run("search", "--jsonl", "--text-field=body", "--json", "cat", input=objects)
+    assert b"\x07" not in found.stdout
+    assert "\x85" not in found.stdout.decode()
+    said = json.loads(found.stdout)
+    assert said["query"] == "cat"
+    assert [(each["line"], each["text"]) for each in said["nearest"]] == [(1, "mat"), (3, "a\n\x07cat \x85")]
+    shown = run("search", "--jsonl", "--text-field=body", "cat", input=objects).stdout.decode()
+    assert shown.splitlines()[1].split("\t")[1:] == ["3", r"a \x07cat \x85"]
+    done = run("search", "--queries", str(notes), "-k1", "--min", "0.9", input=b"the kitten sat\nmat mat\n")
+    assert [line.split("\t")[-1] for line in done.stdout.decode().splitlines()] == [
+        "# a cat",
+        "",
+        "# the kitten sat",
+        "the kitten sat",
+        "",
+        "# mat",
+        "",
+        "# a cat sat on the mat",
+        "",
+        "# mat mat",
+        "mat mat",
+    ]
+    assert run("search", "--", "--min", str(notes)).returncode == 0, "a query may look like an option"
+
+
+def test_what_cannot_be_used_is_said_and_made_anew(run: Run, notes: Path) -> None:
+    run("search", "cat", str(notes))
+    sound = kept_of(notes).read_bytes()
+    for damaged, problem in (
+        (sound[:-1], "is damaged"),
+        (sound + b"0", "is damaged"),
+        (sound[:256], "is damaged"),
+        (sound[:300] + b"\xff" + sound[301:], "is damaged"),
+        (sound.replace(b"(5, 8)", b"(6, 8)"), "is damaged"),
+        (sound.replace(b"model ", b"model 0"), "is of another model or other settings"),
+        (b"", ""),
+    ):
+        kept_of(notes).write_bytes(damaged)
+        done = run("search", "cat", str(notes))
+        said = f"note: {kept_of(notes)} {problem}: made anew\n" if problem else ""
+        assert (lines_of(done), done.stderr.decode()) == (NEAREST, said)
+        assert kept_of(notes).read_bytes() == sound
+    other = run("search", "--dim=4", "cat", str(notes))
+    assert b"is of another model or other settings: made anew" in other.stderr
+    assert np.load(kept_of(notes)).shape == (5, 4)
+
+
+def test_a_file_that_is_none_of_its_own_is_left_alone(run: Run, notes: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    for make in (kept_of(notes).symlink_to, lambda target: kept_of(notes).write_bytes(target.read_bytes())):
+        make(mine)
+        done = run("search", "cat", str(notes))
+        assert lines_of(done) == NEAREST
+        assert (
+            done.stderr.decode()
+            == f"note: the vectors are not kept: {kept_of(notes)} is not an index of embed search\n"
+        )
+        assert (mine.read_text(), kept_of(notes).read_text()) == ("mine", "mine")
+        kept_of(notes).unlink()
+    for index in (mine, tmp_path, Path("/dev/null")):
+        done = run("search", "--index", str(index), "cat", str(notes))
+        assert (done.returncode, complaint(done)[0]) == (3, f"error: {index} is not an index of embed search")
+    assert mine.read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing_but_time(run: Run, notes: Path) -> None:
+    done = run("search", "--index", str(notes.parent / "none/index"), "cat", str(notes))
+    assert done.returncode == 7
+    assert "cannot write to" in complaint(done)[0]
+    # Where nobody asked for the file, one that cannot be made is a note: its name is taken by what is not a file.
+    longest = notes.with_name("n" * (os.pathconf(notes.parent, "PC_NAME_MAX") - 12))
+    notes.rename(longest)
+    done = run("search", "cat", str(longest))
+    assert lines_of(done) == NEAREST
+    assert done.stderr.startswith(b"note: the vectors are not kept: cannot ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "no query"),
+        (("a", "b", "c"), 2, "one FILE at most: 'c' is another"),
+        (("--queries", "q", "b", "c"), 2, "one FILE at most: 'c' is another"),
+        (("-k", "0", "a"), 2, "argument -k/--nearest: '0' is not a number"),
+        (("--nearest", "-1", "a"), 2, "argument -k/--nearest: '-1' is not a number"),
+        (("-k",), 2, "argument -k/--nearest: expected one argument"),
+        (("--min", "-1.5", "a"), 2, "argument --min: '-1.5' is not a number from -1 to 1"),
+        (("--min", "0x1", "a"), 2, "argument --min: '0x1' is not a number from -1 to 1"),
+        (("--out", "npy", "a"), 2, "unrecognized arguments: --out"),
+        (("--text-field", "b", "a"), 2, "--text-field requires --jsonl"),
+        (("a", "/nowhere/file"), 3, "cannot read /nowhere/file"),
+        (("--queries", "/nowhere/file"), 3, "cannot read /nowhere/file"),
+        (("--queries", "/dev/null"), 2, "/dev/null has no query"),
+        (("a", "/dev/null"), 2, "no text: the input is empty"),
+        (("--dim", "3", "a"), 2, "sample was not trained for that"),
+    ],
+)
+def test_what_makes_no_sense(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = run("search", *arguments, input=b"a\n")
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert words in complaint(done)[0]
+
+
+def test_a_bad_line_ends_it_and_nothing_is_kept(run: Run, notes: Path) -> None:
+    notes.write_bytes(b"a cat\n\xff\n")
+    done = run("search", "--strict", "cat", str(notes))
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert complaint(done)[0].startswith("error: line 2 is not UTF-8")
+    assert list(notes.parent.iterdir()) == [notes]
+    done = run("search", "--strict", "--skip-bad", "cat", str(notes))
+    assert lines_of(done) == [1]
+    assert done.stderr.startswith(b"skipped: line 2")
+
+
+def test_the_two_programs_say_the_same(frozen_sample: Path, native_sample: Path, notes: Path) -> None:
+    said = []
+    for sample in (frozen_sample, native_sample):
+        calls = (("--help",), ("cat", str(notes)), ("--json", "cat", str(notes)))
+        runs = [run_program(sample, "search", *call) for call in calls]
+        said.append([(done.returncode, done.stdout, done.stderr) for done in runs])
+        kept_of(notes).unlink()
+    assert said[0] == said[1]
+    assert said[0][0][1].startswith(b"usage: embed search ")
