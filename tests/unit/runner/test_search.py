@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(run: Run, notes:
         (("--queries", "/nowhere/file"), 3, "cannot read /nowhere/file"),
         (("--queries", "/dev/null"), 2, "/dev/null has no query"),
         (("a", "/dev/null"), 2, "no text: the input is empty"),
-        (("--dim", "3", "a"), 2, "sample was not trained for that"),
+        (("--dim", "3", "a"), 2, "sample does not support that dimension"),
     ],
 )
 def test_what_makes_no_sense(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
