@@ -18,7 +18,7 @@ from edgepack.api import (
 )
 from edgepack_cuda.native import resolve
 from edgepack_cuda.nvidia import CUDA, DRIVER, ONNXRUNTIME_GPU, require_linux
-from edgepack_cuda.runtime import Choice, fetch_wheels, libraries_for
+from edgepack_cuda.runtime import Choice, fetch_wheels, libraries_for, source_files
 
 NAME = "CUDAExecutionProvider"
 OPTIONS: OptionTable = {
@@ -60,6 +60,7 @@ class CudaBuilder:
             version=ONNXRUNTIME_GPU.version,
             # What was pruned is device code, which is matched by the lists.
             toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}",
+            source_files=source_files(self.layout),
             provider=ExecutionProvider(
                 name=NAME,
                 append="cuda",

@@ -9,6 +9,7 @@ from edgepack.api import BuildContext, BundleError
 from edgepack.api.kit import (
     Closure,
     RuntimeFolder,
+    SourceFile,
     SystemLibrary,
     Wheel,
     closure_of,
@@ -34,7 +35,7 @@ from edgepack_cuda.nvidia import (
 )
 from edgepack_cuda.prune import device_code, prune
 
-SCHEMA = "6"
+SCHEMA = "7"
 PROVIDER = CUDA_PROVIDER
 LOAD_ORDER = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 VERSIONED = (*LOAD_ORDER, "libcurand.so.10")
@@ -110,6 +111,12 @@ def cuda_host(context: BuildContext) -> Libraries:
 
 def _wheels(layout: str) -> tuple[Wheel, ...]:
     return (ONNXRUNTIME_GPU,) if layout == "thin" else (ONNXRUNTIME_GPU, CUBLAS, CUDART)
+
+
+def source_files(layout: str) -> tuple[SourceFile, ...]:
+    """What the libraries of a layout came out of."""
+    cuda = (*CUBLAS.source_files("libcublas", "libcublasLt"), *CUDART.source_files("libcudart"))
+    return (*ONNXRUNTIME_GPU.source_files("onnxruntime"), *(() if layout == "thin" else cuda))
 
 
 def fetch_wheels(layout: str, *, context: BuildContext) -> None:

@@ -111,6 +111,7 @@ def classic_runtime(
     return libraries.artifact(
         version=ONNXRUNTIME_GPU.version,
         toolchain=f"wheel {ONNXRUNTIME_GPU.requirement}, TensorRT {home.version}",
+        source_files=ONNXRUNTIME_GPU.source_files("onnxruntime"),
         provider=ExecutionProvider(
             name=NAME,
             append="tensorrt",

@@ -88,6 +88,7 @@ def rtx_runtime(
     return libraries.artifact(
         version=ONNXRUNTIME.version,
         toolchain=f"wheels {ONNXRUNTIME.requirement}, {PROVIDER.requirement}",
+        source_files=(*ONNXRUNTIME.source_files("onnxruntime"), *PROVIDER.source_files(PROVIDER.name)),
         provider=ExecutionProvider(
             name=NAME,
             append="plugin",

@@ -18,7 +18,7 @@ from edgepack.api.kit import (
 from edgepack_cuda.api import DRIVER, HOST, cuda_terms
 from edgepack_tensorrt.pins import BINDINGS_VERSION, ONNXRUNTIME, PROVIDER, bindings
 
-SCHEMA = "2"
+SCHEMA = "3"
 NAME = "NvTensorRTRTXExecutionProvider"
 LIBRARY = "libonnxruntime_providers_nv_tensorrt_rtx.so"
 DRIVER_LIBRARIES = (*DRIVER, "libnvidia-ml.so.1")

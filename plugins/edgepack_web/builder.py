@@ -1,5 +1,6 @@
 """The builder of web bundles, one method a step."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,14 +91,19 @@ class WebBuilder:
             program="embed.mjs",
             kind="web",
             versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
-            licenses=self._licenses(),
+            licenses=self._licenses(library),
             parts=folder.parts,
             placement=placement,
             command=("node", NODE_PROGRAM),
         )
 
-    def _licenses(self) -> tuple[Path, ...]:
-        return (package_license(PACKAGE, WEBGPU_VERSION, context=self.context),) if self.webgpu else ()
+    def _licenses(self, tokenizers: Path | None) -> tuple[Path, ...]:
+        texts = [package_license(PACKAGE, WEBGPU_VERSION, context=self.context)] if self.webgpu else []
+        if tokenizers:
+            # Named after its file in a bundle: the package's own name has a slash.
+            text = self.context.work_dir / f"huggingface-tokenizers-{TOKENIZERS_VERSION}.txt"
+            texts.append(Path(shutil.copyfile(tokenizers / "LICENSE", text)))
+        return tuple(texts)
 
     def _reduced(self, model: PreparedModel, *, threads: bool = False) -> RuntimeArtifact:
         from edgepack_web.foundry.reduce import reduce_web_runtime

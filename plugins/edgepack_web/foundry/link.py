@@ -9,7 +9,7 @@ from edgepack.api.kit import archive_symbols
 from edgepack_web.foundry.api import EXPORTS
 from edgepack_web.foundry.emscripten import Emscripten
 
-SCHEMA = "8"
+SCHEMA = "9"
 """Changes when the same objects are linked otherwise."""
 WASM, GLUE, MAP = "ort.wasm", "ort.mjs", "link.map"
 RUNTIME_METHODS = (

@@ -67,6 +67,7 @@ def reduce_web_runtime(needs: Operators, *, threads: bool = False, context: Buil
         provides=provided(needs),
         toolchain=archive.toolchain.identity,
         licenses=tuple(sorted((folder / "licenses").iterdir())),
+        source_files=archive.source_files,
     )
 
 
@@ -92,16 +93,18 @@ def _build(
     outside = Outside(asked=archive.exports, libraries=toolchain.libraries(context=context))
     reduced = link_reduced(archive, archive.request(needs), outside, link, context=context)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
-    _record(reduced, folder)
-    write_runtime_licenses(archive, reduced.demand.units, folder / "licenses")
+    linked = _record(reduced, folder)
+    write_runtime_licenses(archive, linked, folder / "licenses")
 
 
-def _record(reduced: Reduced, folder: Path) -> None:
-    """Take the names out of the module, and write down what they say."""
+def _record(reduced: Reduced, folder: Path) -> list[str]:
+    """Take the names out of the module, and write down what they say; the objects that are in it."""
     module = folder / WASM
     named = module.read_bytes()
     module.write_bytes(without_names(named))
     objects = f"{reduced.reduction.archive.objects}/"
     pieces = module_pieces(named, (folder / MAP).read_text(), objects)
-    write_composition(reduced.composition(pieces, module), folder / COMPOSITION)
+    composition = reduced.composition(pieces, module)
+    write_composition(composition, folder / COMPOSITION)
     (folder / MAP).unlink()
+    return [member.name for member in composition.members if not member.by_linker]

@@ -77,6 +77,7 @@ from edgepack.plugins.context import host_context as host_context
 from edgepack.records.model import Dense as Dense
 from edgepack.records.model import Pooling as Pooling
 from edgepack.records.runtime import LevelProof as LevelProof
+from edgepack.records.runtime import SourceFile as SourceFile
 from edgepack.runner.native.build import link_encoder as link_encoder
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary

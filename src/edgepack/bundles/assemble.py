@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundles import golden
+from edgepack.bundles.components import NESTED, Component, components_of
 from edgepack.bundles.floor import require_compatible_elf
 from edgepack.bundles.manifest import (
     GOLDEN,
     LICENSES,
+    LINK,
     MANIFEST,
     TOKENIZER,
     build_manifest,
+    bundle_name,
     cpu_model_path,
     file_entry,
     is_part_name,
@@ -21,7 +24,9 @@ from edgepack.bundles.manifest import (
     tokenizer_path,
     write_manifest,
 )
+from edgepack.bundles.model_card import model_card
 from edgepack.bundles.notices import write_notices
+from edgepack.bundles.sbom import SBOM, sbom
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files.elf import elf_files
@@ -59,17 +64,18 @@ def assemble(
         (folder / GOLDEN).write_bytes(golden.golden_json(vectors))
         for library in _libraries(runtime, runner):
             _copy(library, folder / "lib" / library.name)
-        write_notices(folder / LICENSES, source=model.source, runtime=runtime, runner=runner)
+        components = components_of(model.source, runtime, runner)
+        write_notices(folder / LICENSES, components)
         _settle_modes(folder)
         provider = runtime and runtime.provider
         require_compatible_elf(
             folder, target.platform, device=(*provider.libraries, *provider.system) if provider else ()
         )
-        files = [
-            file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model, runner))
-            for path in sorted(folder.rglob("*"))
-            if path.is_symlink() or path.is_file()
-        ]
+        files = _list(folder, model, runner)
+        bill = folder / LICENSES / SBOM
+        bill.write_bytes(_bill(components, files, target=target, model=model, runtime=runtime, runner=runner))
+        bill.chmod(0o644)
+        files.append(file_entry(bill, root=folder, part="licenses"))
         manifest = build_manifest(
             target=target,
             model=model,
@@ -86,6 +92,35 @@ def assemble(
         context.note(f"not hardened: {soft[-1]}{more}")
     context.note(f"{len(files)} files, {sum(file['size'] for file in files) / 1e6:.1f} MB")
     return Bundle(directory=folder, manifest=manifest)
+
+
+def _list(folder: Path, model: PreparedModel, runner: RunnerArtifact) -> list[dict[str, Any]]:
+    return [
+        file_entry(path, root=folder, part=_part_of(path.relative_to(folder).as_posix(), model, runner))
+        for path in sorted(folder.rglob("*"))
+        if path.is_symlink() or path.is_file()
+    ]
+
+
+def _bill(
+    components: Sequence[Component],
+    files: Sequence[Mapping[str, Any]],
+    *,
+    target: Target,
+    model: PreparedModel,
+    runtime: RuntimeArtifact | None,
+    runner: RunnerArtifact,
+) -> bytes:
+    texts = (*(runtime.licenses if runtime and runtime.library else ()), *runner.licenses)
+    shipped = [file for file in files if file["part"] == "model"]
+    return sbom(
+        components,
+        name=bundle_name(model.source, target),
+        summary=target.summary,
+        model_card=model_card(model, target.model, shipped),
+        nested=[path for path in texts if path.name.endswith(NESTED)],
+        files=[file for file in files if file["part"] != "licenses" and file["mode"] != LINK],
+    )
 
 
 def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple[Path, ...]:

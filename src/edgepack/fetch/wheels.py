@@ -14,6 +14,7 @@ from edgepack.fetch.download import require_online
 from edgepack.fetch.http import UNREACHABLE_HINT
 from edgepack.fetch.unpack import unpack_matching
 from edgepack.files.store import require_space, sha256_of
+from edgepack.records.runtime import SourceFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,14 @@ class Wheel:
     @property
     def requirement(self) -> str:
         return f"{self.name}=={self.version}"
+
+    def source_files(self, *components: str) -> tuple[SourceFile, ...]:
+        """For a runtime whose components, by the names of their licence texts, came out of this wheel."""
+        address = f"pkg:pypi/{self.name}@{self.version}"
+        return tuple(
+            SourceFile(component=name, version=self.version, file=address, sha256=self.sha256, shipped=True)
+            for name in components
+        )
 
 
 def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildContext) -> Path:

@@ -65,6 +65,20 @@ class ExecutionProvider:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """A file that something in a bundle was made from, or taken out of, by its content."""
+
+    component: str
+    """What the licence text of what was made from it is filed under, e.g. ``abseil``."""
+    version: str
+    file: str
+    """Its name where it was published, or its package URL."""
+    sha256: str
+    shipped: bool = False
+    """Whether what is in the bundle came out of it as it is, e.g. out of a wheel; else it is a source."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RuntimeArtifact:
     """A runtime library for the bundle, and which operator kernels it holds."""
 
@@ -94,6 +108,8 @@ class RuntimeArtifact:
     """What runs the model; ``None``: the processor."""
     changes: tuple[str, ...] = ()
     """What was done to files of others, in words, for the manifest, e.g. which code was pruned from a library."""
+    source_files: tuple[SourceFile, ...] = ()
+    """What it was made from; the bill of materials has those whose component has a licence text."""
 
     @property
     def file(self) -> Path:

@@ -10,8 +10,8 @@ from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError, ToolError
 from edgepack.fetch.wheels import wheel_file
 from edgepack.licenses import license_text
-from edgepack.records.runtime import ONNX_RUNTIME, ExecutionProvider, RuntimeArtifact
-from edgepack.runner.freeze.licenses import package_license
+from edgepack.records.runtime import ONNX_RUNTIME, ExecutionProvider, RuntimeArtifact, SourceFile
+from edgepack.runner.freeze.licenses import package_license, package_version
 from edgepack.tools import find
 
 _SCRIPT = """\
@@ -33,6 +33,8 @@ class SystemLibrary:
     file: Path
     license: str
     """Its text."""
+    version: str = ""
+    """Upstream's, where the package manager knows it."""
 
 
 def system_libraries(names: Iterable[str], *, context: BuildContext) -> tuple[SystemLibrary, ...]:
@@ -57,6 +59,7 @@ def _found(name: str, context: BuildContext) -> SystemLibrary:
     return SystemLibrary(
         name=name,
         file=Path(said.strip()).resolve(),
+        version=package_version(name, context=context) or "",
         license=text or f"{component}: no licence text was found on the machine that built this.\n",
     )
 
@@ -97,6 +100,7 @@ class RuntimeFolder:
         kind: str = "stock",
         provider: ExecutionProvider | None = None,
         changes: tuple[str, ...] = (),
+        source_files: tuple[SourceFile, ...] = (),
     ) -> RuntimeArtifact:
         """What it is as a runtime: every operator kernel is there, so that none are matched.
 
@@ -116,6 +120,7 @@ class RuntimeFolder:
             companions=tuple(path for path in sorted(self.lib.iterdir()) if path != main),
             provider=provider,
             changes=changes,
+            source_files=source_files,
         )
 
     def add(self, library: Path, *, name: str = "") -> Path:
@@ -142,7 +147,10 @@ class RuntimeFolder:
         """Libraries of the building machine, with their licences."""
         for library in libraries:
             self.add(library.file, name=library.name)
-            self.add_license(component_of(library.name), library.license)
+            component = component_of(library.name)
+            self.add_license(
+                f"{component}-{library.version}" if library.version else component, library.license
+            )
 
     def beside_each_other(self, name: str, *, drop: Iterable[str] = (), context: BuildContext) -> None:
         """Let a library find its neighbours (``$ORIGIN`` as run path), and no longer name those in ``drop``."""

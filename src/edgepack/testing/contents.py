@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgepack.bundles.manifest import LICENSES
 from edgepack.errors import BundleError, FloorError
@@ -39,11 +39,12 @@ def runs_on_its_platform(subject: TargetSubject) -> None:
     section="docs/plugins.md#a-builder",
 )
 def licences(subject: TargetSubject) -> None:
-    from edgepack.bundles.notices import INDEX, SBOM
+    from edgepack.bundles.notices import INDEX
+    from edgepack.bundles.sbom import SBOM
 
     bundle = subject.built.bundle
     folder = bundle.directory / LICENSES
-    listed = [component["name"] for component in json.loads((folder / SBOM).read_bytes())["components"]]
+    listed = [component["name"] for component in _billed(folder / SBOM)]
     if runtime := bundle.manifest["runtime"]:
         listed.append("onnxruntime" if runtime.get("name", ONNX_RUNTIME) == ONNX_RUNTIME else runtime["name"])
     _, _, rows = (folder / INDEX).read_text(encoding="utf-8").partition("\n\n")
@@ -56,8 +57,13 @@ def licences(subject: TargetSubject) -> None:
             )
 
 
+def _billed(bill: Path) -> list[dict[str, Any]]:
+    """The components of a bill of materials; the bundle's files, which it names too, are under their licences."""
+    return [each for each in json.loads(bill.read_bytes())["components"] if each["type"] != "file"]
+
+
 def _file_of(component: str) -> str:
-    from edgepack.bundles.notices import Component
+    from edgepack.bundles.components import Component
 
     return Component(name=component, version="", kind="", text=b"").file
 

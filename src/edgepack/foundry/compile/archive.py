@@ -19,6 +19,7 @@ from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.toolchains.toolchain import Toolchain
 from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
 from edgepack.records.operators import Operators
+from edgepack.records.runtime import SourceFile
 
 SCHEMA = "2"
 """Changes when the same inputs are compiled otherwise than the data files say."""
@@ -46,6 +47,15 @@ class KernelArchive:
     def identity(self) -> str:
         """Digest of all that decides what a library that is linked from it looks like, but for the operators."""
         return identity_of(self.key, repr(self.settings["units"]), self.overlay.name)
+
+    @property
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """The archives of ONNX Runtime and of what it is built from; of archives that serve as well as one another the first."""
+        return tuple(
+            SourceFile(component=part.name, version=part.version, file=archive.file, sha256=archive.sha256)
+            for part in self.tree.parts.values()
+            for archive in part.archives[:1]
+        )
 
     @property
     def build(self) -> Path:

@@ -226,9 +226,13 @@ def _members(pieces: Iterable[Piece], operators: Mapping[str, list[str]]) -> lis
 def _named(piece: Piece) -> tuple[bool, str]:
     if piece.file == LINKER:
         return True, piece.section
-    if inside := _LIBRARY_MEMBER.match(piece.file):
-        return False, f"{inside[1]}({inside[2]})"
-    return False, unit_of(piece.file)
+    return False, member_name(piece.file)
+
+
+def member_name(file: str) -> str:
+    """What a file of the linker's map is called: a unit's name, or ``LIBRARY.a(OBJECT)``."""
+    inside = _LIBRARY_MEMBER.match(file)
+    return f"{inside[1]}({inside[2]})" if inside else unit_of(file)
 
 
 def _member(entry: Mapping[str, Any]) -> Member:

@@ -19,7 +19,7 @@ from edgepack.records.operators import Operator, Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 
-SCHEMA = "5"
+SCHEMA = "6"
 """Changes when the same objects are linked otherwise."""
 SONAME = "libonnxruntime.so.1"
 
@@ -46,6 +46,7 @@ class NativeBuild:
             licenses=tuple(licenses),
             isa=release.feature_levels.kept(self.isa, arch),
             requires=release.feature_levels.required_flags(self.isa, arch),
+            source_files=self.archive.source_files,
         )
 
     def link(

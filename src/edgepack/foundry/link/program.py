@@ -16,7 +16,7 @@ from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeKind
 from edgepack.records.target import Platform
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Changes when the same sources are compiled or linked otherwise."""
 FLAGS = (
     "-std=c++17",

@@ -1,25 +1,23 @@
 """What a linked file still wants: a map without this machine's folders, its licences, and checks of the floor."""
 
+import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 
 from edgepack.files.hardening import require_hardened
 from edgepack.foundry.compile.archive import KernelArchive
-from edgepack.foundry.link.composition import unit_of
+from edgepack.foundry.link.composition import LINKER, member_name, unit_of
 from edgepack.foundry.link.instructions import check_instructions, is_dispatched
 from edgepack.foundry.link.reduce import Reduced
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import check_floor
-from edgepack.foundry.toolchains.toolchain import NativeToolchain
+from edgepack.foundry.toolchains.toolchain import NativeToolchain, Toolchain
+from edgepack.licenses.components import header_components, known_components, linked_components
 
 MAP = "link.map"
-_HEADERS = ("date", "eigen", "gsl", "json", "mp11", "onnx", "safeint")
-"""Compiled in through their headers, whatever is linked."""
-_TARGETS = {"abseil": "absl_", "flatbuffers": "flatbuffers", "protobuf": "libprotobuf", "re2": "re2"}
-"""Part → what its CMake targets begin with. Their headers are compiled in everywhere too."""
 _STORED = {"mp11": "mp11.txt"}
 """Debian's file for mp11 is that of all of Boost, two megabytes: its own licence is kept here instead."""
 
@@ -36,8 +34,18 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
     output.chmod(0o755)
     check_floor(output, toolchain.glibc)
     require_hardened(output)
-    _check_code(reduced, toolchain.processor, output, list(toolchain.pieces(map_file)))
-    write_runtime_licenses(archive, reduced.demand.units, output.with_name("licenses"))
+    pieces = list(toolchain.pieces(map_file))
+    _check_code(reduced, toolchain.processor, output, pieces)
+    # Where the linker's map cannot be read, what was given to the linker.
+    linked = list(linked_files(pieces)) or reduced.demand.units
+    write_runtime_licenses(archive, linked, output.with_name("licenses"))
+
+
+def linked_files(pieces: Iterable[Piece]) -> Iterator[str]:
+    """What the linker's map names, as the table of components does: objects without the folder that they were compiled in."""
+    for name in dict.fromkeys(member_name(piece.file) for piece in pieces if piece.file != LINKER):
+        place = Path(name).name if name.startswith("/") else name
+        yield place.removeprefix("objects/").removeprefix("runtime/")
 
 
 def _check_code(reduced: Reduced, processor: Processor, library: Path, pieces: list[Piece]) -> None:
@@ -59,18 +67,27 @@ def _check_code(reduced: Reduced, processor: Processor, library: Path, pieces: l
     )
 
 
-def write_runtime_licenses(archive: KernelArchive, units: Collection[str], folder: Path) -> tuple[Path, ...]:
-    """One text a component, named after it with its version; for ONNX Runtime, its headers' and its linked libraries'."""
+def write_runtime_licenses(archive: KernelArchive, linked: Collection[str], folder: Path) -> tuple[Path, ...]:
+    """One text a component, named after it with its version; for ONNX Runtime, its headers' and its linked libraries'.
+
+    ``linked``: units, or all that the linker's map names.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    linked = {part for part, prefix in _TARGETS.items() if any(unit.startswith(prefix) for unit in units)}
-    written = [
-        _write(archive, part, folder)
-        for part in sorted({"onnxruntime", *_HEADERS, *linked})
-        if part in archive.tree.parts
-    ]
-    for name, text in archive.toolchain.licenses().items():
-        shutil.copyfile(text, folder / name)
-        written.append(folder / name)
+    wanted = {"onnxruntime", *header_components(), *linked_components(linked)}
+    written = [_write(archive, part, folder) for part in sorted(wanted) if part in archive.tree.parts]
+    return (*written, *write_toolchain_licenses(archive.toolchain, linked, folder))
+
+
+def write_toolchain_licenses(toolchain: Toolchain, linked: Collection[str], folder: Path) -> tuple[Path, ...]:
+    """The texts of what a toolchain brings; of what the linker's map tells apart, those of what is in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known, found = known_components(), linked_components(linked)
+    written = []
+    for name, text in toolchain.licenses().items():
+        component = known.get(re.sub(r"-\d[\w.]*\.txt$", "", name))
+        if component is None or not component.linked or component.name in found:
+            shutil.copyfile(text, folder / name)
+            written.append(folder / name)
     return tuple(written)
 
 

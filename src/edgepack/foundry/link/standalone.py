@@ -1,7 +1,6 @@
 """A program without a runtime: one's own sources, and what of the C++ runtime they ask for. No source of ONNX Runtime is needed."""
 
 import json
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
 from edgepack.foundry.link.program import FLAGS, ProgramSources
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.link.settle import MAP
+from edgepack.foundry.link.settle import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.symbols import Symbols, check_floor
@@ -22,7 +21,7 @@ from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
 from edgepack.foundry.units import Unit
 from edgepack.records.target import Platform
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Changes when the same sources are compiled or linked otherwise."""
 QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 """Beside a runtime, a program's own code is small and hardly runs; here it is all there is."""
@@ -89,9 +88,8 @@ class _Build:
         link.map_file.write_text(link.map_file.read_text().replace(f"{self.folder}/", ""))
         link.output.chmod(0o755)
         check_floor(link.output, self.toolchain.glibc)
-        (folder / "licenses").mkdir()
-        for name, text in self.toolchain.licenses().items():
-            shutil.copyfile(text, folder / "licenses" / name)
+        pieces = self.toolchain.pieces(link.map_file)
+        write_toolchain_licenses(self.toolchain, list(linked_files(pieces)), folder / "licenses")
 
     def _runtime(self, asked: Collection[str], offered: Collection[str]) -> Sequence[CompileJob]:
         """What of the C++ runtime defines these symbols, compiled."""

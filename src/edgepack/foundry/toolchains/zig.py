@@ -1,6 +1,7 @@
 """zig from PyPI: clang, lld and the sources of libc++, for any glibc on any machine."""
 
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,6 @@ _LIBCXX = (
     "_LIBCPP_PSTL_BACKEND_SERIAL",
     "_LIBCXXABI_DISABLE_VISIBILITY_ANNOTATIONS",
 )
-_LLVM = "LLVM"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,23 @@ class Zig:
         return read_link_map(map_file)
 
     def licenses(self) -> Mapping[str, Path]:
-        return {f"libc++-{_LLVM}.txt": self.library_folder / "libcxx/LICENSE.TXT"}
+        """LLVM's three libraries in the version that zig has them of, and its own; of glibc what stands in every program."""
+        llvm = _llvm_version(self.library_folder / "libcxx/include/__config")
+        texts = {
+            f"{name}-{llvm}.txt": self.library_folder / folder / "LICENSE.TXT"
+            for name, folder in (("libc++", "libcxx"), ("libc++abi", "libcxxabi"), ("libunwind", "libunwind"))
+        }
+        return texts | {
+            f"zig-compiler-rt-{self.version}.txt": self.program.parent / "LICENSE",
+            f"glibc-start-{self.version}.txt": Path(__file__).parent / "data/glibc-start.txt",
+        }
+
+
+def _llvm_version(config: Path) -> str:
+    """As libc++ says it of itself: 190100 for 19.1.0."""
+    said = re.search(r"define _LIBCPP_VERSION (\d+)", config.read_text(encoding="utf-8"))
+    number = int(said[1]) if said else 0
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 def zig_program() -> Path:

@@ -1,6 +1,8 @@
 """Licence texts of what is frozen in: as found on this machine, else as stored here."""
 
 import importlib.metadata
+import re
+import shutil
 import sysconfig
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from edgepack.runner.freeze.cxx_runtime import STAND_IN
 
 
 def write_licenses(program: Path, destination: Path, *, context: BuildContext) -> None:
-    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers, h11 and each shared library below ``program``."""
+    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers, h11 and each shared library below ``program``,
+    with the version where it is known: ``COMPONENT-VERSION.txt``."""
     destination.mkdir(parents=True, exist_ok=True)
     texts = {
         "python": python_license() or license_text("python"),
@@ -21,9 +24,13 @@ def write_licenses(program: Path, destination: Path, *, context: BuildContext) -
     }
     if any(path.name.startswith("tokenizers") for path in elf_files(program)):
         texts["tokenizers"] = distribution_license("tokenizers") or license_text("tokenizers")
+        if crates := _bill_of_crates():
+            shutil.copyfile(crates, destination / "tokenizers.cdx.json")
     for name in shared_libraries(program):
         component = name.split(".so")[0]
-        texts[component] = package_license(name, context=context) or license_text(component)
+        version = package_version(name, context=context)
+        file = f"{component}-{version}" if version else component
+        texts[file] = package_license(name, context=context) or license_text(component)
     for component, text in texts.items():
         if text is None:
             context.note(f"no licence text found for {component}")
@@ -59,12 +66,33 @@ def distribution_license(name: str) -> str | None:
     return "\n\n".join(Path(path).read_text(encoding="utf-8") for path in sorted(texts)) or None
 
 
+def _bill_of_crates() -> Path | None:
+    """What tokenizers says it is compiled of: CycloneDX, in its wheels since 0.22."""
+    listed = importlib.metadata.files("tokenizers") or []
+    found = [Path(str(file.locate())) for file in listed if file.name.endswith(".cyclonedx.json")]
+    return next((path for path in found if path.is_file()), None)
+
+
 def package_license(library: str, *, context: BuildContext) -> str | None:
     """The copyright file of the Debian package that a system library comes from."""
-    try:
-        owners = context.run(["dpkg-query", "--search", f"*/{library}"])
-    except (MissingToolError, ToolError):
-        return None
-    package = owners.partition(":")[0]
+    package = _package(library, context)
     path = Path("/usr/share/doc") / package / "copyright"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    return path.read_text(encoding="utf-8", errors="replace") if package and path.is_file() else None
+
+
+def package_version(library: str, *, context: BuildContext) -> str | None:
+    """Upstream's version of a system library that comes from a Debian package."""
+    package = _package(library, context)
+    if not package:
+        return None
+    said = context.run(["dpkg-query", "--show", "--showformat", "${Version}\n", package])
+    found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", said)
+    return found[1] if found else None
+
+
+def _package(library: str, context: BuildContext) -> str:
+    """The Debian package that a library comes from; empty: none."""
+    try:
+        return context.run(["dpkg-query", "--search", f"*/{library}"]).partition(":")[0]
+    except (MissingToolError, ToolError):
+        return ""

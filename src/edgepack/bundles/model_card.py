@@ -1,0 +1,99 @@
+"""The model's part of the bill of materials: what it is, what it was made of, and what its vectors were held to."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from edgepack.bundles.components import MODEL, revision
+from edgepack.bundles.sbom import sha256_hash
+from edgepack.records.model import FULL_PRECISION, FileDigest, ModelSource, PreparedModel
+from edgepack.records.target import ModelOptions
+
+_HELD_TO = {
+    "min_cosine": "mean cosine to the full-precision model, at least",
+    "min_p1_cosine": "first percentile of the cosines, at least",
+    "min_worst_cosine": "lowest cosine, at least",
+    "min_agreement": "share of texts that keep their nearest neighbour, at least",
+    "min_top10": "share of the ten nearest neighbours that is kept, at least",
+    "min_batch_cosine": "cosine of a text alone to it among others, at least",
+    "min_processor_cosine": "cosine between kinds of processors, at least",
+    "max_retrieval_loss": "loss of recall@10, at most",
+}
+
+
+def model_card(
+    model: PreparedModel, options: ModelOptions, shipped: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What CycloneDX wants to know of a machine-learning model, but for its name, version and licence.
+
+    ``shipped``: the bundle's files that hold it, as the manifest lists them.
+    """
+    source = model.source
+    family = str(source.config.get("model_type", "")) or "unknown"
+    vectors = f"float32 [{source.pooling.dimension(source.dimension)}], {source.pooling.describe()}"
+    return {
+        "hashes": [sha256_hash(file["sha256"]) for file in shipped],
+        "properties": [
+            {"name": f"edgepack:model:{name}", "value": str(value)}
+            for name, value in (
+                ("recipe", model.recipe),
+                ("precision", model.precision),
+                ("format", model.format),
+                ("max_length", source.max_length),
+            )
+        ],
+        "pedigree": {
+            "ancestors": [_ancestor(source)],
+            "notes": f"{model.recipe}; {model.precision}, as {model.format}",
+        },
+        "modelCard": {
+            "modelParameters": {
+                "task": "feature-extraction",
+                "architectureFamily": family,
+                "inputs": [{"format": "text"}],
+                "outputs": [{"format": vectors}],
+            },
+            "quantitativeAnalysis": {"performanceMetrics": _held_to(options)},
+            **(
+                {"considerations": {"technicalLimitations": list(source.warnings)}} if source.warnings else {}
+            ),
+        },
+    }
+
+
+def _held_to(options: ModelOptions) -> list[dict[str, str]]:
+    """The limits of the gate. What was measured is another on another machine: it is in the report."""
+    if options.gate == "off":
+        return []
+    full = options.gate == "full"
+    unasked = ModelOptions()
+    return [
+        {"type": words, "value": str(getattr(options, limit))}
+        for limit, words in _HELD_TO.items()
+        if getattr(options, limit) != getattr(unasked, limit) and (full or limit != "max_retrieval_loss")
+    ]
+
+
+def _ancestor(source: ModelSource) -> dict[str, Any]:
+    """The model as it was found."""
+    return {
+        "type": MODEL,
+        "name": source.name,
+        "version": revision(source),
+        **({"purl": purl} if (purl := _purl(source)) else {}),
+        "description": f"{source.precision or FULL_PRECISION}, from {source.origin}",
+        "components": [_file(file) for file in sorted(source.files, key=lambda file: file.path)],
+    }
+
+
+def _purl(source: ModelSource) -> str:
+    """Of a model of the hub at a known revision, or of a package of the index."""
+    if hub := re.fullmatch(r"hf:([\w.-]+/[\w.-]+)@([0-9a-f]{40})", source.origin):
+        return f"pkg:huggingface/{hub[1]}@{hub[2]}"
+    if package := re.fullmatch(r"pypi:([\w.-]+)==([\w.+!]+)", source.origin):
+        return f"pkg:pypi/{package[1].lower()}@{package[2]}"
+    return ""
+
+
+def _file(file: FileDigest) -> dict[str, Any]:
+    return {"type": "file", "name": file.path, "hashes": [sha256_hash(file.sha256)]}

@@ -1,0 +1,183 @@
+"""The bill of materials: valid for others' tools, complete, and of the same bytes each time."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
+from edgepack.bundles.components import components_of
+from edgepack.bundles.model_card import model_card
+from edgepack.bundles.sbom import package_url
+from edgepack.foundry.releases.known import RELEASE
+from edgepack.licenses.components import known_components, linked_component
+from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.runtime import RuntimeArtifact, SourceFile
+from edgepack.records.target import ModelOptions
+
+pytestmark = pytest.mark.tools("gcc")
+
+
+def bill_of(bundle: Bundle) -> dict[str, Any]:
+    return dict(json.loads((bundle.directory / "LICENSES/sbom.cdx.json").read_text()))
+
+
+def by_name(bill: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in bill["components"]}
+
+
+def test_cyclonedx_s_own_library_finds_it_valid(bundle: Bundle) -> None:
+    text = (bundle.directory / "LICENSES/sbom.cdx.json").read_text()
+    judge = JsonStrictValidator(SchemaVersion.V1_6)
+    assert judge.validate_str(text) is None
+    # The judge can say no.
+    assert judge.validate_str(text.replace('"type": "library"', '"type": "thing"')) is not None
+
+
+def test_it_names_every_component_and_every_file(bundle: Bundle) -> None:
+    parts = by_name(bill_of(bundle))
+    noticed = [path.stem for path in (bundle.directory / "LICENSES").glob("*.txt") if path.stem != "NOTICES"]
+    files = {
+        file["path"]: file["sha256"]
+        for file in bundle.manifest["files"]
+        if file["part"] != "licenses" and file["mode"] != "link"
+    }
+    assert set(parts) == {*noticed, *files}
+    for path, digest in files.items():
+        assert parts[path]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+
+
+def test_what_is_known_of_a_component_is_said(bundle: Bundle) -> None:
+    parts = by_name(bill_of(bundle))
+    runtime = parts["onnxruntime"]
+    assert runtime["version"] == "1.21.0"
+    assert runtime["purl"] == "pkg:github/microsoft/onnxruntime@v1.21.0"
+    assert runtime["supplier"] == {"name": "Microsoft Corporation"}
+    assert runtime["licenses"] == [{"license": {"id": "MIT"}}]
+    # Nobody said which Eigen it is: no version is made up.
+    assert "version" not in parts["eigen"] and parts["eigen"]["purl"] == "pkg:gitlab/libeigen/eigen"
+
+
+def test_what_needs_what(bundle: Bundle) -> None:
+    needs = {each["ref"]: set(each["dependsOn"]) for each in bill_of(bundle)["dependencies"]}
+    assert needs["onnxruntime"] == {"eigen"}
+    assert needs["bundle"] == {"edgepack", "tiny-model", "onnxruntime", "python"}
+
+
+def test_the_model_says_where_it_comes_from_and_what_it_was_held_to(
+    bundle: Bundle, source: ModelSource
+) -> None:
+    model = by_name(bill_of(bundle))["tiny-model"]
+    shipped = next(file for file in bundle.manifest["files"] if file["part"] == "model")
+    assert model["hashes"] == [{"alg": "SHA-256", "content": shipped["sha256"]}]
+    [ancestor] = model["pedigree"]["ancestors"]
+    assert ancestor["name"] == source.name
+    assert {(each["name"], each["hashes"][0]["content"]) for each in ancestor["components"]} == {
+        (file.path, file.sha256) for file in source.files
+    }
+    metrics = model["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
+    assert {"type": "mean cosine to the full-precision model, at least", "value": "0.985"} in metrics
+
+
+def test_a_gate_that_is_off_claims_nothing(model: PreparedModel) -> None:
+    card = model_card(model, ModelOptions(gate="off", min_cosine=0.985), [])
+    assert card["modelCard"]["quantitativeAnalysis"]["performanceMetrics"] == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "purl"),
+    [
+        ("hf:intfloat/e5-small-v2@" + "ab" * 20, "pkg:huggingface/intfloat/e5-small-v2@" + "ab" * 20),
+        ("hf:intfloat/e5-small-v2@main", None),
+        ("pypi:model2vec-Data==1.2.0", "pkg:pypi/model2vec-data@1.2.0"),
+        ("catalogue:a/b", None),
+    ],
+)
+def test_a_source_at_a_revision_has_an_address(model: PreparedModel, origin: str, purl: str | None) -> None:
+    source = replace(model.source, origin=origin)
+    card = model_card(replace(model, source=source), ModelOptions(), [])
+    assert card["pedigree"]["ancestors"][0].get("purl") == purl
+
+
+def test_two_builds_give_the_same_bytes_and_another_model_another_serial_number(
+    assembled: Callable[..., Bundle], model: PreparedModel, tmp_path: Path
+) -> None:
+    bills = [bill_of(assembled(tmp_path / name)) for name in ("a", "b")]
+    assert bills[0] == bills[1]
+    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", bills[0]["serialNumber"])
+    other = bill_of(assembled(tmp_path / "c", model=replace(model, precision="int8")))
+    assert other["serialNumber"] != bills[0]["serialNumber"]
+    assert "timestamp" not in json.dumps(bills[0])
+
+
+def test_sources_and_wheels_are_named_with_their_digests(
+    assembled: Callable[..., Bundle], runtime: RuntimeArtifact, tmp_path: Path
+) -> None:
+    source_files = (
+        SourceFile(component="eigen", version="5.0.1", file="eigen.tar.bz2", sha256="1" * 64),
+        SourceFile(component="onnxruntime", version="9", file="pkg:pypi/o@9", sha256="2" * 64, shipped=True),
+        SourceFile(component="re2", version="1", file="re2.tar.gz", sha256="3" * 64),
+    )
+    parts = by_name(bill_of(assembled(tmp_path / "a", runtime=replace(runtime, source_files=source_files))))
+    assert parts["eigen"]["version"] == "5.0.1"
+    [reference] = parts["eigen"]["externalReferences"]
+    assert (reference["type"], reference["url"]) == ("source-distribution", "eigen.tar.bz2")
+    assert reference["hashes"] == [{"alg": "SHA-256", "content": "1" * 64}]
+    assert parts["onnxruntime"]["externalReferences"][0]["type"] == "distribution"
+    assert "re2" not in parts, "it was a source, and nothing of it was linked"
+
+
+def test_a_component_s_own_bill_lies_within_it(
+    assembled: Callable[..., Bundle], runner: RunnerArtifact, tmp_path: Path
+) -> None:
+    crate = {
+        "type": "library",
+        "bom-ref": "registry#anstream@1.0.0",
+        "name": "anstream",
+        "version": "1.0.0",
+        "purl": "pkg:cargo/anstream@1.0.0",
+        "licenses": [{"expression": "MIT OR Apache-2.0"}],
+    }
+    (tmp_path / "tokenizers.cdx.json").write_text(json.dumps({"components": [crate]}))
+    (tmp_path / "tokenizers.txt").write_text("Apache License\n")
+    texts = (tmp_path / "tokenizers.cdx.json", tmp_path / "tokenizers.txt")
+    made = assembled(tmp_path / "a", runner=replace(runner, licenses=texts))
+    [inside] = by_name(bill_of(made))["tokenizers"]["components"]
+    assert inside == {key: value for key, value in crate.items() if key != "bom-ref"}
+    assert not list((made.directory / "LICENSES").glob("tokenizers.cdx*"))
+
+
+def test_what_only_a_plugin_knows_is_listed_all_the_same(
+    source: ModelSource, runtime: RuntimeArtifact, runner: RunnerArtifact, tmp_path: Path
+) -> None:
+    (tmp_path / "acme-npu-3.1.txt").write_text("Ask Acme.\n")
+    given = replace(runner, licenses=(tmp_path / "acme-npu-3.1.txt",))
+    found = {each.name: each for each in components_of(source, runtime, given)}
+    assert found["acme-npu"].version == "3.1" and found["acme-npu"].known is None
+
+
+def test_the_table_and_the_pinned_sources_agree() -> None:
+    known = known_components()
+    for part in RELEASE.catalogue.parts.values():
+        assert known[part.name].license == part.license
+
+
+@pytest.mark.parametrize("version", ["1.2.3", "unknown"])
+def test_every_package_url_is_one(version: str) -> None:
+    for known in known_components().values():
+        url = PackageURL.from_string(package_url(known.purl, version))
+        assert (url.version is None) == (version == "unknown")
+        assert url.name and "{" not in url.to_string()
+
+
+def test_a_new_upstream_source_is_of_no_known_component() -> None:
+    assert linked_component("absl_hash/abseil/absl/hash/internal/hash.cc") == "abseil"
+    assert linked_component("libprotobuf-lite/protobuf/src/google/protobuf/arena.cc") == "protobuf"
+    assert linked_component("cpuinfo/pytorch_cpuinfo/src/init.c") is None
