@@ -173,10 +173,12 @@ def quantize(
     progress: bool = False,
 ) -> Quantized:
     """A model by a recipe, with its tokenizer in a folder, and how near its vectors are, as `edgepack quantize` does."""
+    from edgepack.bundles.place import require_free, require_writable
     from edgepack.models.find.source import ingest
     from edgepack.models.reference import embed_with_onnxruntime
     from edgepack.operators.config import required
-    from edgepack.recipes.model_files import quantize_model
+    from edgepack.recipes.model_files import MADE_HERE, quantize_model
+    from edgepack.recipes.registry import passes_of
     from edgepack.records.target import ModelOptions, Platform
     from edgepack.verifier.gate import verification_texts
     from edgepack.verifier.quality import measure_quality
@@ -185,6 +187,9 @@ def quantize(
     options = ModelOptions(recipe=recipe, format=format, calibration=texts)
     platform = Platform(os="linux", arch="x86_64", isa=tuple(isa))
     with _context(offline=offline, progress=progress) as context:
+        passes_of(recipe, context)
+        require_free(Path(output), force=True, kind=MADE_HERE)
+        require_writable(Path(output).parent)
         with context.story.step("model"):
             source = ingest(None if model is None else str(model), reading=reading, context=context)
         with context.story.step("quantize"):

@@ -11,23 +11,25 @@ from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import bundle_name, open_bundle
 from edgepack.bundles.packages import Packagers, make_packages, packagers_of
-from edgepack.bundles.place import placed_folder, require_free
-from edgepack.errors import BundleError, PluginError, VerificationError
+from edgepack.bundles.place import placed_folder, require_free, require_writable
+from edgepack.bundles.room import require_room
+from edgepack.errors import BundleError, MissingToolError, PluginError, VerificationError
 from edgepack.files.store import written_beside
-from edgepack.models.find.source import ingest
+from edgepack.models.find.source import ingest, name_of
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.builder import RegisteredBuilder
 from edgepack.plugins.checks import require_fit
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
+from edgepack.recipes.expected import Expected, expected
 from edgepack.recipes.registry import passes_of, whose_passes
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
-from edgepack.reports.budget import foretell_budget, require_budget
+from edgepack.reports.budget import foretell_budget, foretell_from_weights, require_budget
 from edgepack.reports.cost import Prices, prices_of
 from edgepack.reports.made import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
@@ -45,6 +47,10 @@ from edgepack.verifier.run import BundleRunner
 
 STEPS = 8
 """Of a build."""
+FETCHED = {"addresses", "downloads", "hub", "made-here", "models", "sources", "wheels"}
+"""Kinds of what a cache may hold and nothing was made with tools yet."""
+COMPILED = 700_000_000
+"""Bytes that the first build adds to a cache beside the model: ONNX Runtime's sources and what is compiled of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +86,15 @@ def build(
     registered = host.builder_of(target)
     builder = registered.create(target, context)
     passes = passes_of(target.model.recipe, context)
-    _tell_what_is_missing(registered.missing(target), context)
+    _require_tools(registered.missing(target), context)
+    _require_place(output, model, target, force=force)
+    require_room(output=output, cache=context.store.root)
     with story.step("model"):
         source = ingest(model, reading=target.model.reading, context=context)
-    destination = output / bundle_name(source, target)
+        foretold = expected(source, passes)
+        foretell_from_weights(target, foretold)
+        _require_room(foretold, output, len(packagers), context)
+    destination = output / bundle_name(source.name, target)
     require_free(destination, force=force)
     with story.step("prepare"):
         prepared = builder.prepare_model(source)
@@ -144,13 +155,35 @@ def build(
     return outcome
 
 
-def _tell_what_is_missing(tools: Sequence[str], context: HostContext) -> None:
-    """Before anything is fetched. It may all be in the cache, so it is not refused."""
-    if tools:
-        hints = dict.fromkeys(map(install_hint, tools))
-        context.warn(
-            f"not installed: {', '.join(tools)}; what is not in the cache cannot be made ({'; '.join(hints)})"
-        )
+def _require_tools(tools: Sequence[str], context: HostContext) -> None:
+    """Raise ``MissingToolError`` where nothing can be made without them; where all of it may be in the cache, only warn."""
+    if not tools:
+        return
+    missing, hint = f"not installed: {', '.join(tools)}", "; ".join(dict.fromkeys(map(install_hint, tools)))
+    if not set(context.store.kinds()) - FETCHED:
+        raise MissingToolError(missing, hint=hint)
+    context.warn(f"{missing}; what is not in the cache cannot be made ({hint})")
+
+
+def _require_place(output: Path, model: str | None, target: Target, *, force: bool) -> None:
+    """Raise ``OutputError`` for a place that cannot be written, or is taken where the model's name is known already."""
+    require_writable(output)
+    if (name := name_of(model)) is not None:
+        require_free(output / bundle_name(name, target), force=force)
+
+
+def _require_room(foretold: Expected | None, output: Path, packages: int, context: HostContext) -> None:
+    """Raise ``DiskFullError`` for what certainly does not fit: all but the folder and its archives may be in the cache."""
+    if foretold is None:
+        return
+    first = not set(context.store.kinds()) - FETCHED
+    require_room(
+        output=output,
+        cache=context.store.root,
+        made=foretold.made,
+        archives=foretold.least * (1 + packages),
+        cached=COMPILED + foretold.full + foretold.made if first else 0,
+    )
 
 
 def _prove(

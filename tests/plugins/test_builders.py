@@ -19,6 +19,7 @@ from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.console import Story
 from edgepack.errors import (
     BundleError,
+    DownloadError,
     EdgepackError,
     MismatchError,
     ModelError,
@@ -101,10 +102,11 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
         monkeypatch,
         ("options=lambda: OPTIONS", "options=lambda: OPTIONS, missing=lambda target: ['zig']"),
     )
+    (kept.root / "runner").mkdir(parents=True, exist_ok=True)
     with host_context(story=Story(), offline=True, store=kept) as context:
-        with pytest.raises(ModelError, match="no-such"):
+        with pytest.raises(DownloadError, match="all-MiniLM"):
             build(
-                Path("no-such-model"),
+                Path("all-MiniLM-L6-v2"),
                 tmp_path / "dist",
                 context,
                 "x-koisk.paint=1",
@@ -119,7 +121,7 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
         )
         assert told.count("is for no plugin") == 1
         with pytest.raises(TargetError, match="there is no recipe 'int9'"):
-            build(Path("no-such-model"), tmp_path / "dist", context, "model.recipe=int9")
+            build(Path("all-MiniLM-L6-v2"), tmp_path / "dist", context, "model.recipe=int9")
 
 
 def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(

@@ -51,6 +51,15 @@ def test_version() -> None:
         (["bundle", "-t", "linux-x86-mini"], 3, "error: there is no target linux-x86-mini (did you mean"),
         (["bundle", "-t", "./none.toml"], 3, "error: target none cannot be read"),
         (["bundle", "-t", "linux-x86-min", "--set", "model"], 2, "error: --set model: expected KEY=VALUE"),
+        (["bundle", "-t", "raspberry-pi"], 3, "error: there is no target raspberry-pi"),
+        (["quantize", "-r", "int9"], 3, "error: there is no recipe 'int9' (did you mean int8?)"),
+        (
+            ["search", "-t", "web-wasm", "-r", "int9"],
+            3,
+            "error: there is no recipe 'int9' (did you mean int8?)",
+        ),
+        (["runtime", "lib", "-r", "int9"], 3, "error: there is no recipe 'int9' (did you mean int8?)"),
+        (["runtime", "explain", "/usr"], 17, "error: /usr is not a bundle"),
         (["bundle", "-t", "linux-x86", "--recpie", "int8"], 2, "error: No such option '--recpie'."),
         (
             ["bundle", "-t", "linux-x64-tensorrt", "--tensorrt-home", "/nowhere"],
@@ -80,6 +89,11 @@ def test_a_mistake_is_two_lines_and_an_exit_code(
     assert first.startswith(error)
     assert second.startswith("hint: ")
     assert done.stdout == ""
+
+
+def test_a_target_that_is_not_there_is_told_those_that_are() -> None:
+    hint = edgepack("bundle", "-t", "raspberry-pi").stderr.splitlines()[1]
+    assert "linux-arm64-min" in hint and "linux-riscv64-min" in hint
 
 
 def test_a_key_of_the_target_that_is_taken_for_an_option_is_told_its_table() -> None:

@@ -1,6 +1,7 @@
 """What `--help` shows, and what the tab key offers."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -16,13 +17,20 @@ COMMANDS = commands()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_help_ends_with_an_example_that_can_be_typed(name: str) -> None:
+def test_every_help_ends_with_an_example_that_can_be_typed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     _, heading, examples = COMMANDS[name].get_help().partition("\n  Example")
     assert heading, "no example"
     typed = [shlex.split(line) for line in examples.splitlines()[1:]]
     assert typed
     for words in typed:
         assert " ".join(words).startswith(name)
+        for word in words:
+            if re.fullmatch(r"[\w-]+[./][\w./-]+", word):
+                Path(word).parent.mkdir(exist_ok=True, parents=True)
+                Path(word).touch()
         if words[1] != "COMMAND":
             require_parsed(words[1:])
 

@@ -115,7 +115,7 @@ def _bill(
     shipped = [file for file in files if file["part"] == "model"]
     return sbom(
         components,
-        name=bundle_name(model.source, target),
+        name=bundle_name(model.source.name, target),
         summary=target.summary,
         model_card=model_card(model, target.model, shipped),
         nested=[path for path in texts if path.name.endswith(NESTED)],

@@ -15,7 +15,7 @@ from edgepack.bundles.usage import prefixes, shortening
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
+from edgepack.records.model import FULL_PRECISION, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
@@ -60,9 +60,9 @@ def is_part_name(name: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name) is not None and name != "manifest"
 
 
-def bundle_name(source: ModelSource, target: Target) -> str:
+def bundle_name(model: str, target: Target) -> str:
     """``MODEL-TARGET``, without the model's organisation."""
-    return f"{source.name.rpartition('/')[2]}-{target.name}"
+    return f"{model.rpartition('/')[2]}-{target.name}"
 
 
 def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
@@ -102,7 +102,7 @@ def build_manifest(
     """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
     return {
         "schema": SCHEMA,
-        "name": bundle_name(model.source, target),
+        "name": bundle_name(model.source.name, target),
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
         "model": _model_section(model, runner),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgepack.bundles.manifest import MANIFEST
 from edgepack.errors import OutputError
-from edgepack.files.store import disk_errors
+from edgepack.files.store import disk_errors, nearest
 
 UNFINISHED = ".unfinished"
 REPLACED = ".replaced"
@@ -83,6 +83,15 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
             f"{destination} exists and is not {kind.name}, so it is not replaced",
             hint="remove it yourself, or name another folder",
         )
+
+
+def require_writable(folder: Path) -> None:
+    """Raise ``OutputError`` when nothing can be written into a folder that is there, or that would be made."""
+    there = nearest(folder)
+    if not there.is_dir():
+        raise OutputError(f"cannot write to {folder}: {there} is a file", hint="choose another folder")
+    with disk_errors(folder), tempfile.TemporaryFile(dir=there):
+        pass
 
 
 def remove_leftovers(destination: Path) -> None:

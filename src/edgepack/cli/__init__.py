@@ -5,6 +5,8 @@ import logging
 import os
 import signal
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -25,7 +27,7 @@ from edgepack.cli import (
 )
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
-from edgepack.errors import DiskFullError, EdgepackError, UsageError
+from edgepack.errors import EdgepackError, UsageError
 from edgepack.words import shown
 
 INTERRUPTED = 130
@@ -173,9 +175,9 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
         command = exception.ctx.command_path if exception.ctx else "edgepack"
         return UsageError(exception.format_message(), hint=f"see `{command} --help`")
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFullError(
-            "no space left on the disk", hint="free some space, or set EDGEPACK_CACHE and TMPDIR"
-        )
+        from edgepack.files.store import default_root, disk_full
+
+        return disk_full(Path(tempfile.gettempdir()), cache=default_root())
     return EdgepackError(
         f"unexpected {type(exception).__name__}: {exception}",
         hint="this is a bug in edgepack or in a plugin; --debug shows where it happened",

@@ -188,8 +188,8 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
         say(f"{model.name} fits {library.name}{how}")
 
 
-@runtime.command(epilog=example("edgepack runtime explain dist/all-MiniLM-L6-v2-linux-x86-min --why gemm"))
-@click.argument("library", type=click.Path(path_type=Path))
+@runtime.command(epilog=example("edgepack runtime explain dist/all-MiniLM-L6-v2-linux-x86"))
+@click.argument("path", metavar="LIBRARY|BUNDLE", type=click.Path(path_type=Path))
 @click.option(
     "--members",
     default=25,
@@ -199,23 +199,26 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
 )
 @click.option("--why", metavar="NAME", help="Show why objects with NAME in their name were linked.")
 @common_options
-def explain(library: Path, members: int, why: str | None, as_json: bool) -> None:
+def explain(path: Path, members: int, why: str | None, as_json: bool) -> None:
     """Show what is in a runtime LIBRARY, byte by byte.
 
-    Each object is listed with the operators that need it. These details come from the record that `edgepack runtime lib` writes beside the library, or, for the library of a bundle
-    that was made on this machine, from the cache. Of any other library, only the sections are shown.
+    Of a BUNDLE (its folder or archive), that is the library inside, or the program that the runtime is linked into. Each object is listed with the operators that need it. These details come
+    from the record that `edgepack runtime lib` writes beside the library, or, for the library of a bundle that was made on this machine, from the cache. Of any other library, only the sections are shown.
     """
     from edgepack.errors import UsageError
     from edgepack.files.store import Store, default_root
     from edgepack.foundry.explain.sizes import explain, find_composition
+    from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.reports.explain import render_explanation, render_why
-    from edgepack.runtimes.known import platform_of
+    from edgepack.runtimes.known import library_in, platform_of
 
-    composition = find_composition(library, Store(root=default_root()))
-    found = explain(
-        library, composition, form=platform_of(library, load_plugins().extensions("platform")).form
-    )
+    with host_context(offline=True) as context:
+        library = library_in(path, work_dir=context.work_dir)
+        composition = find_composition(library, Store(root=default_root()))
+        found = explain(
+            library, composition, form=platform_of(library, load_plugins().extensions("platform")).form
+        )
     if why is not None:
         chosen = [member for member in found.members if why in member.name]
         if not chosen:

@@ -54,11 +54,13 @@ def search(
 
     Measurements are cached: an interrupted search resumes where it stopped.
     """
+    from edgepack.bundles.place import require_writable
     from edgepack.console import Story
     from edgepack.files.store import written_beside
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.recipes.registry import recipe_named
     from edgepack.recipes.search import search as run_search
     from edgepack.reports.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
     from edgepack.targets import with_reading
@@ -66,6 +68,10 @@ def search(
     target = with_reading(load_plugins().target(target_name, overrides), reading)
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:
+        for name in recipes:
+            recipe_named(name, context)
+        if html is not None:
+            require_writable(html.parent)
         with story.step("model"):
             source = ingest(model, reading=target.model.reading, context=context)
         with story.step("search"):

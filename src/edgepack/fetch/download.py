@@ -14,7 +14,7 @@ from edgepack.context import BuildContext, Progress
 from edgepack.errors import DiskFullError, DownloadError, HashMismatchError
 from edgepack.fetch import http as network
 from edgepack.fetch.http import PATIENT, Policy, TryAgain, redacted
-from edgepack.files.store import disk_errors, sha256_of
+from edgepack.files.store import default_root, disk_errors, disk_full, free_bytes, sha256_of
 
 if TYPE_CHECKING:
     import httpx
@@ -209,6 +209,8 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
     length = response.headers.get("content-length", "")
     transfer.total = offset + int(length) if length.isdigit() else _total_of_range(response)
     transfer.validator = _validator(response)
+    if (transfer.total or 0) - offset > free_bytes(transfer.part):
+        raise disk_full(transfer.part, cache=default_root())
     if transfer.bar is None and transfer.progress is not None:
         opened = transfer.progress(f"download {file_name(transfer.url)}", transfer.total, unit="B")
         transfer.bar = transfer.stack.enter_context(opened)

@@ -48,7 +48,7 @@ class Store:
     def folder(self, kind: str, inputs: Mapping[str, str]) -> Path:
         """A folder that grows over time, for content whose owner checks it itself; hold ``lock`` while writing."""
         folder = self.root / kind / key_of(inputs)
-        with disk_errors(folder):
+        with disk_errors(folder, cache=self.root):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -73,7 +73,7 @@ class Store:
             held = FileLock(path).acquire()
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                with disk_errors(self.root):
+                with disk_errors(self.root, cache=self.root):
                     raise
             yield
             return
@@ -81,7 +81,7 @@ class Store:
             yield
 
     def _make(self, entry: Path, make: Callable[[Path], None]) -> None:
-        with disk_errors(entry):
+        with disk_errors(entry, cache=self.root):
             if entry.exists():
                 shutil.rmtree(entry)
             entry.parent.mkdir(parents=True, exist_ok=True)
@@ -144,22 +144,46 @@ def digest_tree(folder: Path) -> list[FileDigest]:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn the system's refusals to write into errors for people."""
+def disk_errors(path: Path, *, cache: Path | None = None) -> Iterator[None]:
+    """Turn the system's refusals to write into errors for people; ``cache``: the root of a cache that is not the user's."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(
-                f"no space left on the disk that holds {path}",
-                hint="free some space (edgepack cache clean), or set EDGEPACK_CACHE and TMPDIR to a larger disk",
-            ) from error
+            raise disk_full(path, cache=cache or default_root()) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise OutputError(
                 f"cannot write to {path}: {error.strerror}",
                 hint="choose another folder or change its permissions",
             ) from error
         raise
+
+
+def disk_full(path: Path, *, cache: Path) -> DiskFullError:
+    """What is said of a full disk, where ``path`` was to be written: or was it the cache's, or that of temporary files?"""
+    device = nearest(path).stat().st_dev
+    others = [each for each in (cache, Path(tempfile.gettempdir())) if nearest(each).stat().st_dev != device]
+    place = min((path, *others), key=free_bytes)
+    return DiskFullError(f"no space left on the disk that holds {place}", hint=room_hint(place, cache=cache))
+
+
+def room_hint(path: Path, *, cache: Path) -> str:
+    """How there can be room for what is written to a path."""
+    if path.is_relative_to(cache):
+        return "free some space (edgepack cache clean), or set EDGEPACK_CACHE to a folder on a larger disk"
+    if path.is_relative_to(tempfile.gettempdir()):
+        return "free some space, or set TMPDIR to a folder on a larger disk"
+    return "free some space there, or name a folder on another disk (--output)"
+
+
+def free_bytes(path: Path) -> int:
+    """What may be written on the disk that holds a path, or will when it is made."""
+    return shutil.disk_usage(nearest(path)).free
+
+
+def nearest(path: Path) -> Path:
+    """A path, or the nearest folder above that is there."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
 def require_space(path: Path, size: int) -> None:

@@ -127,7 +127,7 @@ class PluginHost:
         if name not in self.target_files:
             raise TargetError(
                 f"there is no target {name}{did_you_mean(name, self.target_files)}",
-                hint="`edgepack targets` lists them; a path to a .toml file works too"
+                hint=f"targets: {', '.join(sorted(self.target_files))}; or the path of a .toml file"
                 + perhaps_broken(self.builders),
             )
         found = self.target_files[name]

@@ -112,7 +112,7 @@ def _build(
         target = _target(cell, host)
         source = ingest(cell.wanted.model, reading=target.model.reading, context=context)
         output = Path(cell.wanted.output)
-        folder = output / bundle_name(source, target)
+        folder = output / bundle_name(source.name, target)
         if folder in taken:
             raise UsageError(
                 f"{cell.label} is made at {folder}, as {taken[folder]} is", hint="give one another `output`"

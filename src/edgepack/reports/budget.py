@@ -1,4 +1,5 @@
-"""Whether what devices download is within a target's budget: foretold from the model alone, and measured at the end."""
+"""Whether what devices download is within a target's budget: foretold from the model's weights, then from the model that was made,
+and measured at the end."""
 
 import math
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import zstandard
 
 from edgepack.errors import BudgetError
+from edgepack.recipes.expected import Expected
 from edgepack.records.report import Report
 from edgepack.records.target import Target
 
@@ -13,6 +15,13 @@ FASTEST = 1
 """Level of zstd, some 500 MB a second."""
 BEST_TO_FASTEST = 0.5
 """The slowest encoders make more than this of what the fastest one does of weights: 0.78 of `float-levels`, more of others."""
+
+
+def foretell_from_weights(target: Target, expected: Expected | None) -> None:
+    """Raise ``BudgetError`` when a recipe cannot make a model's weights small enough for the target's budget."""
+    allowed = target.download_budget
+    if expected is not None and allowed is not None and expected.least > allowed:
+        raise _over("the model alone has by this recipe about", expected.made, target)
 
 
 def foretell_budget(target: Target, model: Path) -> None:

@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.manifest import open_bundle
 from edgepack.context import BuildContext, Extension
+from edgepack.errors import UsageError
+from edgepack.files.archives import SUFFIXES
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
 from edgepack.foundry.platforms import find_platform, platforms
 from edgepack.foundry.release import Release
@@ -27,6 +31,22 @@ def platform_of(library: Path, extensions: Mapping[str, Extension]) -> RuntimePl
     """Whose runtime a file is; what nobody recognizes is taken for a shared library for Linux."""
     known = [found for _, found in platforms(extensions)]
     return next((found for found in known if found.recognizes(library)), known[0])
+
+
+def library_in(path: Path, *, work_dir: Path) -> Path:
+    """A library, or that of a bundle: of its folder, or of an archive or package, which is unpacked into ``work_dir``.
+
+    Where the runtime is inside the program, that is the program. Raises ``BundleError``, and ``UsageError`` for a bundle without
+    an ONNX Runtime.
+    """
+    if path.is_file() and path.name.endswith((*SUFFIXES, ".deb")):
+        path = unpack_bundle(path, work_dir / "unpacked")
+    if not path.is_dir():
+        return path
+    manifest = open_bundle(path).manifest
+    if manifest["runtime"] is None:
+        raise UsageError(f"{manifest['name']} has no ONNX Runtime", hint="explain takes apart what is in one")
+    return path / str(manifest["runtime"]["library"])
 
 
 def release_for(version: str, arch: str, extensions: Mapping[str, Extension]) -> Release:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from edgepack.bundles.manifest import MANIFEST, read_manifest
-from edgepack.bundles.place import placed_folder
+from edgepack.bundles.place import placed_folder, require_free, require_writable
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.foundry.link.composition import COMPOSITION
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
@@ -23,6 +23,7 @@ from edgepack.operators.config import (
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.registry import passes_of
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Pass
@@ -100,6 +101,9 @@ def make_library(
     Raises ``UsageError`` for what the platform has no runtimes of, ``OutputError`` when ``output`` exists.
     """
     platform.check(options.runtime)
+    passes_of(options.recipe, context)
+    require_free(output, force=False)
+    require_writable(output.parent)
     story = context.story
     prepared = []
     for name in models:

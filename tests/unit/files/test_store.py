@@ -170,3 +170,20 @@ def test_a_cache_that_may_only_be_read_is_read() -> None:
         process.join()
         for path in (root, *root.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize(
+    ("full", "words"), [("output", "--output"), ("cache", "EDGEPACK_CACHE"), ("tmp", "TMPDIR")]
+)
+def test_a_full_disk_is_blamed_on_what_lies_there(
+    full: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"output": Path("/dev/shm/dist"), "cache": tmp_path / "cache", "tmp": tmp_path / "tmp"}
+    monkeypatch.setattr("edgepack.files.store.tempfile.gettempdir", lambda: str(places["tmp"]))
+    monkeypatch.setattr("edgepack.files.store.free_bytes", lambda path: 0 if path == places[full] else 9**9)
+    with pytest.raises(DiskFullError) as caught, disk_errors(places["output"], cache=places["cache"]):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert str(places[full]) in caught.value.message
+    assert [each for each in ("--output", "EDGEPACK_CACHE", "TMPDIR") if each in str(caught.value.hint)] == [
+        words
+    ]

@@ -68,8 +68,11 @@ class ModelCatalogue:
     default: str
 
     def find(self, name: str) -> Entry | None:
-        """The entry with this name, with or without its organisation."""
-        return next((entry for entry in self.entries if name in (entry.name, entry.short_name)), None)
+        """The entry with this name, with or without its organisation, in small letters or capitals."""
+        folded = name.lower()
+        return next(
+            (each for each in self.entries if folded in (each.name.lower(), each.short_name.lower())), None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.modules import read_modules
 from edgepack.models.read.purpose import Evidence, require_embedder
+from edgepack.models.read.safetensors import shard_names
 from edgepack.models.read.static import is_static, static_folder
 from edgepack.records.target import PoolingMode, Reading
 
@@ -33,6 +34,8 @@ def collect(
     ``onnx``, that graph is taken. Raises ``ModelError`` or ``UnsupportedModelError``.
     """
     there = set(names)
+    if onnx is None:
+        hub_layout.require_model(there, model)
     for name in hub_layout.descriptions(there):
         get(name)
     config = read_optional(folder / "config.json")
@@ -56,6 +59,13 @@ def collect(
         parent = chosen.rpartition("/")[0]
         for location in external_locations(folder / chosen):
             get(f"{parent}/{location}" if parent else location)
+    if chosen == hub_layout.SHARD_INDEX:
+        for name in shard_names(folder / chosen):
+            if name not in there:
+                raise ModelError(
+                    f"{model} has no {name}, which its {chosen} names", hint="get the model whole"
+                )
+            get(name)
 
 
 def collect_from_tree(
@@ -76,9 +86,15 @@ def collect_from_tree(
 
 def find_model(tree: Path, model: str) -> Path:
     """The folder that holds a model: the uppermost with a tokenizer.json, else with a config.json and weights."""
+    graphs = [path.relative_to(tree).as_posix() for path in sorted(tree.rglob("*.onnx"))]
     folders = {path.parent for path in tree.rglob("tokenizer.json")}
     if not folders:
         folders = {path.parent for path in tree.rglob("config.json") if _has_weights(path.parent)}
+    if not folders and graphs:
+        raise ModelError(
+            f"{model} holds {graphs[0]}, and no tokenizer.json with it",
+            hint="unpack it, put the tokenizer.json of the model beside that file, and name it: --model FOLDER/FILE.onnx",
+        )
     if not folders:
         raise ModelError(
             f"{model} holds no model",

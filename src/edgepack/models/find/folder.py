@@ -50,6 +50,8 @@ def read_folder(
     ``ModelError`` or ``UnsupportedModelError``.
     """
     names = list_names(directory)
+    if onnx is None:
+        hub_layout.require_model(names, name)
     config = read_optional(directory / "config.json")
     card = read_card(directory / "README.md")
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
@@ -151,7 +153,7 @@ def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path,
             f"config.json speaks of {rows} tokens of {dimension} numbers, {file.name} holds {table[0]} of {table[1]}",
             hint="the two files are of different models",
         )
-    return (file,), dimension, rows
+    return tensors.files, dimension, rows
 
 
 def _measure_graph(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:

@@ -16,6 +16,7 @@ from edgepack.models.find.catalogue import (
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import HUB_PREFIX, parse_repository
 from edgepack.models.find.remote import find_remote, ingest_remote
+from edgepack.models.find.wheel import WHEEL_PREFIX, parse_requirement
 from edgepack.models.read import hub_layout
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
@@ -80,26 +81,63 @@ def _existing(model: str) -> Path | None:
         raise ModelError(f"cannot read {model}: {error}") from error
 
 
+def name_of(model: str | None) -> str | None:
+    """What a model will be called, told from how it is named alone; ``None`` where that is not known before it is asked for."""
+    catalogue = load_catalogue()
+    model = catalogue.default if model is None else model.removeprefix(CATALOGUE_PREFIX)
+    if model.startswith(HUB_PREFIX):
+        return parse_repository(model)[0]
+    if model.startswith(WHEEL_PREFIX):
+        return parse_requirement(model)[0]
+    if re.match(r"[a-z][a-z0-9+.-]+:", model, re.IGNORECASE):
+        return None
+    if (path := _existing(model)) is not None:
+        return _name_of_path(path)
+    entry = catalogue.find(model)
+    if entry is None:
+        raise _unknown(model, catalogue)
+    return entry.name
+
+
+def _name_of_path(path: Path) -> str:
+    """Of a folder, or a graph in one."""
+    if path.suffix == ".onnx" and path.is_file():
+        name = _folder_of(path).resolve().name if path.stem == "model" else path.stem
+    else:
+        name = path.resolve().name
+    return name or "model"
+
+
+def _folder_of(graph: Path) -> Path:
+    """The model's folder; the tokenizer may lie one higher than the graph."""
+    folder = graph.parent
+    return folder.parent if folder.name == "onnx" and not (folder / "tokenizer.json").is_file() else folder
+
+
 def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSource:
     if path.is_dir():
-        name = path.resolve().name or "model"
+        name = _name_of_path(path)
         context.note(name)
         return read_folder(path, name=name, origin=name, reading=reading, context=context)
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
+    if path.suffix == hub_layout.GGUF_SUFFIX:
+        raise hub_layout.in_gguf(path.name)
     if path.suffix != ".onnx":
-        gguf = "GGUF is llama.cpp's own format: name the model that it was made from; "
         raise ModelError(
             f"{path.name} is neither a folder nor an .onnx file",
-            hint=f"{gguf if path.suffix == '.gguf' else ''}--model takes {FORMS}",
+            hint="name the folder that it is in"
+            if path.suffix == ".safetensors"
+            else f"--model takes {FORMS}",
         )
-    folder = path.parent
-    if folder.name == "onnx" and not (folder / "tokenizer.json").is_file():
-        folder = folder.parent
-    name = folder.resolve().name if path.stem == "model" else path.stem
     context.note(path.name)
     return read_folder(
-        folder, name=name or "model", origin=path.name, onnx=path, reading=reading, context=context
+        _folder_of(path),
+        name=_name_of_path(path),
+        origin=path.name,
+        onnx=path,
+        reading=reading,
+        context=context,
     )
 
 

@@ -11,6 +11,7 @@ from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorc
 SAFETENSORS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
 ORT_SUFFIX = ".ort"
+GGUF_SUFFIX = ".gguf"
 
 DESCRIPTIONS = (
     "config.json",
@@ -63,13 +64,20 @@ def require_tokenizer(names: Iterable[str], model: str) -> None:
     )
 
 
-def require_config(names: Iterable[str], model: str) -> None:
-    """Raise ``ModelError`` when there is no config.json."""
-    if "adapter_config.json" in set(names):
+def require_model(names: Iterable[str], model: str) -> None:
+    """Raise ``UnsupportedModelError`` for what belongs to another model, or is in another program's format."""
+    there = set(names)
+    if "adapter_config.json" in there and "config.json" not in there:
         raise UnsupportedModelError(
             f"{model} is an adapter (LoRA) for another model",
             hint="merge the two with peft: PeftModel.from_pretrained(BASE, ADAPTER).merge_and_unload().save_pretrained(F)",
         )
+    if any(name.endswith(GGUF_SUFFIX) for name in there) and "tokenizer.json" not in there:
+        raise in_gguf(model)
+
+
+def require_config(names: Iterable[str], model: str) -> None:
+    """Raise ``ModelError`` when there is no config.json."""
     if "config.json" not in set(names):
         raise ModelError(
             f"{model} has no config.json",
@@ -81,24 +89,20 @@ def choose_weights(
     names: Iterable[str], config: Mapping[str, Any], model: str, *, context: BuildContext
 ) -> str:
     """Which file to take: safetensors when something installed can write this architecture's graph, else a ready-made ONNX, else
-    safetensors again, for PyTorch to export where that is installed.
+    safetensors again, for PyTorch to export where that is installed. Of weights in several files it is their index.
 
     Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
     """
     there = set(names)
     model_type, written = config.get("model_type"), context.extensions(AXIS)
-    if SAFETENSORS in there and model_type in written:
-        return SAFETENSORS
+    weights = next((name for name in (SAFETENSORS, SHARD_INDEX) if name in there), None)
+    if weights and model_type in written:
+        return weights
     if onnx := choose_onnx(there, model):
         return onnx
-    if SHARD_INDEX in there:
-        raise UnsupportedModelError(
-            f"{model} has its weights in several files ({SHARD_INDEX})",
-            hint="save it again in one: AutoModel.from_pretrained(F).save_pretrained(F, max_shard_size='100GB')",
-        )
-    if SAFETENSORS in there and has_pytorch():
-        return SAFETENSORS
-    if SAFETENSORS in there:
+    if weights and has_pytorch():
+        return weights
+    if weights:
         raise UnsupportedModelError(
             f"{model} is of the architecture {model_type!r}, which nothing that is installed can write as a graph",
             hint=f"known: {', '.join(sorted(written))}; for another one {INSTALL_PYTORCH}, put its "
@@ -121,6 +125,14 @@ def choose_onnx(names: Iterable[str], model: str) -> str | None:
             hint="name the full-precision one: --model FOLDER/FILE.onnx",
         )
     return found[0] if found else None
+
+
+def in_gguf(name: str) -> UnsupportedModelError:
+    """What is said of llama.cpp's files."""
+    return UnsupportedModelError(
+        f"{name} is in GGUF, the format of llama.cpp",
+        hint="take the model that it was made from: its folder, or hf:ORG/NAME",
+    )
 
 
 def in_ort_format(file: str) -> ModelError:

@@ -18,6 +18,7 @@ MASKED, SPARSE, LATE = (
     "a sparse encoder (SPLADE)",
     "a multi-vector encoder (ColBERT)",
 )
+IMAGES, SOUND = "an image model", "a model of sound"
 ANSWERS, GENERATES = "a question-answering model", "a model that generates text"
 
 _ARCHITECTURES = {
@@ -99,14 +100,26 @@ def other_purpose(evidence: Evidence) -> str | None:
     found = found or next((_MODULES[kind] for kind in kinds or () if kind in _MODULES), None)
     if found or evidence.known or kinds is not None:
         return found
-    if "image_size" in config or "vision_config" in config:
-        return f"an image model ({config.get('model_type')})"
+    if of := _of_something_else(config, directory):
+        return f"{of} ({config.get('model_type')})"
     found = _by_architecture(config) or _by_head(evidence.tensors) or _by_output(evidence.outputs)
     tagged = next((_TAGS[tag] for tag in evidence.card.tags if tag in _TAGS), None)
     said = tagged or _TASKS.get(evidence.card.task)
     if found is None or (found.startswith(MASKED) and said == SPARSE):
         return said and f"{said} (its card says so)"
     return None if found.startswith(MASKED) and evidence.card.task == "sentence-similarity" else found
+
+
+def _of_something_else(config: Mapping[str, Any], directory: Path) -> str | None:
+    """A model that does not take texts: told by what transformers saves with those of images and of sound."""
+    if "image_size" in config or "vision_config" in config:
+        return IMAGES
+    if (directory / "tokenizer.json").is_file():
+        return None
+    prepared = read_optional(directory / "preprocessor_config.json")
+    if "num_channels" in config or "image_processor_type" in prepared:
+        return IMAGES
+    return SOUND if "feature_extractor_type" in prepared or "num_mel_bins" in config else None
 
 
 def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Not read by the safetensors package, which has no numpy type for bfloat16.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import require_content
+from edgepack.models.read.documents import read_object, require_content
 
 Array = npt.NDArray[np.float32]
 
@@ -38,10 +38,18 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorFile:
-    """An open safetensors file; tensors are read when they are asked for."""
+    """An open safetensors file, or several that are one model's; tensors are read when they are asked for."""
 
     path: Path
+    """The file; of several their index."""
     tensors: Mapping[str, Tensor]
+    shards: Mapping[str, Path] = field(default_factory=dict)
+    """Of several files: tensor → the one that it lies in."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, the index among them."""
+        return (self.path, *sorted(set(self.shards.values())))
 
     def read(self, name: str, shape: tuple[int, ...]) -> Array:
         """A tensor as float32, of the shape that the model's configuration asks for.
@@ -57,7 +65,7 @@ class TensorFile:
                 f"{self.path.name}: {name} has shape {list(tensor.shape)}, config.json asks for {list(shape)}",
                 hint="config.json and the weights are of different models",
             )
-        array = _read(self.path, tensor, name)
+        array = _read(self.shards.get(name, self.path), tensor, name)
         if not np.isfinite(array).all():
             raise ModelError(
                 f"{self.path.name}: {name} holds NaN or infinite values",
@@ -71,15 +79,64 @@ class TensorFile:
         kind = _INTEGERS.get(tensor.dtype)
         if kind is None:
             raise ModelError(f"{self.path.name}: {name} is of type {tensor.dtype}, expected whole numbers")
-        raw = _bytes(self.path, tensor, name, np.dtype(kind).itemsize)
+        raw = _bytes(self.shards.get(name, self.path), tensor, name, np.dtype(kind).itemsize)
         return np.frombuffer(raw, kind).astype(np.int64).reshape(tensor.shape)
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read the header of a safetensors file; raises ``ModelError`` when the file is truncated or is none.
+    """Read the header of a safetensors file, or of all that an index (``.json``) names.
 
     The format: uint64 header length, JSON header, then the data that its ``data_offsets`` refer to, without gaps.
+    Raises ``ModelError`` when a file is truncated, is none, or is not what the index says.
     """
+    return _open_shards(path) if path.suffix == ".json" else _open_file(path)
+
+
+def shard_names(index: Path) -> list[str]:
+    """The files, beside an index, that it names. Raises ``ModelError``."""
+    return sorted(set(_weight_map(index).values()))
+
+
+def _weight_map(index: Path) -> Mapping[str, str]:
+    """Tensor → file."""
+    said = read_object(index).get("weight_map")
+    if not isinstance(said, dict) or not said or not all(map(_is_shard_name, said.values())):
+        raise ModelError(
+            f"{index.name} does not say which tensor is in which .safetensors file", hint=_DAMAGED
+        )
+    return said
+
+
+def _is_shard_name(name: object) -> bool:
+    return isinstance(name, str) and "/" not in name and "\\" not in name and name.endswith(".safetensors")
+
+
+def _open_shards(index: Path) -> TensorFile:
+    places = _weight_map(index)
+    tensors: dict[str, Tensor] = {}
+    for name in shard_names(index):
+        shard = index.with_name(name)
+        if not shard.is_file():
+            raise ModelError(
+                f"{name}, which {index.name} names, is missing", hint="fetch the model again, whole"
+            )
+        own = _open_file(shard).tensors
+        placed = {tensor for tensor, place in places.items() if place == name}
+        if odd := sorted(own.keys() ^ placed):
+            holds = "holds" if odd[0] in own else "does not hold"
+            raise ModelError(
+                f"{name} {holds} {odd[0]}, against what {index.name} says",
+                hint="the files are of different models; fetch them again, all from one place",
+            )
+        tensors |= own
+    return TensorFile(
+        path=index,
+        tensors=tensors,
+        shards={tensor: index.with_name(place) for tensor, place in places.items()},
+    )
+
+
+def _open_file(path: Path) -> TensorFile:
     require_content(path)
     size = path.stat().st_size
     with path.open("rb") as stream:

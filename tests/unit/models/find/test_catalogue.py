@@ -205,6 +205,7 @@ def test_the_catalogue_that_comes_along_is_sound() -> None:
     default = loaded.find(loaded.default)
     assert default is not None
     assert loaded.find("all-MiniLM-L6-v2") == loaded.find("sentence-transformers/all-MiniLM-L6-v2") == default
+    assert loaded.find("all-minilm-l6-v2") == loaded.find("Sentence-Transformers/All-MiniLM-L6-V2") == default
     for entry in loaded.entries:
         assert entry.license
         if not entry.files:

