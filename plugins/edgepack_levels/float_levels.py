@@ -25,7 +25,7 @@ def float_levels(
 ) -> onnx.ModelProto:
     """The model with every matrix and table rounded to at most ``levels`` values a channel (of a table: a row).
 
-    ``layers`` are patterns of the weights' names. Raises ``TargetError`` for a number of levels that makes no sense.
+    ``layers`` are patterns of the weights' names. Raises ``TargetError`` for a number of levels that is invalid.
     """
     if not FEWEST <= levels <= MOST:
         raise TargetError(

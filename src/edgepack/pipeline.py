@@ -80,7 +80,7 @@ def build(
     story = context.story
     story.plan(STEPS)
     for unread in host.unread_tables(target):
-        context.warn(f"target {target.name}: {unread} is for no plugin that is installed")
+        context.warn(f"target {target.name}: {unread} belongs to no installed plugin")
     packagers = packagers_of(target, context)
     table = prices_of(prices, context)
     registered = host.builder_of(target)
@@ -162,7 +162,7 @@ def _require_tools(tools: Sequence[str], context: HostContext) -> None:
     missing, hint = f"not installed: {', '.join(tools)}", "; ".join(dict.fromkeys(map(install_hint, tools)))
     if not set(context.store.kinds()) - FETCHED:
         raise MissingToolError(missing, hint=hint)
-    context.warn(f"{missing}; what is not in the cache cannot be made ({hint})")
+    context.warn(f"{missing}; without them, only what is in the cache can be used ({hint})")
 
 
 def _require_place(output: Path, model: str | None, target: Target, *, force: bool) -> None:
@@ -220,7 +220,7 @@ def _require_untouched(bundle: Bundle) -> None:
     except BundleError as error:
         raise VerificationError(
             f"the program changed its bundle while it ran: {error.message}",
-            hint="a device may keep the folder read-only; the runner must write elsewhere or not at all",
+            hint="the folder may be read-only on devices; the runner must write elsewhere or not at all",
         ) from error
 
 

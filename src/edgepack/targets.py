@@ -74,7 +74,7 @@ def target_of_this_machine() -> str:
 
     if platform.system() != "Linux" or platform.machine() not in SMALLEST:
         raise UsageError(
-            f"there is no target for {platform.system()} on {platform.machine()}: name one with -t",
+            f"no target builds for {platform.system()} on {platform.machine()}; choose one with -t",
             hint="`edgepack targets` lists them",
         )
     return SMALLEST[platform.machine()]
@@ -96,7 +96,7 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
     except OSError as error:
         raise TargetError(
             f"target {name} cannot be read: {error}",
-            hint="a target is a TOML file in UTF-8; docs/targets.md has every key",
+            hint="a target is a TOML file in UTF-8; see docs/targets.md for all keys",
         ) from error
     except Malformed as error:
         raise TargetError(f"target {name}: {error}", hint=f"see {origin}") from error
@@ -121,12 +121,12 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         file = read_table(_File, own, how=_HOW)
     except Malformed as error:
         raise TargetError(
-            f"target {name}: {error}", hint=error.hint or "docs/targets.md shows a whole target file"
+            f"target {name}: {error}", hint=error.hint or "see docs/targets.md for the format"
         ) from error
     if file.platform.libc == "musl" and file.platform.glibc:
         raise TargetError(
             f"target {name}: platform.glibc is for devices with glibc, not with musl",
-            hint="leave platform.glibc out",
+            hint="omit platform.glibc",
         )
     return Target(
         name=name,
@@ -256,7 +256,7 @@ def _override(table: dict[str, Any], override: str) -> None:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
             raise UsageError(
-                f"--set {override}: {section} is not a section", hint="e.g. --set model.recipe=fp32"
+                f"--set {override}: {section} is not a table", hint="e.g. --set model.recipe=fp32"
             )
     table[key] = _toml_value(text.strip())
 

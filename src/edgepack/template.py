@@ -34,8 +34,8 @@ def write_plugin(name: str, *, axis: str, output: Path) -> Path:
     """
     if not NAME.fullmatch(name) or name == "edgepack":
         raise UsageError(
-            f"a plugin cannot be called {name!r}",
-            hint="small letters and digits, words joined by -, e.g. raspberry or our-kiosk",
+            f"invalid plugin name: {name!r}",
+            hint="use lower-case letters, digits and -, e.g. raspberry or our-kiosk",
         )
     if axis not in axes():
         raise UsageError(

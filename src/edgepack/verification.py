@@ -108,16 +108,18 @@ def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
     if may_run(bundle, asked=False, context=context):
         return limits_of(bundle.manifest)
     context.note(
-        "held to edgepack's own limits, for it was not made here; --target and --min-cosine name others"
+        "judged by edgepack's default limits, because it was not made here; choose others with --target or --min-cosine"
     )
     return OWN_LIMITS
 
 
 def reading_of(bundle: Bundle, context: HostContext) -> Reading:
-    """What was said of the model when the bundle was made here; raises ``BundleError`` where that makes no sense."""
+    """What was said of the model when the bundle was made here; raises ``BundleError`` where that is invalid."""
     said = bundle.manifest["model"].get("set", {})
     if said and not may_run(bundle, asked=False, context=context):
-        context.note("what its manifest sets of the model is not taken: --pooling and the like say it")
+        context.note(
+            "the model settings in its manifest are ignored; set them with --pooling, --normalize, --prompt"
+        )
         return UNSAID
     try:
         return read_table(Reading, said, where="model.set")
@@ -131,7 +133,7 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
     if origin.startswith(CATALOGUE_PREFIX) or may_run(bundle, asked=False, context=context):
         return origin
     raise UsageError(
-        f"the bundle says that its model is {origin}, and nothing is fetched because a bundle says so",
+        f"the bundle says that its model is {origin}, and edgepack does not fetch what a foreign bundle names",
         hint=f"name the model: --model {origin}, or a folder that holds it",
     )
 
@@ -188,7 +190,7 @@ def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> Non
             raise ModelError(
                 f"the bundle was made from another model: {path} has sha256 {here.get(path)}, "
                 f"the manifest says {sha256}",
-                hint="name the model that the bundle was made from with --model",
+                hint="name the original model with --model",
             )
 
 

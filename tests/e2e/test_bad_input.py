@@ -177,7 +177,7 @@ def test_a_missing_compiler(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "shadow" / "ziglang").mkdir(parents=True)
     (tmp_path / "shadow" / "ziglang" / "__init__.py").touch()
     fails(
-        *(9, "zig, which compiles the runtime, is not installed", *TARGET, "-m", str(tiny_model)),
+        *(9, "zig, the compiler for the runtime, is not installed", *TARGET, "-m", str(tiny_model)),
         *("-o", str(tmp_path / "out")),
         env={"PYTHONPATH": str(tmp_path / "shadow")},
         output=tmp_path / "out",

@@ -126,5 +126,5 @@ def test_a_wheel_that_lacks_a_library_is_refused(
 ) -> None:
     monkeypatch.setattr(libraries, "openvino_wheel", lambda context: wheel)
     (wheel / "openvino" / "libs" / "libtbb.so.12").unlink()
-    with pytest.raises(BundleError, match=r"libtbb\.so\.12, which none of the pinned wheels brings"):
+    with pytest.raises(BundleError, match=r"libtbb\.so\.12, which is in none of the pinned wheels"):
         libraries.openvino_runtime(context)

@@ -107,8 +107,8 @@ def test_a_server_that_is_down_does_not_stop_a_second_build(
     monkeypatch.setattr(HostContext, "warn", lambda self, line: warned.append(line))
     assert ingest(NEWEST, context=online) == source
     (words,) = warned
-    assert words.startswith(f"{NEWEST} could not be asked (cannot fetch http://")
-    assert words.endswith("says 503 Service Unavailable); shelf://tiny@r1, seen last, is taken")
+    assert words.startswith(f"{NEWEST} could not be reached (cannot fetch http://")
+    assert words.endswith("says 503 Service Unavailable); using shelf://tiny@r1, the last version seen")
     server.on("/tiny/newest.json", status(404))
     with pytest.raises(DownloadError, match="404"):
         ingest(NEWEST, context=online)
@@ -238,11 +238,9 @@ def test_a_scheme_that_nobody_knows(install: Install, context: HostContext) -> N
     install()
     with pytest.raises(UsageError) as caught:
         ingest("shelv://tiny", context=context)
-    assert (
-        caught.value.message == "nothing that is installed takes models from shelv:// (did you mean shelf?)"
-    )
+    assert caught.value.message == "no installed plugin fetches models from shelv:// (did you mean shelf?)"
     assert str(caught.value.hint).startswith("schemes: hf, pypi, https, http, shelf;")
-    with pytest.raises(EdgepackError, match="no model is called shelv:tiny"):
+    with pytest.raises(EdgepackError, match="there is no model named shelv:tiny"):
         ingest("shelv:tiny", context=context)
 
 

@@ -424,7 +424,7 @@ def test_a_library_that_no_wheel_brings(tmp_path: Path) -> None:
         tmp_path / "liba.so", "int g(void) { return 1; }\n", "-Wl,--no-as-needed", other
     )
     with pytest.raises(
-        BundleError, match=r"liba\.so needs libnew\.so\.2, which none of the pinned wheels brings"
+        BundleError, match=r"liba\.so needs libnew\.so\.2, which is in none of the pinned wheels"
     ):
         closure_of([library], among=[])
     assert set(closure_of([library], among=[other]).files) == {"liba.so", "libnew.so.2"}

@@ -50,7 +50,7 @@ def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> N
 
 def test_a_machine_without_a_target_of_its_own_has_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "ppc64le")
-    with pytest.raises(UsageError, match="there is no target for Linux on ppc64le"):
+    with pytest.raises(UsageError, match="no target builds for Linux on ppc64le"):
         library.bundle("no-such-model", offline=True)
 
 

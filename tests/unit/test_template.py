@@ -44,7 +44,7 @@ def test_it_is_called_by_its_own_name_everywhere(tmp_path: Path, axis: str) -> N
     "name", ["Kiosk", "red_kiosk", "-red", "red--kiosk", "", "9lives", "../up", "edgepack"]
 )
 def test_names_that_cannot_be_one_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="a plugin cannot be called") as caught:
+    with pytest.raises(UsageError, match="invalid plugin name") as caught:
         template.write_plugin(name, axis="builder", output=tmp_path)
     assert "raspberry" in str(caught.value.hint)
     assert list(tmp_path.iterdir()) == []

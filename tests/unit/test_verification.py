@@ -45,4 +45,6 @@ def test_what_a_stranger_set_does_not_count(context: HostContext, monkeypatch: p
     with context.story.step("model") as step:
         assert reading_of(bundle(set=SET), context) == UNSAID
         assert reading_of(bundle(), context) == UNSAID
-    assert step.notes == ["what its manifest sets of the model is not taken: --pooling and the like say it"]
+    assert step.notes == [
+        "the model settings in its manifest are ignored; set them with --pooling, --normalize, --prompt"
+    ]

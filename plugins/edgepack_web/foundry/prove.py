@@ -53,7 +53,7 @@ def prove_module(
     except ToolError as error:
         raise ProofError(
             f"{model.name} does not run on {name}: {said(error)}",
-            hint="a kernel that the message names is missing: build the runtime for the operators of this very file",
+            hint="if the message names a missing kernel: build the runtime for this file's operators",
         ) from error
     cosine = min(
         require_near(vectors, expected, tolerance=tolerance, what=model.name, where=name)

@@ -100,7 +100,7 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
         except BadArchive as error:
             raise BundleError(
                 f"{archive} is not a bundle's archive, or is damaged: {error}",
-                hint=error.hint or "download it again, or make the bundle again",
+                hint=error.hint or "download it again, or rebuild the bundle",
             ) from error
     return destination
 

@@ -165,7 +165,7 @@ def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
 def _copy(file: Path, place: Path) -> None:
     """Copy, never link: an edit in the bundle must not reach the cache."""
     if place.exists():
-        raise BundleError(f"two parts of the bundle want to be {place.name}: {file} is one of them")
+        raise BundleError(f"two parts of the bundle have the same path {place.name}; one of them is {file}")
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, place)
     if file.stat().st_mode & stat.S_IXUSR:
@@ -184,7 +184,7 @@ def _part_of(path: str, model: PreparedModel, runner: RunnerArtifact) -> str:
         if not is_part_name(part):
             raise BundleError(
                 f"the runner calls {path} a part {part!r}",
-                hint="a part is a short word in small letters, e.g. firmware",
+                hint="a part is a short lower-case word, e.g. firmware",
             )
         return part
     named = {model_path(model, runner): "model", tokenizer_path(runner): "tokenizer", GOLDEN: "golden"}

@@ -34,7 +34,7 @@ def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable
         if foreign:
             raise BundleError(
                 f"{name} needs {', '.join(foreign)}, which the bundle does not hold",
-                hint="the builder must put it beside the file that needs it, or link it statically",
+                hint="the builder must put it beside that file, or link it statically",
             )
 
 
@@ -60,7 +60,7 @@ def _machine_of(path: Path) -> tuple[int, int]:
         head = stream.read(20)
     if len(head) < 20:
         raise BundleError(
-            f"{path.name} is not a sound ELF file: it ends within its header", hint=UNSOUND_HINT
+            f"{path.name} is not a valid ELF file: it ends within its header", hint=UNSOUND_HINT
         )
     return int.from_bytes(head[18:20], "little" if head[5] == 1 else "big"), 64 if head[4] == 2 else 32
 
@@ -71,7 +71,7 @@ def _require_libc(path: Path, name: str, platform: Platform) -> None:
     if found and expected and found != expected:
         raise FloorError(
             f"{name} is linked against {found}, the target's devices have {expected}",
-            hint=f'link it statically or against {expected}, or say the devices\' own: --set platform.libc="{found}"',
+            hint=f'link it statically or against {expected}, or set the devices\' C library: --set platform.libc="{found}"',
         )
 
 

@@ -35,7 +35,7 @@ def packagers_of(target: Target, context: BuildContext) -> Packagers:
     for name in target.packages:
         if name not in known:
             raise TargetError(
-                f"there is no form of package {name!r}{did_you_mean(name, known)}",
+                f"there is no package form {name!r}{did_you_mean(name, known)}",
                 hint=f"forms beside the archive: {', '.join(known) or 'none'}; `edgepack plugins` lists what is installed"
                 + perhaps_broken(known),
             )

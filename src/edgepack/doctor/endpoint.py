@@ -77,7 +77,7 @@ class Endpoint:
             except httpx.HTTPError as error:
                 raise SubjectError(
                     f"{redacted(url)} does not answer: {str(error) or type(error).__name__}",
-                    hint="is the server up, and the address right? http://HOST:PORT/v1 is its usual form",
+                    hint="check that the server is running and the URL is right; it usually has the form http://HOST:PORT/v1",
                 ) from error
             failures += 1
             if status not in (429, 503) or failures >= 5:
@@ -86,8 +86,8 @@ class Endpoint:
             seconds = network.back_off(failures) if asked is None else asked
             if self.waited + seconds > LONGEST_WAIT:
                 raise SubjectError(
-                    f"{redacted(url)} is limited ({status}), and asks to wait for {seconds:.0f} s",
-                    hint="ask again later, or raise the server's limit: at most 200 texts are sent",
+                    f"{redacted(url)} limits requests ({status}) and demands a wait of {seconds:.0f} s",
+                    hint="try again later, or raise the server's limit (at most 200 texts are sent)",
                 )
             self.waited += seconds
             network.pause(seconds)
@@ -118,7 +118,7 @@ def connected(
     except ValueError as error:
         raise UsageError(f"--url {url}: {error}", hint=f"it is like {EXAMPLE}") from error
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise UsageError(f"--url {url} is not an address of a server", hint=f"it is like {EXAMPLE}")
+        raise UsageError(f"--url {url} is not the URL of a server", hint=f"it is like {EXAMPLE}")
     with network.client(POLICY, allow_http=True, direct=direct) as client:
         yield Endpoint(url=url, client=client, model=model, headers=headers, dimensions=dimensions)
 
@@ -128,34 +128,32 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> 
     if 300 <= status < 400:
         raise SubjectError(
             f"{redacted(url)} leads elsewhere ({status}): {redacted(headers.get('location', ''))}",
-            hint="give that address, if it is the right one: nothing is followed",
+            hint="use that URL if it is the right one; redirects are not followed",
         )
     if status in (401, 403):
         raise SubjectError(
-            f"{redacted(url)} lets nobody in without the right token ({status})",
-            hint="name the variable that holds it: --token-env NAME",
+            f"{redacted(url)} requires a valid token ({status})",
+            hint="name its environment variable with --token-env NAME",
         )
     if status == 404:
         raise SubjectError(
             f"{redacted(url)} does not exist there (404): {_message(said)}",
-            hint="the address usually ends in /v1; a model that is not served under this name needs --served-name",
+            hint="the URL usually ends in /v1; if the server uses another name for the model, set --served-name",
         )
     if status in NOT_THIS_INPUT:
         raise Refused(
             f"{redacted(url)} refuses the texts ({status}): {_message(said)}",
-            hint="a model that it serves under another name needs --served-name; its log may say more",
+            hint="if the server uses another name for the model, set --served-name; see also the server's log",
         )
     if not 200 <= status < 300:
-        raise SubjectError(
-            f"{redacted(url)} fails ({status}): {_message(said)}", hint="look into the server's log"
-        )
+        raise SubjectError(f"{redacted(url)} fails ({status}): {_message(said)}", hint="see the server's log")
     try:
         return json.loads(body)
     except ValueError as error:
         kind = headers.get("content-type", "no type").partition(";")[0]
         raise SubjectError(
             f"{redacted(url)} answers {kind}, not JSON: {said[:60]!r}",
-            hint="is this an OpenAI-compatible embeddings API? The address usually ends in /v1",
+            hint="is this an OpenAI-compatible embeddings API? The URL usually ends in /v1",
         ) from error
 
 
@@ -184,7 +182,7 @@ def _in_order(answer: Any, count: int, whose: str) -> list[Any]:
     if len(entries) == count and sorted(places, key=str) != sorted(range(count), key=str):
         raise SubjectError(
             f"{whose} numbers its vectors {places[:5]} … for {count} texts",
-            hint="`index` must be each text's place",
+            hint="`index` must be the position of each text",
         )
     rows = (
         sorted(zip(places, entries, strict=True), key=lambda pair: pair[0]) if len(entries) == count else []
@@ -199,6 +197,6 @@ def _numbers(embedding: Any, whose: str) -> Any:
         return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
     except ValueError as error:
         raise SubjectError(
-            f"{whose} gave a vector that is no base64 of float32: {error}",
-            hint="encoding_format float was meant",
+            f"{whose} gave a vector that is not base64 of float32: {error}",
+            hint="expected encoding_format float",
         ) from error

@@ -90,7 +90,7 @@ def diagnose(
         )
     except Unanswered as why:
         if dimension <= tools.source.dimension:
-            raise UsageError(f"{why}", hint="--max-length is more than the model has positions") from why
+            raise UsageError(f"{why}", hint="--max-length exceeds the positions of the model") from why
         said = f"the vectors have {dimension} numbers, the model's have {tools.source.dimension}"
         finding = words.finding("another-model", said)
         return made(seconds=time.monotonic() - started, cosines=None, explained=None, findings=(finding,))

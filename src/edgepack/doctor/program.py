@@ -33,7 +33,7 @@ class Program:
             first, _, rest = str(error).partition("\n")
             raise SubjectError(
                 f"{first} {rest.splitlines()[-1]}" if rest else first,
-                hint="it gets one object with `text` a line on standard input, and writes one with `embedding`",
+                hint="it must read one object with `text` per line on standard input, and write one with `embedding`",
             ) from error
         return as_vectors(_answers(said), len(texts), self.command[0])
 
@@ -43,7 +43,7 @@ def parse_command(words: str, *, lines: bool) -> Program:
     try:
         command = tuple(shlex.split(words))
     except ValueError as error:
-        raise UsageError(f"--command {words}: {error}", hint="quote it as for a shell") from error
+        raise UsageError(f"--command {words}: {error}", hint="quote it as in a shell") from error
     if not command:
         raise UsageError("--command names no program")
     return Program(command=command, lines=lines)
@@ -59,7 +59,7 @@ def _answers(said: str) -> list[Any]:
     except ValueError as error:
         raise SubjectError(
             f"the program wrote something that is not JSON: {said.strip()[:60]!r}",
-            hint='an object a line is expected: {"embedding": [0.1, …]}',
+            hint='expected one object per line: {"embedding": [0.1, …]}',
         ) from error
     if len(entries) == 1 and isinstance(entries[0], dict) and "data" in entries[0]:
         entries = entries[0]["data"]

@@ -34,7 +34,7 @@ def as_vectors(rows: Any, count: int, whose: str) -> Vectors:
     if len(rows) != count:
         raise SubjectError(
             f"{whose} gave {len(rows)} vectors for {count} texts",
-            hint="one vector a text is expected, in their order",
+            hint="expected one vector per text, in order",
         )
     lengths = sorted({len(row) if isinstance(row, list | np.ndarray) else -1 for row in rows})
     if len(lengths) != 1 or lengths[0] < 1:
@@ -43,19 +43,19 @@ def as_vectors(rows: Any, count: int, whose: str) -> Vectors:
         else:
             what = f"vectors of {' and of '.join(map(str, lengths[:3]))} numbers"
         raise SubjectError(
-            f"{whose} gave {what}", hint="one vector a text, all of one dimension, is expected"
+            f"{whose} gave {what}", hint="expected one vector per text, all of the same dimension"
         )
     try:
         vectors = np.asarray(rows, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise SubjectError(
             f"{whose} gave something that is not numbers: {error}",
-            hint="a vector is a list of float32 numbers",
+            hint="expected a list of float32 numbers",
         ) from error
     if vectors.ndim != 2:
         raise SubjectError(
             f"{whose} gave a matrix for a text, not a vector",
-            hint="the server must pool: these are token vectors",
+            hint="these are token vectors; the server must pool them",
         )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
@@ -89,17 +89,15 @@ def read_vectors(path: Path, texts: Path | None) -> tuple[tuple[str, ...], Vecto
             hint="--vectors takes a .npy file of numbers [texts, dimension], or JSON lines with `text` and `embedding`",
         ) from error
     if said is None:
-        raise SubjectError(
-            f"the texts of {path.name} are not known", hint="name the file that holds them: --texts FILE"
-        )
+        raise SubjectError(f"the texts for {path.name} are missing", hint="name the file with --texts FILE")
     if isinstance(rows, np.ndarray) and rows.ndim != 2:
         raise SubjectError(
-            f"{path.name} holds an array of shape {list(rows.shape)}", hint="[texts, dimension] is expected"
+            f"{path.name} holds an array of shape {list(rows.shape)}", hint="expected [texts, dimension]"
         )
     if len(rows) != len(said):
         raise SubjectError(
             f"{path.name} holds {len(rows)} vectors, and there are {len(said)} texts",
-            hint="line N of the texts belongs to row N; an empty line is a text",
+            hint="row N is the vector of line N; an empty line is a text",
         )
     if not said:
         raise SubjectError(f"{path.name} holds no vectors")
@@ -120,7 +118,7 @@ def read_texts(path: Path) -> list[str]:
     except (OSError, ValueError, TypeError) as error:
         raise SubjectError(
             f"{path.name} cannot be read: {error}",
-            hint="--texts takes one text a line, JSON lines with `text` (.jsonl) or a list (.json)",
+            hint="--texts takes one text per line, JSON lines with `text` (.jsonl) or a list (.json)",
         ) from error
 
 

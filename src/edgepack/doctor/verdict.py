@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 VERDICTS: Mapping[str, tuple[int, str]] = {
-    "same": (0, "the model's vectors, to float32, float16 or bfloat16"),
-    "quantized": (40, "the model's vectors with small deviations without structure, as of int8 weights; mean cosine within the limit"),
-    "coarse": (41, "the same, and the mean cosine is below the limit"),
-    "normalisation": (42, "the right directions, but not the right lengths"),
-    "dimension": (43, "the first numbers of the model's vectors, normalised again or not"),
-    "prefix": (44, "a prefix is missing, doubled, another one, or not asked for"),
-    "truncation": (45, "long texts are cut at another length, or at the wrong end"),
-    "pooling": (46, "another pooling"),
+    "same": (0, "the model's vectors, up to rounding in float32, float16 or bfloat16"),
+    "quantized": (40, "the model's vectors with small unstructured deviations, as from int8 weights; mean cosine within the limit"),
+    "coarse": (41, "as `quantized`, but the mean cosine is below the limit"),
+    "normalisation": (42, "right directions, wrong lengths"),
+    "dimension": (43, "the first numbers of the model's vectors, re-normalized or not"),
+    "prefix": (44, "a prefix is missing, doubled, wrong or unwanted"),
+    "truncation": (45, "long texts are truncated to another length, or at the wrong end"),
+    "pooling": (46, "wrong pooling"),
     "padding": (47, "padding is counted as text, or attended to"),
-    "head": (48, "what comes after pooling (a Dense layer) is left out"),
-    "tokenizer": (49, "texts become other tokens"),
-    "batch": (50, "a text's vector depends on the texts beside it"),
+    "head": (48, "a layer after the pooling (Dense) is missing"),
+    "tokenizer": (49, "texts are tokenized differently"),
+    "batch": (50, "a text's vector depends on the other texts of its batch"),
     "order": (51, "the right vectors in the wrong order"),
-    "random": (52, "the same text gives another vector each time"),
-    "another-model": (53, "vectors that have nothing to do with the model's"),
-    "unclear": (54, "not this model, or a mistake that doctor does not know"),
+    "random": (52, "the same text gets a different vector each time"),
+    "another-model": (53, "vectors unrelated to the model's"),
+    "unclear": (54, "another model, or a mistake that doctor does not know"),
 }  # fmt: skip
 """Verdict → exit code and what it means. Of several findings, that which stands first in ``GRAVEST`` decides."""
 

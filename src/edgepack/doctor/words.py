@@ -26,19 +26,19 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
     "head": ("head", "a Dense layer after pooling", "Serve all modules of modules.json: export the model with its Dense layer."),
     "specials": ("tokenizer", SPECIALS["all"], "Let the tokenizer add its special tokens, once (add_special_tokens = true)."),
     "reading": ("tokenizer", f"texts are read {OWN}", "{advice}."),
-    "vocabulary": ("tokenizer", f"texts are read {OWN}", "Serve the tokenizer.json (or vocabulary) that lies beside the model."),
+    "vocabulary": ("tokenizer", f"texts are read {OWN}", "Serve the tokenizer.json (or vocabulary) that comes with the model."),
     "prefix": ("prefix", "{expected}", "{advice}"),
-    "length": ("truncation", "texts are cut to {length} tokens", "Set the server's longest sequence to {length} tokens, or say that it is meant: --max-length {kept}."),
-    "long": ("truncation", "texts are cut after as many tokens as the model takes", "Look for what the server does with long texts: chunks, windows, another end."),
+    "length": ("truncation", "texts are cut to {length} tokens", "Set the server's longest sequence to {length} tokens, or, if it is intended, pass --max-length {kept}."),
+    "long": ("truncation", "texts are cut after as many tokens as the model takes", "Check how the server handles long texts: chunks, windows, truncation at the beginning."),
     "padding": ("padding", "padding makes no difference", "Give the attention mask to the model, and multiply by it before the mean."),
     "batch": ("batch", "a text's vector is its own", "Send texts one by one, or switch off dynamic quantization or batching in the server."),
     "random": ("random", "always the same vector", "Put the model into evaluation mode (model.eval()): dropout is on."),
     "order": ("order", "vectors in the order of their texts", "Put the vectors back into the texts' order after sorting them by length."),
-    "quantized": ("quantized", "at least {limit:g}", "That is what quantization costs; float16 would be nearer."),
-    "coarse": ("coarse", "at least {limit:g}", "Take a finer quantization (8 bits, per channel), or float16."),
+    "quantized": ("quantized", "at least {limit:g}", "This is the usual loss by quantization; float16 would be closer."),
+    "coarse": ("coarse", "at least {limit:g}", "Use a finer quantization (8 bits, per channel), or float16."),
     "turned": ("unclear", "the model's vectors", "The vectors work among themselves; never mix them with the model's own."),
-    "unclear": ("unclear", "the model's vectors", "Look which model, revision and tokenizer the server has loaded."),
-    "another-model": ("another-model", "the model's vectors", "Look which model the server has loaded."),
+    "unclear": ("unclear", "the model's vectors", "Check which model, revision and tokenizer the server has loaded."),
+    "another-model": ("another-model", "the model's vectors", "Check which model the server has loaded."),
     "dimension": ("dimension", "{expected} numbers", "{advice}"),
     "length-one": ("normalisation", "vectors are of length 1", "Normalize in the server (--normalize), or divide each vector by its length in the client."),
     "length-own": ("normalisation", "vectors are as long as they come from pooling", "Switch normalisation off, or compare by cosine alone."),
@@ -99,7 +99,7 @@ def _prefix(found: str, expected: str) -> Finding:
     elif expected:
         advice = f"Put {expected!r} there in its place."
     else:
-        advice = f"Switch the server's prefix off, or say that it is meant: --prefix {found!r}."
+        advice = f"Switch the server's prefix off, or, if it is intended, pass --prefix {found!r}."
     meant = f"{expected!r} before every text" if expected else "texts as they are"
     return finding("prefix", said, expected=meant, advice=advice)
 
@@ -163,7 +163,7 @@ def cut_short(found: int, expected: int, again: bool, source: ModelSource) -> Fi
     if not again:
         advice = "Normalize the vectors again after the cut."
     elif found in source.matryoshka:
-        advice = f"Ask for all {expected}, or say that it is meant: --dimensions {found}."
+        advice = f"Ask for all {expected}, or, if it is intended, pass --dimensions {found}."
     said = f"vectors are cut to {found} numbers" + ("" if again else ", and not normalised again")
     return finding("dimension", said, expected=expected, advice=advice)
 

@@ -36,7 +36,7 @@ def fetch_packages(packages: Iterable[Package], destination: Path, *, context: B
         tools.find("apt-get")
     except MissingToolError as error:
         raise MissingToolError(
-            "apt-get is not installed, and the sources are not at hand", hint=HINT
+            "apt-get is not installed, and the sources are not in the cache", hint=HINT
         ) from error
     by_suite: dict[str, list[Package]] = defaultdict(list)
     for package in packages:

@@ -140,13 +140,13 @@ def _difference(
         if found == sha256.lower():
             return None
         return HashMismatchError(
-            f"{redacted(transfer.url)} is not the file that is pinned: sha256 {found}, expected {sha256.lower()}",
-            hint="the server, or a proxy on the way, gave another file",
+            f"{redacted(transfer.url)} does not match its pinned digest: sha256 {found}, expected {sha256.lower()}",
+            hint="the server, or a proxy in between, sent a different file",
         )
     if size is not None and transfer.here() != size:
         return DownloadError(
             f"{redacted(transfer.url)} has {transfer.here()} bytes, expected {size}",
-            hint="the server, or a proxy on the way, gave another file",
+            hint="the server, or a proxy in between, sent a different file",
         )
     return None
 
@@ -263,7 +263,7 @@ def require_online(context: BuildContext, what: str) -> None:
     if context.offline:
         raise DownloadError(
             f"offline, and not in the cache: {what}",
-            hint="run once without --offline to fill the cache, or give a model on this disk with --model FOLDER",
+            hint="run once without --offline to fill the cache, or name a local model with --model FOLDER",
         )
 
 

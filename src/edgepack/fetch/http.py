@@ -130,7 +130,7 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
         url = str(request.url)
         if not (allow_http or is_safe(url)):
             raise DownloadError(
-                f"{redacted(url)} is not an https address", hint="a redirect to plain http is not followed"
+                f"{redacted(url)} is not an https URL", hint="a redirect to plain http is not followed"
             )
 
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
@@ -144,8 +144,8 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
         )
     except (OSError, ValueError, ImportError) as error:  # a bad SSL_CERT_FILE, a bad or SOCKS proxy
         raise DownloadError(
-            f"the network settings of this system cannot be used: {error}",
-            hint="look at HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
+            f"the network settings of this system are invalid: {error}",
+            hint="check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
         ) from error
     with opened:
         yield opened
@@ -197,7 +197,8 @@ def require_safe(url: str) -> None:
     """Raise ``UsageError`` unless the address is https, or http on this machine."""
     if not is_safe(url):
         raise UsageError(
-            f"{redacted(url)} is not an https address", hint="only https is fetched (http from this machine)"
+            f"{redacted(url)} is not an https URL",
+            hint="only https is supported (and http from this machine)",
         )
 
 

@@ -69,9 +69,7 @@ def wheel_file(folder: Path, pattern: str) -> Path:
     """The first file below a wheel's folder that a pattern names. Raises ``BundleError`` where there is none."""
     found = sorted(path for path in folder.rglob(pattern) if path.is_file())
     if not found:
-        raise BundleError(
-            f"the wheel holds no {pattern}", hint="it is of another version than the one that is pinned"
-        )
+        raise BundleError(f"the wheel holds no {pattern}", hint="it is not the pinned version")
     return found[0]
 
 
@@ -97,7 +95,7 @@ def pip_download(
         raise _pip_failure(requirement, error) from error
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
-        raise DownloadError(f"pip brought no wheel of {requirement}")
+        raise DownloadError(f"pip downloaded no wheel of {requirement}")
     return wheels[0]
 
 
@@ -113,8 +111,8 @@ def _check(fetched: Path, wheel: Wheel) -> None:
     found = sha256_of(fetched)
     if found != wheel.sha256:
         raise HashMismatchError(
-            f"{fetched.name} is not the wheel that is pinned: sha256 {found}, expected {wheel.sha256}",
-            hint="the index, or a proxy on the way, gave another file",
+            f"{fetched.name} does not match its pinned digest: sha256 {found}, expected {wheel.sha256}",
+            hint="the index, or a proxy in between, sent a different file",
         )
 
 

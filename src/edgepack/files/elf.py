@@ -113,7 +113,7 @@ def sound_elf(path: Path) -> Iterator[Elf[mmap]]:
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}") from error
     except ElfError as error:
-        raise BundleError(f"{path} is not a sound ELF file: {error}", hint=UNSOUND_HINT) from error
+        raise BundleError(f"{path} is not a valid ELF file: {error}", hint=UNSOUND_HINT) from error
 
 
 def read_needs(path: Path) -> Needs:

@@ -44,5 +44,5 @@ def require_hardened(path: Path) -> None:
     if lacks := weaknesses(path):
         raise BundleError(
             f"{path.name} is not hardened: {'; '.join(lacks)}",
-            hint="this is a fault of the toolchain, or of edgepack's",
+            hint="this is a bug in the toolchain or in edgepack",
         )

@@ -55,7 +55,7 @@ def closure_of(
                 todo.append((needed, known[needed]))
             else:
                 raise BundleError(
-                    f"{path.name} needs {needed}, which none of the pinned wheels brings",
-                    hint="the wheels are of another version than the one that edgepack knows",
+                    f"{path.name} needs {needed}, which is in none of the pinned wheels",
+                    hint="the wheels are not of the version that edgepack supports",
                 )
     return Closure(files=files, elsewhere=tuple(sorted(outside)), unused=unused)

@@ -88,7 +88,7 @@ class FeatureLevels:
         named = set(names)
         if unknown := sorted(named - known.keys()):
             raise UsageError(
-                f"no kernels are chosen by {', '.join(unknown)} on {arch}",
+                f"unknown CPU feature: {', '.join(unknown)} on {arch}",
                 hint=f"isa may name {', '.join(known)}" if known else "leave isa out",
             )
         return tuple(sorted(named.union(*(known[name].implies for name in named))))

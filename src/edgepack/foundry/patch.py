@@ -74,7 +74,7 @@ class Patch:
             if pattern.search(text) is None:
                 raise ToolError(
                     f"{self.file} is not as {origin}'s: {self.name} does not find {pattern.pattern!r}",
-                    hint="this is a fault of edgepack: report it",
+                    hint="this is a bug in edgepack; please report it",
                 )
         return self.rewrite(text, request) if self.rewrite else text
 

@@ -21,7 +21,7 @@ def difference_from_judge(folder: Path, texts: Sequence[str], *, context: BuildC
     """
     if find_spec(JUDGE) is None:
         raise MissingToolError(
-            "sentence-transformers, which would judge the model, is not installed",
+            "sentence-transformers, the judge of the model, is not installed",
             hint="pip install sentence-transformers",
         )
     from sentence_transformers import SentenceTransformer

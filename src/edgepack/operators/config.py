@@ -25,7 +25,7 @@ def parse_config(text: str) -> Operators:
     """The operators of a config file. An operator that is named more than once gets the types of all its entries.
 
     (Upstream's own parser keeps only the last entry's types: microsoft/onnxruntime#16742.)
-    Raises ``UsageError`` naming the line that makes no sense.
+    Raises ``UsageError`` naming the line that is invalid.
     """
     kernels: list[Operator] = []
     allowed: frozenset[str] = frozenset()
@@ -41,7 +41,7 @@ def parse_config(text: str) -> Operators:
             kernels.extend(_line(line, number))
     if all_when_none and not kernels:
         raise UsageError(
-            "the operator config asks for every operator", hint="list the operators that are needed"
+            "the operator config requires every operator", hint="list the operators that are needed"
         )
     if allowed and any(kernel.types for kernel in kernels):
         raise UsageError("an operator config cannot have both globally allowed types and types by operator")
@@ -83,8 +83,8 @@ def required(needs: Operators | None) -> Operators:
     """What a model needs, where that is known; ``ModelError`` where it is not."""
     if needs is None:
         raise ModelError(
-            "no runtime can be reduced to a model whose operators are not known",
-            hint="PreparedModel.needs names them; a runtime that has everything has provides=None",
+            "a runtime cannot be reduced to a model with unknown operators",
+            hint="name them in PreparedModel.needs; a runtime with all operators has provides=None",
         )
     return needs
 
@@ -163,7 +163,7 @@ def _line(line: str, number: int) -> Iterator[Operator]:
         named = list(_entries(entries))
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"line {number} of the operator config makes no sense: {line[:80]}",
+            f"line {number} of the operator config is invalid: {line[:80]}",
             hint='a line is domain;opset;Op,Op{"inputs":{"0":["float"]}},…',
         ) from error
     for since in opsets:

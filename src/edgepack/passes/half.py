@@ -40,7 +40,7 @@ def half(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
     if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
         raise UnsupportedModelError(
             "the graph has branches or loops, which are not converted to float16",
-            hint="export the model without them, or take --recipe unfused",
+            hint="export the model without them, or use --recipe unfused",
         )
     work = _Conversion(editor=edit(model), types=_types(model))
     for node in work.editor.take_nodes():

@@ -101,7 +101,7 @@ class Source(Protocol):
         """What lies at an address now, and at which revision. Nothing is fetched yet but what it takes to know that.
 
         Called only when something may be fetched: offline, the host takes what was found last. Raises ``ModelError`` for an
-        address that makes no sense, ``DownloadError`` for one that cannot be reached.
+        address that is invalid, ``DownloadError`` for one that cannot be reached.
         """
 
 

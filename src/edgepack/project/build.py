@@ -115,7 +115,8 @@ def _build(
         folder = output / bundle_name(source.name, target)
         if folder in taken:
             raise UsageError(
-                f"{cell.label} is made at {folder}, as {taken[folder]} is", hint="give one another `output`"
+                f"{cell.label} is made at {folder}, as {taken[folder]} is",
+                hint="give one of them another `output`",
             )
         taken[folder] = cell.label
         packagers_of(target, context)

@@ -83,7 +83,7 @@ def _read(file: Path, tables: tuple[str, ...]) -> Project:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error}", hint="name a project file") from error
     except Malformed as error:
-        raise UsageError(f"{file}: {error}", hint=error.hint or "docs/project.md has every key") from error
+        raise UsageError(f"{file}: {error}", hint=error.hint or "see docs/project.md for all keys") from error
     return Project(file=file, bundles=tuple(_anchored(each, file.absolute().parent) for each in read.bundle))
 
 

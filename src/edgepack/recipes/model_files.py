@@ -52,7 +52,7 @@ def quantize_model(
     """
     require_free(folder, force=True, kind=MADE_HERE)
     if folder.exists() and folder.samefile(source.directory):
-        raise OutputError(f"{folder} holds the model that is read", hint="name another folder with --output")
+        raise OutputError(f"{folder} holds the input model", hint="name another folder with --output")
     prepared = prepare_model(source, options=options, platform=platform, context=context)
     exact = all(step.name in EXACT for step in passes_of(options.recipe, context))
     made = MadeSmall(
@@ -83,7 +83,7 @@ def convert_model(
     ``UnsupportedModelError`` when ONNX Runtime refuses the model, ``OutputError`` for a path that cannot be written.
     """
     if destination.is_dir():
-        raise OutputError(f"{destination} is a folder", hint="name the file to be written, e.g. model.ort")
+        raise OutputError(f"{destination} is a folder", hint="name an output file, e.g. model.ort")
     model = onnx.load(str(exported_model(source, context=context)))
     with disk_errors(destination):
         convert_to_ort(model, destination, level=level, runtime_optimizations=runtime_optimizations)

@@ -49,7 +49,7 @@ def prepare_model(
     """
     if options.format not in FORMATS:
         raise TargetError(
-            f"no model is made in format {options.format!r}{did_you_mean(options.format, FORMATS)}",
+            f"unknown model format {options.format!r}{did_you_mean(options.format, FORMATS)}",
             hint=f"formats: {', '.join(FORMATS)}; a builder makes one of its own of what is prepared in one of these",
         )
     passes = passes_of(options.recipe, context)

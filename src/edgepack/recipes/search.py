@@ -106,7 +106,7 @@ def search(
     if found := quantized_by(exported):
         raise UnsupportedModelError(
             f"{source.name} is quantized already ({source.precision}, {found}): every recipe leaves it as it is",
-            hint="search with the full-precision model that it was made from",
+            hint="search with the full-precision model",
         )
     tried = Trial(source=source, options=options, device=device, context=context)
     candidates = named_candidates(names, context)
@@ -119,7 +119,7 @@ def search(
             except UnsupportedModelError as error:
                 if names:
                     raise
-                context.warn(f"{candidate.name} is left out: {error.message}")
+                context.warn(f"{candidate.name} is skipped: {error.message}")
             bar.advance()
         sensitivities = {}
         for layer in layers:

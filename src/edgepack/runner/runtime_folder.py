@@ -51,7 +51,7 @@ def _found(name: str, context: BuildContext) -> SystemLibrary:
         said = context.run([sys.executable, "-I", "-S", "-c", _SCRIPT, name])
     except ToolError as error:
         raise MissingToolError(
-            f"{name} is not on this machine, and the bundle needs it",
+            f"{name} is not on this machine, but the bundle requires it",
             hint=f"apt-get install {PACKAGES.get(name, name)}",
         ) from error
     component = component_of(name)

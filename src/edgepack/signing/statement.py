@@ -72,7 +72,7 @@ def require_statement_of(bundle: Bundle, statement: Mapping[str, Any]) -> None:
         roots = [subject["digest"]["sha256"] for subject in statement["subject"]]
         root = _root([resource["digest"] for resource in resources])
     except (KeyError, TypeError, ValueError) as error:
-        raise SignatureError(f"the signature's statement makes no sense: {error!r}") from error
+        raise SignatureError(f"the signature's statement is invalid: {error!r}") from error
     if len(signed) != len(resources) or roots != [root]:
         raise SignatureError("the signature's statement contradicts itself")
     _require_same(signed, digests_of(bundle), bundle.name)

@@ -48,8 +48,8 @@ def require_used_files(bundle: Bundle, embed: Embed, *, context: BuildContext) -
             continue  # as it must be
         if lowest_cosine(before, after) > SAME:
             raise VerificationError(
-                f"the program gives the same vectors with zeros for its {part} ({', '.join(paths)}): they are not made by it",
-                hint="a runner computes each vector with the files in its bundle, and fails when they are damaged",
+                f"the program gives the same vectors with zeros for its {part} ({', '.join(paths)}): the program does not use it",
+                hint="the runner must compute each vector from the files of its bundle, and fail if they are damaged",
             )
 
 

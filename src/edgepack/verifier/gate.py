@@ -85,9 +85,9 @@ def verify(
         return _unjudged(figures, short, context)
     if short:
         raise VerificationError(
-            f"the bundle is too far from the full-precision model: {' and '.join(short)} ({describe(figures)})",
-            hint="take a gentler recipe (--recipe), allow it with the --set model.KEY=… of the limit that it misses "
-            "(min_cosine, min_agreement, …), or --gate off",
+            f"the vectors differ too much from the full-precision model: {' and '.join(short)} ({describe(figures)})",
+            hint="use a gentler recipe (--recipe), lower the limit (--set model.min_cosine=…, model.min_agreement=…, …), "
+            "or use --gate off",
         )
     if elsewhere:
         context.note(f"NOT VERIFIED: {elsewhere[0]} ({describe(figures)})")
@@ -166,8 +166,8 @@ def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:
         return lowest_cosine(vectors, there.astype(np.float32))
     except (OSError, ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
         raise UsageError(
-            f"{others} holds no vectors of the verification texts by this bundle: {error}",
-            hint="`edgepack verify BUNDLE --write-vectors FILE` on the other machine writes it",
+            f"{others} holds no vectors of this bundle for the verification texts: {error}",
+            hint="`edgepack verify BUNDLE --write-vectors FILE` writes it on the other machine",
         ) from error
 
 

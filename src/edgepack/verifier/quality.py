@@ -123,22 +123,22 @@ def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
     """
     limits: list[tuple[str, float | None, float]] = [
         ("mean cosine", found.mean_cosine, options.min_cosine),
-        ("first percentile of the cosine", found.p1_cosine, options.min_p1_cosine),
+        ("1st percentile of the cosines", found.p1_cosine, options.min_p1_cosine),
         ("lowest cosine", found.min_cosine, options.min_worst_cosine),
-        ("nearest-neighbour agreement", found.neighbour_agreement, options.min_agreement),
-        ("top-ten agreement", found.top10_agreement, options.min_top10),
-        ("cosine alone and among 31 others", found.batch_cosine, options.min_batch_cosine),
+        ("top-1 neighbours unchanged", found.neighbour_agreement, options.min_agreement),
+        ("top-10 overlap", found.top10_agreement, options.min_top10),
+        ("batch independence", found.batch_cosine, options.min_batch_cosine),
     ]
     # A bundle that is verified again has no proofs of other processors.
     if (cosine := found.processor_cosine) is not None:
-        limits.append(("cosine to other processors' vectors", cosine, options.min_processor_cosine))
+        limits.append(("cosine on other CPUs", cosine, options.min_processor_cosine))
     short = [_below(what, value, limit) for what, value, limit in limits if limit > 0]
     return [*filter(None, short), *_retrieval_shortfall(found, options)]
 
 
 def _below(what: str, value: float | None, limit: float) -> str:
     if value is None:
-        return f"{what} was not measured, at least {limit:g} is asked for"
+        return f"{what} was not measured, at least {limit:g} is required"
     return f"{what} {value:.4f} is below {limit:g}" if value < limit else ""
 
 

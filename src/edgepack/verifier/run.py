@@ -75,9 +75,7 @@ class BundleRunner:
         try:
             made = [json.loads(line) for line in said.splitlines()]
         except ValueError as error:
-            raise ProofError(
-                f"the program of {bundle.name} answered something that is not tokens: {error}"
-            ) from error
+            raise ProofError(f"the program of {bundle.name} answered with invalid tokens: {error}") from error
         if len(made) != len(texts):
             raise ProofError(
                 f"the program of {bundle.name} gave tokens of {len(made)} texts for {len(texts)}"
@@ -95,7 +93,7 @@ class BundleRunner:
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise ProofError(
-                f"the program of {bundle.name} answered something that is not vectors: {error}"
+                f"the program of {bundle.name} answered with invalid vectors: {error}"
             ) from error
         dimension = bundle.manifest["model"]["dimension"]
         if len(vectors) != len(texts) or any(len(vector) != dimension for vector in vectors):

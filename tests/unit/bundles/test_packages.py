@@ -205,7 +205,9 @@ def test_what_the_table_of_the_debian_package_cannot_say(
 
 
 def test_an_unknown_form_suggests_the_nearest(context: HostContext) -> None:
-    with pytest.raises(TargetError, match=r"no form of package 'debb' \(did you mean deb\?\)") as caught:
+    with pytest.raises(
+        TargetError, match=r"there is no package form 'debb' \(did you mean deb\?\)"
+    ) as caught:
         packagers_of(wanted("debb"), context)
     assert "forms beside the archive: deb" in str(caught.value.hint)
 

@@ -132,7 +132,7 @@ def test_tokens_and_headers(server: Server, model: tuple[Path, Any], monkeypatch
     run(model[0], *address, "--token-env", "API_KEY", "--header", "X-Team: blue")
     assert server.asked[-1].headers["authorization"] == "Bearer secret"
     assert server.asked[-1].headers["x-team"] == "blue"
-    assert "no NO_KEY" in str(run(model[0], *address, "--token-env", "NO_KEY").exception)
+    assert "NO_KEY is not set" in str(run(model[0], *address, "--token-env", "NO_KEY").exception)
     assert "expected NAME: VALUE" in str(run(model[0], *address, "--header", "X").exception)
 
 

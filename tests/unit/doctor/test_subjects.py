@@ -98,12 +98,12 @@ def test_a_busy_server_is_waited_for(server: Server, pauses: list[float]) -> Non
 BAD: dict[str, tuple[Callable[[Asked], Reply], str, str]] = {
     "html": (page("<html>hello"), "answers text/html, not JSON: '<html>hello'", "usually ends in /v1"),
     "missing": (status(404), "does not exist there (404)", "--served-name"),
-    "locked": (status(401), "lets nobody in without the right token (401)", "--token-env NAME"),
+    "locked": (status(401), "requires a valid token (401)", "--token-env NAME"),
     "broken": (status(502), "fails (502): without a word", "server's log"),
-    "limited": (status(429, retry_after="60"), "is limited (429), and asks to wait for 60 s", "later"),
+    "limited": (status(429, retry_after="60"), "limits requests (429) and demands a wait of 60 s", "later"),
     "elsewhere": (status(302, location="http://192.0.2.1/v1"), "leads elsewhere (302): http://192.0.2.1/v1", "followed"),
-    "half": (answers(lambda vectors: entries(vectors)[:2]), "gave 2 vectors for 3 texts", "one vector a text"),
-    "cut off": (lambda asked: Reply(body=b'{"data": [' * 9, cut=40), "does not answer", "is the server up"),
+    "half": (answers(lambda vectors: entries(vectors)[:2]), "gave 2 vectors for 3 texts", "one vector per text"),
+    "cut off": (lambda asked: Reply(body=b'{"data": [' * 9, cut=40), "does not answer", "check that the server is running"),
     "no list": (page('{"object": "x"}'), "answers JSON without a list `data`", "embeddings API"),
     "numbered": (
         answers(lambda vectors: [{**each, "index": 7} for each in entries(vectors)]),
@@ -113,10 +113,10 @@ BAD: dict[str, tuple[Callable[[Asked], Reply], str, str]] = {
     "uneven": (
         answers(lambda vectors: entries([vectors[0], vectors[1][:2], vectors[2]])),
         "gave vectors of 2 and of 3 numbers",
-        "all of one dimension",
+        "all of the same dimension",
     ),
     "words": (answers(lambda vectors: entries([["a", "b", "c"]] * 3)), "not numbers", "float32"),
-    "nothing": (answers(lambda vectors: entries([None] * 3)), "no list of numbers", "one vector a text"),
+    "nothing": (answers(lambda vectors: entries([None] * 3)), "no list of numbers", "one vector per text"),
     "tokens": (answers(lambda vectors: entries([[each] * 2 for each in vectors])), "a matrix for a text", "pool"),
     "infinite": (
         lambda asked: Reply(body=b'{"data": [' + b",".join([b'{"embedding": [1, NaN]}'] * 3) + b"]}"),
@@ -124,7 +124,7 @@ BAD: dict[str, tuple[Callable[[Asked], Reply], str, str]] = {
         "bfloat16",
     ),
     "zeros": (answers(lambda vectors: entries([[0.0, 0.0]] * 3)), "a vector of zeros", "log"),
-    "not base64": (answers(lambda vectors: entries(["$"] * 3)), "no base64 of float32", "encoding_format"),
+    "not base64": (answers(lambda vectors: entries(["$"] * 3)), "not base64 of float32", "encoding_format"),
 }  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def test_nobody_at_home() -> None:
     nobody = connected("http://127.0.0.1:9/v1", model="a", headers={}, dimensions=None)
     with nobody as made, pytest.raises(SubjectError, match="does not answer") as failed:
         made.embed(TEXTS)
-    assert "is the server up" in str(failed.value.hint)
+    assert "check that the server is running" in str(failed.value.hint)
 
 
 @pytest.mark.parametrize("address", ["localhost:8080", "ftp://host/v1", "http://", "http://[::1/v1"])
@@ -269,7 +269,7 @@ def test_a_bad_file_is_two_lines(tmp_path: Path, array: Any, error: str) -> None
 
 
 def test_vectors_without_texts(tmp_path: Path) -> None:
-    with pytest.raises(SubjectError, match="not known") as failed:
+    with pytest.raises(SubjectError, match="are missing") as failed:
         read_vectors(saved(tmp_path / "vectors.npy", np.ones((2, 2))), None)
     assert "--texts FILE" in str(failed.value.hint)
     (tmp_path / "bad.jsonl").write_text('{"embedding": [1]}\n')
@@ -281,7 +281,7 @@ def test_vectors_without_texts(tmp_path: Path) -> None:
 
 
 def test_one_thing_is_examined_at_a_time() -> None:
-    with pytest.raises(UsageError, match="name one thing"):
+    with pytest.raises(UsageError, match="give exactly one of"):
         doctor.main(["model"], standalone_mode=False)
-    with pytest.raises(UsageError, match="name one thing"):
+    with pytest.raises(UsageError, match="give exactly one of"):
         doctor.main(["model", "--url", "http://localhost/v1", "--command", "cat"], standalone_mode=False)

@@ -281,13 +281,13 @@ def test_a_refusal_behind_a_redirect_names_who_refused(
 
 def test_a_redirect_to_plain_http_elsewhere_is_not_followed(server: Server, tmp_path: Path) -> None:
     url = server.on("/f", status(302, location="http://device.invalid/f"))
-    with pytest.raises(DownloadError, match="not an https address"):
+    with pytest.raises(DownloadError, match="not an https URL"):
         download(url, tmp_path / "f")
 
 
 @pytest.mark.parametrize("url", ["http://device.invalid/f", "ftp://device.invalid/f", "file:///etc/passwd"])
 def test_only_https_leaves_this_machine(url: str) -> None:
-    with pytest.raises(UsageError, match="not an https address"):
+    with pytest.raises(UsageError, match="not an https URL"):
         http.require_safe(url)
 
 

@@ -211,7 +211,7 @@ def test_a_folder_of_something_else_is_left_alone(
 
 def test_the_model_that_is_read_is_not_replaced(folder: Path, tmp_path: Path, context: HostContext) -> None:
     quantized(folder, tmp_path / "small", context)
-    with pytest.raises(OutputError, match="holds the model that is read"):
+    with pytest.raises(OutputError, match="holds the input model"):
         quantized(tmp_path / "small", tmp_path / "small", context)
     assert names(tmp_path / "small") == FILES | {"model.onnx"}
 

@@ -214,7 +214,7 @@ def test_what_was_optimized_for_one_kind_of_hardware_is_refused_at_once(
     file = write(model, exact.directory / "other.onnx")
     with pytest.raises(UnsupportedModelError) as caught:
         ingest(str(file), context=context)
-    assert caught.value.message == f"other.onnx was optimized for {named} and runs nowhere else"
+    assert caught.value.message == f"other.onnx was optimized for {named} and runs only there"
     assert "the file that it was made from" in (caught.value.hint or "")
 
 

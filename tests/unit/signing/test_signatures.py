@@ -170,8 +170,8 @@ def rewritten(folder: Path, key: PrivateKey, old: str, new: str) -> None:
         ('"name": "embed"', '"name": "golden.json"', "contradicts itself"),
         ('"name": "embed"', '"name": "./embed"', "embed is not signed"),
         ('"name": "embed"', '"name": "../sample/embed"', "embed is not signed"),
-        ('"resources"', '"resourcez"', "makes no sense"),
-        ('"name": "embed"', '"name": ["embed"]', "makes no sense"),
+        ('"resources"', '"resourcez"', "is invalid"),
+        ('"name": "embed"', '"name": ["embed"]', "is invalid"),
     ],
 )
 def test_statements_that_say_something_else_are_refused(

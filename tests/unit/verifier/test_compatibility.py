@@ -70,7 +70,7 @@ def a_runtime_without(names: Collection[str]) -> Callable[..., dict[str, object]
             if name in names:
                 message = f"Could not find an implementation for {name}({since}) node with name 'n'"
                 return {"version": "1.21.0", "refused": message}
-        return {"version": "1.21.0", "died": "a rest that makes no sense may end in anything"}
+        return {"version": "1.21.0", "died": "a rest that is invalid may end in anything"}
 
     return answer
 

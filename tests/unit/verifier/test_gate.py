@@ -208,9 +208,9 @@ def test_a_batch_that_changes_a_vector_fails_where_the_target_forbids_it(
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ({"min_p1_cosine": 0.99}, "first percentile of the cosine"),
+        ({"min_p1_cosine": 0.99}, "1st percentile of the cosines"),
         ({"min_worst_cosine": 0.99}, "lowest cosine"),
-        ({"min_top10": 0.999}, "top-ten agreement"),
+        ({"min_top10": 0.999}, "top-10 overlap"),
     ],
 )
 def test_every_limit_can_fail(

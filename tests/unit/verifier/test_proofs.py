@@ -239,7 +239,7 @@ def test_quantized_models_may_round_as_the_processor_does(make: Make, context: H
 
 def test_float_models_may_not(make: Make, context: HostContext) -> None:
     bundle = make(content=b"#!", precision="fp32")
-    with pytest.raises(ProofError, match=r"cosine 0\.99875, at least 0\.99999 is asked for"):
+    with pytest.raises(ProofError, match=r"cosine 0\.99875, at least 0\.99999 is required"):
         prove_bundle(bundle, answering([[1.0, 0.05]] * 2), levels="here", context=context)
 
 

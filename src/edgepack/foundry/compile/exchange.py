@@ -73,8 +73,8 @@ def export_archive(
         objects = [name for name in content if name.endswith(".o")]
         if not objects:
             raise UsageError(
-                "nothing has been compiled for this kind of runtime yet",
-                hint="--full compiles everything; `edgepack runtime lib` what one model needs",
+                "nothing has been compiled yet for this kind of runtime",
+                hint="--full compiles everything; `edgepack runtime lib` compiles what one model needs",
             )
         manifest = _manifest_of(archive, content, features)
         with written_beside(output) as temporary, temporary.open("wb") as stream:
@@ -187,14 +187,14 @@ def _read_manifest(members: Iterator[ArchiveMember], file: Path, release_for: Re
     try:
         manifest: dict[str, Any] = json.loads(content)
         if manifest["format"] != FORMAT or manifest["schema"] != SCHEMA:
-            raise BundleError(f"{file} is of another format: {manifest['format']} {manifest['schema']}")
+            raise BundleError(f"{file} has an unsupported format: {manifest['format']} {manifest['schema']}")
         for entry in manifest["files"]:
             _require_safe(str(entry["path"]), file)
             if int(entry["size"]) < 0 or len(str(entry["sha256"])) != 64:
                 raise ValueError(entry)
         _require_ours(manifest, file, release_for)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"{file}: its {MANIFEST} makes no sense", hint="export it again") from error
+        raise BundleError(f"{file}: its {MANIFEST} is invalid", hint="export it again") from error
     return manifest
 
 

@@ -60,7 +60,7 @@ def _changes(
         raise ToolError(
             f"no unit of ONNX Runtime {archive.release.version} is compiled from {patch.file}: "
             f"{patch.name} finds nothing",
-            hint="this is a fault of edgepack: report it",
+            hint="this is a bug in edgepack; please report it",
         )
     header = own_file(archive.tree, patch.file).read_text() if patch.readers else ""
     for name, named in units.items():

@@ -131,7 +131,7 @@ def explain(library: Path, composition: Composition | None, *, form: Form = ELF)
     weights = {member.name: _weight(member, layout.sections) for member in composition.members}
     aligned = sum(layout.sections.values()) - sum(weights.values())
     if aligned < 0:
-        raise BundleError(f"the record of how {library.name} was linked is another library's")
+        raise BundleError(f"the link record of {library.name} belongs to another library")
     rest = [Row(name=form.alignment, bytes=aligned), *outside]
     return Explanation(
         library=library.name,

@@ -68,5 +68,5 @@ def check_instructions(
             raise FloorError(
                 f"{library.name} would need {use.feature} of every processor: {use.instruction} "
                 f"in {use.section} of {use.file}",
-                hint="this is a fault of edgepack: report it, with the model and the target",
+                hint="this is a bug in edgepack; please report it with the model and the target",
             )

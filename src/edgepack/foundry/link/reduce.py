@@ -150,7 +150,7 @@ def _demand(reduction: Reduction, outside: Outside, context: BuildContext) -> De
     if lost:
         raise ToolError(
             f"no source of ONNX Runtime {archive.release.version} defines {', '.join(lost[:5])}",
-            hint="this is a fault of edgepack: report it",
+            hint="this is a bug in edgepack; please report it",
         )
     return demand
 

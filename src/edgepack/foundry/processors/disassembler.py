@@ -18,7 +18,7 @@ def disassembler(architecture: str, *modes: str) -> Any:
         import capstone
     except ImportError as error:
         raise MissingToolError(
-            "capstone, which reads machine code, is not installed", hint=install_hint("capstone")
+            "capstone, the disassembler, is not installed", hint=install_hint("capstone")
         ) from error
     made = capstone.Cs(getattr(capstone, architecture), sum(getattr(capstone, mode) for mode in modes))
     made.skipdata = True

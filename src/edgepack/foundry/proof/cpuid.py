@@ -21,7 +21,7 @@ def replace_cpuid(file: Path, copy: Path) -> None:
     try:
         found = list(_places(read_elf(content)))
     except ElfError as error:
-        raise ProofError(f"{file.name} is not a sound ELF file: {error}") from error
+        raise ProofError(f"{file.name} is not a valid ELF file: {error}") from error
     if not found:
         raise ProofError(f"{file.name} does not ask what the processor has")
     for at in found:

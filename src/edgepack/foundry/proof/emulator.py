@@ -48,7 +48,7 @@ def find_emulator(arch: str, *, context: BuildContext) -> Emulator:
         if arch in platform.architectures:
             return platform.emulator(context=context)
     raise MissingToolError(
-        f"nothing emulates {arch}", hint="a plugin that brings a platform for it brings its emulator"
+        f"no emulator is known for {arch}", hint="a plugin with a platform for it also provides the emulator"
     )
 
 

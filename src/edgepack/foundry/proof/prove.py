@@ -144,7 +144,7 @@ def _vectors(proof: _Proof, library: Path, way: Way, where: str) -> list[list[fl
     except ToolError as error:
         raise ProofError(
             f"{proof.model.name} does not run on {where}: {_reason(error.message)}",
-            hint="a kernel that the message names is missing: build the runtime for the operators of this very file",
+            hint="if the message names a missing kernel: build the runtime for this file's operators",
         ) from error
     return [[float.fromhex(word) for word in line.split()] for line in output.splitlines()]
 
@@ -169,7 +169,7 @@ def require_near(
         raise ProofError(
             f"vectors of {what} on {where} differ from the stock library's: cosine {cosine:.5f}, "
             f"at least {tolerance} is asked for",
-            hint="this is a fault of the reduced runtime: report it, with the model's name and the target",
+            hint="this is a bug in the reduced runtime; please report it with the model's name and the target",
         )
     return cosine
 

@@ -110,7 +110,7 @@ def fetch_archives(wanted: Iterable[tuple[Archive, ...]], *, context: BuildConte
     lacking = [index for index in range(len(choices)) if index not in found]
     if lacking and context.offline:
         raise DownloadError(
-            f"{', '.join(choices[index][0].file for index in lacking)} not in the store, and --offline forbids fetching",
+            f"{', '.join(choices[index][0].file for index in lacking)} not in the cache, and --offline forbids downloads",
             hint=f"run without --offline once (edgepack fetch), or {HINT}",
         )
     _from_upstream({index: choices[index] for index in lacking}, found, context)
@@ -180,7 +180,7 @@ def _fetched(archives: tuple[Archive, ...], folder: Path, context: BuildContext)
             return _keep(file, archive, context)
     wanted = archives[0]
     raise DownloadError(
-        f"{wanted.file} (sha256 {wanted.sha256[:16]}…) could not be had: not at its upstream address, not from the Debian mirror",
+        f"{wanted.file} (sha256 {wanted.sha256[:16]}…) is not available, neither upstream nor from the Debian mirror",
         hint=HINT,
     )
 
@@ -190,7 +190,7 @@ def _check(file: Path, archive: Archive) -> None:
     if actual != archive.sha256:
         raise HashMismatchError(
             f"{file} is not the {archive.file} that is pinned: sha256 {actual}, expected {archive.sha256}",
-            hint="remove the file, or replace it by the one that was released",
+            hint="remove the file, or replace it with the released one",
         )
 
 

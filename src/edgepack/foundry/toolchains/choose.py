@@ -47,4 +47,4 @@ def toolchain_for(
         program = gcc_program(processor)
         version = context.run([program, "-dumpfullversion"]).strip()
         return Gcc(program=program, version=version, processor=processor, glibc=floor)
-    raise UsageError(f"EDGEPACK_TOOLCHAIN={name} is no toolchain that edgepack knows", hint="zig or gcc")
+    raise UsageError(f"EDGEPACK_TOOLCHAIN={name} is not a known toolchain", hint="zig or gcc")

@@ -46,7 +46,7 @@ def symbols(path: Path, *, dynamic: bool = False) -> Symbols:
             else:
                 defines.add(name)
     except ElfError as error:
-        raise ValueError(f"{path} is not a sound ELF file: {error}") from error
+        raise ValueError(f"{path} is not a valid ELF file: {error}") from error
     return Symbols(defines=frozenset(defines), weak=frozenset(weak), needs=frozenset(needs))
 
 

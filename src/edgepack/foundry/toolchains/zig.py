@@ -169,6 +169,6 @@ def zig_program() -> Path:
         if program.is_file():
             return program
     raise MissingToolError(
-        "zig, which compiles the runtime, is not installed",
+        "zig, the compiler for the runtime, is not installed",
         hint=f"{install_hint('zig')}, or set EDGEPACK_TOOLCHAIN=gcc",
     )

@@ -56,9 +56,7 @@ class Addresses:
         if path.endswith(SUFFIXES):
             return _archive(url, _pin(fragment), context)
         if fragment:
-            raise UsageError(
-                f"#{fragment} can only stand behind the address of an archive", hint="leave it out"
-            )
+            raise UsageError(f"#{fragment} is only valid in the URL of an archive", hint="leave it out")
         if path.endswith(".onnx"):
             return _graph(url, context)
         base = _join(url, "")
@@ -119,7 +117,7 @@ def _graph(url: str, context: BuildContext) -> RemoteModel:
         parent = _join(parent, "..")
         seen = _seen(parent, (*hub_layout.DESCRIPTIONS, *MODULE_FILES, name), context)
     if name not in seen:
-        raise DownloadError(f"there is no file at {http.redacted(url)}", hint="check the address")
+        raise DownloadError(f"no file found at {http.redacted(url)}", hint="check the address")
     stem = name.rpartition("/")[2].removesuffix(".onnx")
     return _folder(parent, seen, file_name(parent) if stem == "model" else stem, context, graph=name)
 
@@ -130,7 +128,7 @@ def _folder(
     """A model whose files lie below an address, each by its own."""
     if not seen:
         raise ModelError(
-            f"there is no model at {http.redacted(base)}",
+            f"no model found at {http.redacted(base)}",
             hint=f"it must be an archive ({', '.join(SUFFIXES)}), an .onnx file or a folder with a config.json",
         )
 
@@ -171,7 +169,7 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
     except DownloadError as error:
         if not (http.is_passing(error) and remembered.is_file()):
             raise
-        context.note("the server cannot be reached: what was fetched last is taken")
+        context.note("the server cannot be reached; using the last download")
         return _read_seen(remembered)
     seen = {wanted[url]: file.validator for url, file in found.items()}
     with written_beside(remembered) as temporary:

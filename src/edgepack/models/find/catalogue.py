@@ -141,8 +141,8 @@ def _unpinned(entry: Entry, reading: Reading, context: BuildContext) -> ModelSou
         wrong.append(f"it pools by {source.pooling.mode}, known is {entry.pooling}")
     if wrong:
         raise ModelError(
-            f"{entry.places[0]} is not the {entry.name} that the catalogue knows: {'; '.join(wrong)}",
-            hint="name it as hf:ORG/NAME@REVISION to take it nevertheless",
+            f"{entry.places[0]} is not the {entry.name} of the catalogue: {'; '.join(wrong)}",
+            hint="name it as hf:ORG/NAME@REVISION to use it anyway",
         )
     context.note("weights as the hub's listing pins them, shape as the catalogue knows it")
     return with_known_facts(replace(source, license=source.license or entry.license), entry)
@@ -171,15 +171,15 @@ def _fetch(entry: Entry, folder: Path, context: BuildContext) -> str:
         except EdgepackError as error:
             log.debug("not from %s: %s", place, error.message)
             if isinstance(error, HashMismatchError):
-                context.note(f"{place} has another file than the one that is pinned")
+                context.note(f"{place} has a different file than the pinned one")
             failures.append((place, error))
         else:
             return place
     wrong = next((error for _, error in failures if isinstance(error, HashMismatchError)), None)
     if wrong is not None:
-        raise HashMismatchError(wrong.message, hint="no other place has the right file either") from wrong
+        raise HashMismatchError(wrong.message, hint="no other source has the right file either") from wrong
     reasons = "".join(f"\n  {place}: {error.message}" for place, error in failures)
-    raise DownloadError(f"{entry.name} cannot be had from any place:{reasons}", hint=UNREACHABLE_HINT)
+    raise DownloadError(f"{entry.name} is not available from any source:{reasons}", hint=UNREACHABLE_HINT)
 
 
 def _from_server(entry: Entry, place: str, folder: Path, context: BuildContext) -> None:
@@ -217,7 +217,7 @@ def _require_content(path: Path, file: FileDigest, place: str) -> None:
     found = sha256_of(path)
     if found != file.sha256:
         raise HashMismatchError(
-            f"{file.path} of {place} is not the file that is pinned: sha256 {found}, expected {file.sha256}"
+            f"{file.path} of {place} does not match its pinned digest: sha256 {found}, expected {file.sha256}"
         )
 
 

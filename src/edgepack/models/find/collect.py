@@ -98,7 +98,7 @@ def find_model(tree: Path, model: str) -> Path:
     if not folders:
         raise ModelError(
             f"{model} holds no model",
-            hint="somewhere in it there must be a folder with config.json, tokenizer.json and model.safetensors",
+            hint="it must contain a folder with config.json, tokenizer.json and model.safetensors",
         )
     depth = min(len(path.parts) for path in folders)
     uppermost = sorted(path for path in folders if len(path.parts) == depth)

@@ -150,7 +150,7 @@ def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path,
     table = embedding_table(tensors)
     if table is not None and table != (rows, config.get("embedding_size", dimension)):
         raise ModelError(
-            f"config.json speaks of {rows} tokens of {dimension} numbers, {file.name} holds {table[0]} of {table[1]}",
+            f"config.json states {rows} tokens of {dimension} numbers, {file.name} holds {table[0]} of {table[1]}",
             hint="the two files are of different models",
         )
     return tensors.files, dimension, rows

@@ -62,7 +62,8 @@ def _token() -> str | None:
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and re.fullmatch(r"[\x21-\x7e]+", token) is None:
         raise UsageError(
-            "HF_TOKEN holds characters that no token has", hint="copy it again from the hub's settings"
+            "HF_TOKEN contains characters that are invalid in a token",
+            hint="copy it again from the hub's settings",
         )
     return token or None
 
@@ -157,7 +158,7 @@ def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
     except DownloadError as error:
         if not (http.is_passing(error) and remembered.is_file()):
             raise
-        context.warn(f"{HUB_PREFIX}{repository}@{revision}: {error.message}; the commit seen last is taken")
+        context.warn(f"{HUB_PREFIX}{repository}@{revision}: {error.message}; using the last known commit")
         return _read_listing(remembered.read_bytes(), repository)
     listing = _read_listing(answer, repository)
     for name in (revision, listing.commit):
@@ -178,7 +179,7 @@ def _read_listing(answer: bytes, repository: str) -> Listing:
         files = {entry["rfilename"]: _hub_file(entry) for entry in document["siblings"]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DownloadError(
-            f"the hub's answer about {repository} cannot be understood", hint="check HF_ENDPOINT"
+            f"the hub's answer for {repository} is invalid", hint="check HF_ENDPOINT"
         ) from error
     if re.fullmatch(r"[\w.-]+", commit) is None:
         raise DownloadError(f"the hub names no commit of {repository}", hint="check HF_ENDPOINT")

@@ -41,8 +41,8 @@ def find_remote(address: str, *, context: BuildContext) -> RemoteModel | None:
     if not given.group(2):
         return None
     raise UsageError(
-        f"nothing that is installed takes models from {scheme}://{did_you_mean(scheme, known)}",
-        hint=f"schemes: {', '.join(known)}; plugins bring others, `edgepack plugins` lists them"
+        f"no installed plugin fetches models from {scheme}://{did_you_mean(scheme, known)}",
+        hint=f"schemes: {', '.join(known)}; plugins add others, `edgepack plugins` lists them"
         + perhaps_broken(known),
     )
 
@@ -121,10 +121,10 @@ def _find(address: str, extension: Extension, context: BuildContext) -> RemoteMo
             raise
         last = _remembered(memory)
         if last.origin == address:
-            context.note(f"{address} could not be asked: it is in the cache")
+            context.note(f"{address} could not be reached; using the cache")
         else:
             context.warn(
-                f"{address} could not be asked ({error.message}); {last.origin}, seen last, is taken"
+                f"{address} could not be reached ({error.message}); using {last.origin}, the last version seen"
             )
         return last
     _check(found, extension, called)

@@ -47,7 +47,7 @@ def read_model(folder: Path, *, context: BuildContext) -> ModelSource:
     Raises ``ModelError`` or ``UnsupportedModelError``.
     """
     if not folder.is_dir():
-        raise ModelError(f"{folder} is no folder")
+        raise ModelError(f"{folder} is not a folder")
     return ingest(str(folder.absolute()), context=context)
 
 
@@ -155,4 +155,4 @@ def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:
         hint = (
             f"in the catalogue: {', '.join(entry.name for entry in catalogue.entries)}; --model takes {FORMS}"
         )
-    return ModelError(f"no model is called {model}", hint=hint)
+    return ModelError(f"there is no model named {model}", hint=hint)

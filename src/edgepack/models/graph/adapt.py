@@ -113,7 +113,7 @@ def _try_out(model: onnx.ModelProto, file: Path) -> Mapping[str, np.ndarray]:
     except Exception as error:  # the binding raises a class of its own for each status
         raise ModelError(
             f"{file.name} cannot be run: {str(error).strip().splitlines()[-1]}",
-            hint="the graph was exported for other inputs than tokens, or is damaged",
+            hint="the graph expects inputs other than tokens, or is damaged",
         ) from error
     return dict(zip(names, values, strict=True))
 

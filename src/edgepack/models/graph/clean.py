@@ -102,7 +102,7 @@ def _inlined(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # the inliner's own class is not importable
-        raise ModelError(f"{file.name} has functions that cannot be put in their places: {error}") from error
+        raise ModelError(f"{file.name} has functions that cannot be inlined: {error}") from error
 
 
 def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:
@@ -113,8 +113,8 @@ def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:
     for domain, found in versions.items():
         if len(found) > 1:
             raise ModelError(
-                f"{file.name} asks for several opsets of {domain}: {', '.join(map(str, sorted(found)))}",
-                hint=f"export the model anew, with opset {OPSET} alone",
+                f"{file.name} requires several opsets of {domain}: {', '.join(map(str, sorted(found)))}",
+                hint=f"export the model again with opset {OPSET} alone",
             )
 
 

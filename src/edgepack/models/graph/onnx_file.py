@@ -61,7 +61,7 @@ def external_locations(path: Path) -> tuple[str, ...]:
     }
     for location in locations:
         if ".." in PurePosixPath(location).parts or PurePosixPath(location).is_absolute():
-            raise ModelError(f"{path.name} points out of the model's folder: {location}")
+            raise ModelError(f"{path.name} points outside the model's folder: {location}")
     return tuple(sorted(locations))
 
 
@@ -93,8 +93,8 @@ def _require_portable(model: Any, path: Path) -> None:
         made_for = MADE_FOR.get(node.domain) or MADE_FOR.get(node.op_type)
         if made_for is not None:
             raise UnsupportedModelError(
-                f"{path.name} was optimized for {made_for} ({node.domain or 'ai.onnx'}:{node.op_type}) and runs nowhere else",
-                hint="give the file that it was made from: edgepack optimizes for each target itself",
+                f"{path.name} was optimized for {made_for} ({node.domain or 'ai.onnx'}:{node.op_type}) and runs only there",
+                hint="use the original file: edgepack optimizes for each target itself",
             )
 
 
@@ -119,7 +119,7 @@ def output_dimension(path: Path) -> int:
     dimension = shape.dim[-1].dim_value if shape.dim else 0
     if dimension <= 0:
         raise ModelError(
-            f"{path.name} does not say how long its vectors are, and there is no config.json with hidden_size",
+            f"{path.name} does not state its vector dimension, and there is no config.json with hidden_size",
             hint="put the model's config.json beside it",
         )
     return int(dimension)

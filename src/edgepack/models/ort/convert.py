@@ -82,7 +82,7 @@ def _require_loadable(file: Path, destination: Path) -> None:
     except ModelError as error:
         raise UnsupportedModelError(
             f"ONNX Runtime cannot load the runtime optimizations that it saves for {destination.name}",
-            hint='take the fixed style (format = "ort", --style fixed), which has them applied already',
+            hint='use the fixed style (format = "ort", --style fixed), which applies them now',
         ) from error
 
 

@@ -59,7 +59,7 @@ def _refusal(name: str, error: Exception) -> ModelError | UnsupportedModelError:
     text = str(error)
     if (operator := _missing_operator(text)) is not None:
         return UnsupportedModelError(
-            f"{name} uses operator {operator}, which no kernel of ONNX Runtime implements",
+            f"{name} uses operator {operator}, for which ONNX Runtime has no kernel",
             hint="export the model without it, or with another opset",
         )
     reason = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text.strip().splitlines()[-1])

@@ -104,9 +104,9 @@ def choose_weights(
         return weights
     if weights:
         raise UnsupportedModelError(
-            f"{model} is of the architecture {model_type!r}, which nothing that is installed can write as a graph",
-            hint=f"known: {', '.join(sorted(written))}; for another one {INSTALL_PYTORCH}, put its "
-            "model.onnx into the folder, or install a plugin that writes it" + perhaps_broken(written),
+            f"{model} has the architecture {model_type!r}, which edgepack cannot export as installed",
+            hint=f"supported: {', '.join(sorted(written))}; for another encoder {INSTALL_PYTORCH}, put its "
+            "model.onnx into the folder, or install a plugin for it" + perhaps_broken(written),
         )
     raise _no_weights(there, model)
 
@@ -138,8 +138,8 @@ def in_gguf(name: str) -> UnsupportedModelError:
 def in_ort_format(file: str) -> ModelError:
     """What is said of a file that only a runtime can read."""
     return ModelError(
-        f"{file} is in ORT format, which a runtime loads and nothing can be made from",
-        hint="give the model that it was made from, or an .onnx file: `edgepack quantize -f onnx` writes one",
+        f"{file} is in ORT format, which runtimes load but which cannot be converted",
+        hint="use the original model or an .onnx file; `edgepack quantize -f onnx` writes one",
     )
 
 

@@ -52,7 +52,7 @@ def module_kinds(directory: Path) -> list[str] | None:
 def read_modules(directory: Path) -> Modules | None:
     """How modules.json says that vectors are made; ``None`` when there is none.
 
-    Raises ``UnsupportedModelError`` for modules or modes that a bundle cannot do, ``ModelError`` for what makes no sense.
+    Raises ``UnsupportedModelError`` for modules or modes that a bundle cannot do, ``ModelError`` for what is invalid.
     """
     path = directory / "modules.json"
     if not path.is_file():
@@ -118,7 +118,7 @@ def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
         known = ("Transformer", "Pooling", "Dense", "Normalize")
         odd = next((kind for kind in kinds if kind not in known), " → ".join(kinds) or "nothing")
         raise UnsupportedModelError(
-            f"modules.json asks for {odd}, which a bundle cannot do",
+            f"modules.json requires {odd}, which bundles do not support",
             hint="edgepack takes models of a Transformer, a Pooling and, if need be, Dense modules and a Normalize module",
         )
     foreign = [
@@ -128,8 +128,8 @@ def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
     ]
     if foreign:
         raise UnsupportedModelError(
-            f"modules.json asks for {foreign[0]}, which is no module of sentence-transformers",
-            hint="edgepack runs no code that comes with a model; export the model to ONNX and give it the .onnx file",
+            f"modules.json requires {foreign[0]}, which is not a sentence-transformers module",
+            hint="edgepack runs no code that comes with a model; export the model to ONNX and use the .onnx file",
         )
 
 
@@ -150,7 +150,7 @@ def _require_plain_transformer(directory: Path) -> None:
     odd = next((key for key, plain in asked.items() if not plain), None)
     if odd is not None:
         raise UnsupportedModelError(
-            f"sentence_bert_config.json asks for {odd} {document[odd]!r}, which a bundle cannot do",
+            f"sentence_bert_config.json requires {odd} {document[odd]!r}, which bundles do not support",
             hint="edgepack takes models whose Transformer module gives each token's last hidden state",
         )
 
@@ -159,7 +159,7 @@ def _require_text_vectors(config: Mapping[str, Any], kind: str) -> None:
     names = {config.get(key) or _TEXT for key in ("module_input_name", "module_output_name")}
     if names != {_TEXT} or config.get("use_residual"):
         raise UnsupportedModelError(
-            f"the {kind} module does not turn one text's vector into another, which a bundle cannot do",
+            f"the {kind} module does not turn one text's vector into another, which bundles do not support",
             hint=f"edgepack takes {kind} modules that read and write {_TEXT}, without a residual",
         )
 
@@ -168,7 +168,7 @@ def _dense(config: Mapping[str, Any], folder: Path) -> Dense:
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     if name not in _ACTIVATIONS:
         raise UnsupportedModelError(
-            f"the Dense module in {folder.name} is activated by {name}, which a bundle cannot do",
+            f"the Dense module in {folder.name} is activated by {name}, which bundles do not support",
             hint=f"edgepack knows {', '.join(each.rpartition('.')[2] for each in _ACTIVATIONS)}",
         )
     if not (folder / "model.safetensors").is_file():
@@ -196,7 +196,7 @@ def cut_of(directory: Path) -> int | None:
 def _module_config(directory: Path, folder: str, *, required: bool) -> Path | None:
     parts = PurePosixPath(folder).parts
     if ".." in parts or PurePosixPath(folder).is_absolute():
-        raise ModelError(f"modules.json points out of the model's folder: {folder}")
+        raise ModelError(f"modules.json points outside the model's folder: {folder}")
     path = directory.joinpath(*parts, "config.json")
     if parts and path.is_file():
         return path
@@ -217,6 +217,6 @@ def pooling_mode(config: Mapping[str, Any]) -> PoolingMode:
     if len(modes) == 1 and modes[0] in MODES:
         return MODES[modes[0]]
     raise UnsupportedModelError(
-        f"the model pools by {' and '.join(sorted(modes)) or 'nothing'}, which a bundle cannot do",
+        f"the model pools by {' and '.join(sorted(modes)) or 'nothing'}, which bundles do not support",
         hint=f"edgepack pools by one of: {', '.join(get_args(PoolingMode))}",
     )

@@ -136,7 +136,7 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
             f"it is {purpose}, and is treated as an embedding model because --treat-as-embedding says so",
         )
     raise UnsupportedModelError(
-        f"{name} is {purpose}: its vectors of texts were not trained to be compared",
+        f"{name} is {purpose}: its vectors were not trained for comparing texts",
         hint="take an embedding model" + ("" if final else "; if this is one, --treat-as-embedding takes it"),
     )
 

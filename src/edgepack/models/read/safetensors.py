@@ -62,7 +62,7 @@ class TensorFile:
             raise missing_tensor(self.path, name)
         if tensor.shape != shape:
             raise ModelError(
-                f"{self.path.name}: {name} has shape {list(tensor.shape)}, config.json asks for {list(shape)}",
+                f"{self.path.name}: {name} has shape {list(tensor.shape)}, config.json requires {list(shape)}",
                 hint="config.json and the weights are of different models",
             )
         array = _read(self.shards.get(name, self.path), tensor, name)
@@ -154,7 +154,7 @@ def _open_file(path: Path) -> TensorFile:
     if size < end:
         raise _truncated(path, size, end)
     if size > end:
-        raise ModelError(f"{path.name} has {size:,} bytes, its header speaks of {end:,}", hint=_DAMAGED)
+        raise ModelError(f"{path.name} has {size:,} bytes, its header states {end:,}", hint=_DAMAGED)
     return TensorFile(path=path, tensors=tensors)
 
 
@@ -162,7 +162,7 @@ def missing_tensor(path: Path, name: str) -> ModelError:
     """What is said of weights that lack a tensor."""
     return ModelError(
         f"{path.name} has no tensor {name}",
-        hint="the weights do not belong to the architecture that config.json names",
+        hint="the weights are of another architecture than config.json states",
     )
 
 
@@ -206,7 +206,7 @@ def _read(path: Path, tensor: Tensor, name: str) -> Array:
     if tensor.dtype not in ITEM_BYTES:
         raise UnsupportedModelError(
             f"{path.name}: {name} is of type {tensor.dtype}; edgepack reads {', '.join(ITEM_BYTES)}",
-            hint="give edgepack the model before it was quantized",
+            hint="use the model before quantization",
         )
     raw = _bytes(path, tensor, name, ITEM_BYTES[tensor.dtype])
     if tensor.dtype == "BF16":
@@ -224,7 +224,7 @@ def _bytes(path: Path, tensor: Tensor, name: str, item: int) -> bytes:
         raw = stream.read(tensor.end - tensor.start)
     if len(raw) != item * int(np.prod(tensor.shape, dtype=np.int64)):
         raise ModelError(
-            f"{path.name}: {name} does not have as many bytes as its shape {list(tensor.shape)} asks for",
+            f"{path.name}: {name} has a size that does not match its shape {list(tensor.shape)}",
             hint="the file is damaged; fetch the model again",
         )
     return raw

@@ -48,8 +48,8 @@ def read_prompts(directory: Path) -> Prompts:
     pools = read_optional(directory / "1_Pooling" / "config.json")
     if said and pools.get("include_prompt") is False:
         raise UnsupportedModelError(
-            "the model leaves its prompts out of the pooling (include_prompt), which a bundle cannot do",
-            hint=f"without the prompts in {SETTINGS} edgepack takes it, for texts without one",
+            "the model leaves its prompts out of the pooling (include_prompt), which bundles do not support",
+            hint=f"remove the prompts from {SETTINGS}; texts then get no prompt",
         )
     files = (SETTINGS,) if said or document.get("truncate_dim") else ()
     return Prompts(texts=said, default=default if default in said else None, files=files)
@@ -63,8 +63,8 @@ def read_max_length(
     tokenizer = read_optional(directory / TOKENIZER_FILE)
     if tokenizer.get("truncation_side") == "left":
         raise UnsupportedModelError(
-            f"{TOKENIZER_FILE} cuts long texts at their beginning (truncation_side), which a bundle cannot do",
-            hint="without it edgepack takes the model, and cuts long texts at their end",
+            f"{TOKENIZER_FILE} truncates long texts at the beginning (truncation_side), which bundles do not support",
+            hint="remove it: edgepack then truncates long texts at the end",
         )
     module, document = transformer_file(directory)
     for name, said in (
@@ -75,12 +75,12 @@ def read_max_length(
             continue
         if positions is not None and said > positions:
             note(
-                f"{name} allows {said:.0f} tokens, the model has {positions} positions: longer texts are cut there"
+                f"{name} allows {said:.0f} tokens, the model has {positions} positions: longer texts are truncated to that"
             )
             return positions, (name,)
         return int(said), (name,)
     if positions is None:
-        note(f"nothing says how long texts may be: cut after {FALLBACK_LENGTH} tokens")
+        note(f"no maximum length is stated: texts are truncated to {FALLBACK_LENGTH} tokens")
     return positions or FALLBACK_LENGTH, ()
 
 

@@ -89,8 +89,8 @@ def static_table(source: ModelSource) -> StaticTable:
     """
     if source.weights is None or not is_static_source(source):
         raise UnsupportedModelError(
-            f"{source.name} is no static model: it is more than a table with a vector for each token",
-            hint="take a model of model2vec or of sentence-transformers' StaticEmbedding, or a target for transformers",
+            f"{source.name} is not a static model, which is only a table with one vector per token",
+            hint="use a model2vec or StaticEmbedding model, or a target for transformer models",
         )
     return table_of(open_tensors(source.weights), source.config)
 
@@ -126,7 +126,7 @@ def normalizes(directory: Path, config: Mapping[str, Any], *, model2vec: bool) -
     kinds = module_kinds(directory) or [MODULE]
     if kinds not in ([MODULE], [MODULE, "Normalize"]):
         raise UnsupportedModelError(
-            f"modules.json asks for {' and '.join(kinds[1:])} behind {MODULE}, which a bundle cannot do",
+            f"modules.json requires {' and '.join(kinds[1:])} behind {MODULE}, which bundles do not support",
             hint=f"edgepack takes static models of {MODULE} and, if need be, Normalize",
         )
     said = kinds[-1] == "Normalize"

@@ -194,7 +194,7 @@ def require_self_contained(made: Path) -> None:
     if foreign := foreign_libraries(made):
         wanted = sorted({name for names in foreign.values() for name in names})
         raise ToolError(
-            f"the frozen program would need {', '.join(wanted)} of the device "
+            f"the frozen program would require {', '.join(wanted)} of the device "
             f"({', '.join(sorted(path.name for path in foreign))})",
-            hint=f"a device is only expected to have {', '.join(sorted(SYSTEM_LIBRARIES))}",
+            hint=f"devices are only expected to have {', '.join(sorted(SYSTEM_LIBRARIES))}",
         )

@@ -194,10 +194,10 @@ def test_offline_and_not_there(server: Server, model: Path, context: HostContext
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("http://device.invalid/m.zip", "not an https address"),
+        ("http://device.invalid/m.zip", "not an https URL"),
         (
             "ftp://device.invalid/m.zip",
-            "nothing that is installed takes models from ftp:// (did you mean http?)",
+            "no installed plugin fetches models from ftp:// (did you mean http?)",
         ),
         ("https://device.invalid/m.zip#sha256=12", "is not a digest"),
         ("https://device.invalid/m.zip#readme", "is not a digest"),

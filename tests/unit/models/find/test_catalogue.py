@@ -239,7 +239,7 @@ def test_a_catalogue_is_data() -> None:
     ],
 )
 def test_a_name_that_nobody_has(name: str, hint: str, context: HostContext) -> None:
-    with pytest.raises(ModelError, match="no model is called") as caught:
+    with pytest.raises(ModelError, match="there is no model named") as caught:
         ingest(name, context=context)
     assert hint in (caught.value.hint or "")
 

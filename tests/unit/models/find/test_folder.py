@@ -246,7 +246,7 @@ def test_a_safetensors_that_is_none(model: Path, context: HostContext, content: 
 def test_bytes_behind_the_weights(model: Path, context: HostContext) -> None:
     with (model / "model.safetensors").open("ab") as file:
         file.write(b"more")
-    assert "its header speaks of" in refused(model, context).message
+    assert "its header states" in refused(model, context).message
 
 
 @pytest.mark.parametrize(
@@ -366,8 +366,8 @@ def test_modules_that_a_bundle_cannot_do(
     [
         ({"not": "a list"}, "not a list of modules"),
         ([{"idx": 0}], "not a list of modules"),
-        ([MODULES[0], {**MODULES[1], "path": "../elsewhere"}], "points out of the model's folder"),
-        ([MODULES[0], {**MODULES[1], "path": "/etc"}], "points out of the model's folder"),
+        ([MODULES[0], {**MODULES[1], "path": "../elsewhere"}], "points outside the model's folder"),
+        ([MODULES[0], {**MODULES[1], "path": "/etc"}], "points outside the model's folder"),
         ([MODULES[0], {**MODULES[1], "path": "9_Pooling"}], "9_Pooling/config.json, which is not there"),
     ],
 )
@@ -529,7 +529,7 @@ def test_a_graph_without_its_weights(model: Path, context: HostContext) -> None:
 
 def test_a_graph_with_weights_elsewhere(model: Path, context: HostContext) -> None:
     graph = write_onnx(model / "big.onnx", external="../../etc/passwd")
-    assert "points out of the model's folder" in refused(graph, context).message
+    assert "points outside the model's folder" in refused(graph, context).message
 
 
 def test_a_tokenizer_of_another_model_beside_a_graph(tmp_path: Path) -> None:
@@ -548,5 +548,5 @@ def test_a_tokenizer_of_another_model_beside_a_graph(tmp_path: Path) -> None:
 def test_a_folder_for_tests_of_a_builder(tmp_path: Path, context: HostContext) -> None:
     folder = write_static_model(tmp_path / "static")
     assert read_model(folder, context=context) == ingest(str(folder), context=context)
-    with pytest.raises(ModelError, match="is no folder"):
+    with pytest.raises(ModelError, match="is not a folder"):
         read_model(tmp_path / "nothing", context=context)

@@ -111,7 +111,7 @@ def test_a_hub_that_is_down_does_not_stop_a_second_build(
     monkeypatch.setattr(HostContext, "warn", lambda self, line: warned.append(line))
     assert ingest("hf:tiny/bert", context=online) == source
     assert [line.partition(": ")[0] for line in warned] == ["hf:tiny/bert@main"]
-    assert "says 503 Service Unavailable; the commit seen last is taken" in warned[0]
+    assert "says 503 Service Unavailable; using the last known commit" in warned[0]
 
 
 def test_a_branch_that_moved_on_is_noticed(endpoint: Server, model: Path, online: HostContext) -> None:

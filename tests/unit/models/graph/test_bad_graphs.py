@@ -62,7 +62,7 @@ def test_external_data_outside_the_folder(source: ModelSource, tmp_path: Path, l
     (source.directory.parent / "secret.bin").write_bytes(bytes(4 * 60 * 32))
     error = refused(source, with_external_table(source, location), tmp_path)
     assert isinstance(error, ModelError)
-    assert "points out of the model's folder" in error.message
+    assert "points outside the model's folder" in error.message
 
 
 def test_external_data_that_are_missing(source: ModelSource, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ..base.errors import UsageError
 
 
 class MatryoshkaTruncation:
-    """The first ``dimension`` numbers of a vector, at length 1. Raises ``UsageError`` where that makes no sense."""
+    """The first ``dimension`` numbers of a vector, at length 1. Raises ``UsageError`` where that is invalid."""
 
     def __init__(self, bundle: Bundle, dimension: int) -> None:
         trained = bundle.matryoshka

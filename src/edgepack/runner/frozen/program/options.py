@@ -63,7 +63,7 @@ class Help(HelpFormatter):
 
 
 def parse(arguments: Sequence[str], program: str) -> Namespace:
-    """The options of ``embed``. Raises ``UsageError`` for what makes no sense."""
+    """The options of ``embed``. Raises ``UsageError`` for what is invalid."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser(program).parse_intermixed_args(arguments[:end])
     options.texts = [*options.texts, *arguments[end + 1 :]]
