@@ -285,6 +285,6 @@ def test_a_source_that_only_a_manifest_names_is_not_asked(
         directory=tmp_path, manifest={"name": "tiny", "model": {"origin": "shelf://tiny@r1"}, "files": []}
     )
     monkeypatch.setattr("edgepack.verification.open_bundle", lambda path: stranger)
-    with pytest.raises(UsageError, match="nothing is fetched because a bundle says so"):
+    with pytest.raises(UsageError, match="does not fetch what a foreign bundle names"):
         verify_again(tmp_path, model=None, run=True, context=online)
     assert not server.asked
