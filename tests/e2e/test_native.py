@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from edgepack.files.elf import glibc_floor
+from edgepack.files.store import Store, default_root
+from edgepack.foundry.explain.sizes import explain, find_composition
 from edgepack.records.bundle import Bundle
+from edgepack.runtimes.known import library_in
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -27,6 +30,17 @@ def test_it_is_small_and_needs_no_library(native_bundle: Bundle) -> None:
     floor = glibc_floor(native_bundle.program)
     assert floor is not None
     assert tuple(map(int, floor.split("."))) <= (2, 28)
+
+
+def test_what_the_program_is_made_of_is_known(native_bundle: Bundle, tmp_path: Path) -> None:
+    program = library_in(native_bundle.directory, work_dir=tmp_path)
+    assert program == native_bundle.program
+    found = explain(program, find_composition(program, Store(root=default_root())))
+    assert sum(row.bytes for row in found.areas) == found.bytes == program.stat().st_size
+    areas = {row.name for row in found.areas}
+    assert {"program", "MLAS", "kernels", "libc"} <= areas and "" not in areas
+    assert "com.microsoft:MatMulIntegerToFloat" in {row.name for row in found.operators}
+    assert not [member for member in found.members if member.name.startswith("/")]
 
 
 def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_bundle: Bundle) -> None:

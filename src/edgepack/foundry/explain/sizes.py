@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from edgepack.errors import BundleError
@@ -184,7 +185,8 @@ def _beside(library: Path) -> Iterator[Path]:
 
 
 def _stored(digest: str, store: Store) -> Iterator[Path]:
-    for listing in sorted(store.root.glob(f"runtime*/*/{ENTRY_FILE}")):
+    listings = (store.root.glob(f"{kind}/*/{ENTRY_FILE}") for kind in ("runtime*", "program"))
+    for listing in sorted(chain.from_iterable(listings)):
         try:
             files = json.loads(listing.read_text())
         except (OSError, ValueError):
@@ -258,6 +260,8 @@ def _from_outside(symbol: str) -> str:
     operator = operator_of(symbol)
     if operator != symbol:
         return f"the kernel of {operator}"
+    if symbol.startswith("_Z"):
+        return f"the program's own code needs {'::'.join(identifiers(symbol)) or symbol}"
     return symbol if symbol.startswith("registration of ") else f"{symbol} of the C API"
 
 

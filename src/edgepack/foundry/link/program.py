@@ -1,15 +1,17 @@
 """A program, or a library of one's own, with a reduced runtime linked in: one file, and nothing of the C API but what is called."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, compiled_already, identity_of
+from edgepack.foundry.link.composition import COMPOSITION, write_composition
 from edgepack.foundry.link.library import NativeBuild, open_build
 from edgepack.foundry.link.settle import MAP
+from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.toolchain import Link
 from edgepack.operators.config import format_config, union
 from edgepack.records.operators import Operators
@@ -18,6 +20,8 @@ from edgepack.records.target import Platform
 
 SCHEMA = "2"
 """Changes when the same sources are compiled or linked otherwise."""
+OBJECTS, PROGRAMS = "objects", "programs"
+"""Folders of a kernel archive, as a program's map names them."""
 FLAGS = (
     "-std=c++17",
     "-Oz",
@@ -57,12 +61,16 @@ def build_program(
     glibc: str | None = None,
     context: BuildContext,
 ) -> Path:
-    """A folder in the store with the finished file, ``licenses/`` and ``link.map``. Raises what ``reduce_runtime`` raises."""
+    """A folder in the store with the finished file, ``licenses/``, ``link.map`` and the record of what it is made of.
+
+    Raises what ``reduce_runtime`` raises.
+    """
     needs = union([needs])
     build = open_build(needs, platform=platform, kind=kind, glibc=glibc, context=context)
     inputs = {
         "schema": SCHEMA,
         "archive": build.archive.identity,
+        "composition": "1",
         "isa": repr(build.isa),
         "trims": repr(build.archive.settings["link"]),
         "operators": format_config(needs),
@@ -87,7 +95,25 @@ def _build(
         exports=sources.exports,
         libraries=build.toolchain.libraries(context=context),
     )
-    build.link(link, needs, asked=asked, below=build.archive.folder, context=context)
+    reduced = build.link(link, needs, asked=asked, below=build.archive.folder, context=context)
+    pieces = build.toolchain.pieces(link.map_file)
+    write_composition(reduced.composition(_named(pieces), link.output), folder / COMPOSITION)
+
+
+def _named(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The archive's objects by their units, as a record wants them, the program's own as ``program/PLACE``, and those that
+    a C library begins and ends a program with as ``libc/NAME``: none by a folder of this machine.
+    """
+    for piece in pieces:
+        folder, _, place = piece.file.partition("/")
+        if folder == OBJECTS:
+            yield replace(piece, file=place)
+        elif folder == PROGRAMS:
+            yield replace(piece, file=f"program/{place.partition('/')[2]}")
+        elif folder or "(" in piece.file:
+            yield piece
+        else:
+            yield replace(piece, file=f"libc/{Path(place).name}")
 
 
 def _compile(
@@ -95,7 +121,7 @@ def _compile(
 ) -> tuple[list[Path], list[str]]:
     """The sources' objects, and what they ask of the archive."""
     archive = build.archive
-    folder = archive.folder / "programs" / identity_of(json.dumps(dict(sorted(sources.files.items()))))[:16]
+    folder = archive.folder / PROGRAMS / identity_of(json.dumps(dict(sorted(sources.files.items()))))[:16]
     for name, text in sources.files.items():
         if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text:
             with written_beside(folder / name) as beside:

@@ -221,8 +221,9 @@ def test_the_record_is_read_as_it_was_written(composition: Composition, tmp_path
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["runtime", "runtime-other", "program"])
 def test_the_record_is_found_beside_the_library_or_by_its_digest(
-    library: Path, composition: Composition, tmp_path: Path
+    kind: str, library: Path, composition: Composition, tmp_path: Path
 ) -> None:
     store = Store(root=tmp_path / "store")
     assert find_composition(library, store) is None
@@ -231,7 +232,7 @@ def test_the_record_is_found_beside_the_library_or_by_its_digest(
         (folder / "libonnxruntime.so.1.21.0").write_bytes(library.read_bytes())
         write_composition(composition, folder / COMPOSITION)
 
-    entry = store.cached("runtime", {"for": "test"}, make)
+    entry = store.cached(kind, {"for": "test"}, make)
     assert (entry / ENTRY_FILE).is_file()
     assert find_composition(library, store) == composition
     write_composition(composition, library.parent.parent / COMPOSITION)
