@@ -295,20 +295,38 @@ def _private(key: str | Path, password: str | None) -> PrivateKey:
     return load_private(Path(key), password=password.encode() if password else None)
 
 
-def report(path: str | Path, *, prices: str | Path | None = None, html: str | Path | None = None) -> Report:
-    """A bundle's size by part and encoding, and what its downloads cost; ``html`` is written as a page, too."""
+def report(
+    path: str | Path,
+    *,
+    prices: str | Path | None = None,
+    html: str | Path | None = None,
+    bench: str | Path | None = None,
+) -> Report:
+    """A bundle's size by part and encoding, and what its downloads cost; ``html`` is written as a page, too.
+
+    ``bench`` is what ``embed --bench --json`` wrote on a device: the page shows it.
+    """
     from edgepack import verification
 
     with _context() as context:
         table = None if prices is None else Path(prices)
         result = verification.report_again(Path(path), prices=table, context=context)
+        if html is not None:
+            page = _page(Path(path), result, None if bench is None else Path(bench), context)
     if html is not None:
         from edgepack.files.store import written_beside
-        from edgepack.reports.html import render_html
 
         with written_beside(Path(html)) as temporary:
-            temporary.write_text(render_html(result), encoding="utf-8")
+            temporary.write_text(page, encoding="utf-8")
     return result
+
+
+def _page(path: Path, report: Report, bench: Path | None, context: HostContext) -> str:
+    from edgepack.bundles.manifest import open_bundle
+    from edgepack.reports.page.facts import facts_of
+    from edgepack.reports.page.html import render_html
+
+    return render_html(report, facts_of(open_bundle(path), report, bench=bench, context=context))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Section, Verification
 from edgepack.reports.cost import load_prices, prices_of
-from edgepack.reports.html import render_html
+from edgepack.reports.page.html import render_html
 from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_json
 
@@ -85,7 +85,7 @@ def test_a_section_is_in_text_json_and_page(
     text, page = text_of(made), render_html(made)
     for word in ("What kiosks are", "legs", "4 <of b>", "[red]no"):
         assert word in text
-    assert "<h2>What kiosks are</h2>" in page and "<td>4 &lt;of b&gt;</td>" in page
+    assert ">What kiosks are</h2>" in page and "<td>4 &lt;of b&gt;</td>" in page
     brings("report", lambda bundle, report: ())
     assert with_sections(bundle, REPORT, context=context) == REPORT
 

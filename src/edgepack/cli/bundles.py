@@ -278,13 +278,18 @@ def _say_signed(path: Path, key: Path | None, max_unpacked: int | None, as_json:
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @prices_option
 @file_option("--html", "Also write the report as a web page.")
+@file_option(
+    "--bench",
+    "Show on the page what `embed --bench --json` measured on a device, from this file.",
+    exists=True,
+)
 @common_options
-def report(path: Path, prices: Path | None, html: Path | None, as_json: bool) -> None:
+def report(path: Path, prices: Path | None, html: Path | None, bench: Path | None, as_json: bool) -> None:
     """Show a bundle's size by component and its download cost."""
     from edgepack import library
     from edgepack.reports import text
 
-    result = library.report(path, prices=prices, html=html)
+    result = library.report(path, prices=prices, html=html, bench=bench)
     if as_json:
         print_json(text.as_json(result))
     else:

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from edgepack.reports.histogram import BINS, BOTTOM, TOP, WIDTH, histogram
+from edgepack.reports.page.histogram import BINS, HEIGHT, WIDTH, histogram
 
 
 def bars(drawn: str) -> list[tuple[float, float, int]]:
     """Left edge, height and texts."""
     found = re.findall(
-        r'<rect x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"><title>(\d+) texts', drawn
+        r'<rect x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"><title>(\d+) text', drawn
     )
     return [(float(x), float(height), int(texts)) for x, height, texts in found]
 
@@ -19,7 +19,7 @@ def test_each_text_is_in_one_bar_and_the_tallest_fills_the_drawing() -> None:
     drawn = bars(histogram([0.5, 0.75, 0.75, 0.75, 1.0, 1.0]))
     assert [texts for _, _, texts in drawn] == [1, 3, 2]
     assert [round(x / (WIDTH / BINS)) for x, _, _ in drawn] == [0, BINS // 2, BINS - 1]
-    assert max(height for _, height, _ in drawn) == BOTTOM - TOP
+    assert max(height for _, height, _ in drawn) == HEIGHT
 
 
 def test_vectors_that_are_equal_are_one_bar() -> None:

@@ -27,7 +27,9 @@ from edgepack.records.report import (
 )
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.cost import Prices, amount, download_costs, load_prices
-from edgepack.reports.html import render_html
+from edgepack.reports.page.contents import Node
+from edgepack.reports.page.facts import Device, Facts
+from edgepack.reports.page.html import SCRIPTS, render_html
 from edgepack.reports.text import as_json, render, status_line
 
 PASSED = Verification(
@@ -98,9 +100,31 @@ def test_the_json_is_as_it_was_approved(update_golden: bool) -> None:
     matches_golden("report.json", in_rows(json.loads(json.dumps(as_json(REPORT)))), update=update_golden)
 
 
+FACTS = Facts(
+    contents=Node(
+        name="b",
+        bytes=100,
+        parts=(
+            Node(
+                name="model",
+                bytes=90,
+                what="model.ort",
+                parts=(Node(name="w", bytes=90, what="int8 [9, 10]"),),
+            ),
+            Node(name="</script>", bytes=10),
+        ),
+    ),
+    passes=(("pool", "", "Pooling."), ("int8-dynamic", "steps=7.0", "Dynamic int8.")),
+    components=(("abseil", "1.0", "Apache-2.0"), ("<odd>", "", "")),
+    provenance=(("made", "2026-11-22 12:00:00 UTC on a machine"),),
+    command="edgepack bundle --target linux-x86-min 'a model'",
+    model="sentence-transformers/all-MiniLM-L6-v2",
+)
+
+
 def test_the_page_is_as_it_was_approved(update_golden: bool) -> None:
-    head, _, body = render_html(REPORT).partition("</style>\n")
-    body = body.partition("<script")[0]
+    head, _, body = render_html(REPORT, FACTS).partition("</style>\n")
+    body = body.partition("<script>")[0]
     assert f"<title>{REPORT.bundle}</title>" in head and "default-src 'none'" in head
     matches_golden("report.html", body.replace("<tr>", "\n<tr>"), update=update_golden)
 
@@ -165,10 +189,17 @@ def test_markup_in_a_name_is_only_text() -> None:
 def test_the_page_asks_nobody_for_anything() -> None:
     outside: list[str] = []
     open_tags: list[str] = []
+    wanted: list[str] = []
+    there: list[str] = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            outside.extend(f"{tag} {name}" for name, _ in attrs if name in ("src", "href", "srcset", "data"))
+            outside.extend(f"{tag} {name}" for name, _ in attrs if name in ("src", "srcset", "data"))
+            outside.extend(
+                value or "" for name, value in attrs if name == "href" and not (value or "").startswith("#")
+            )
+            wanted.extend((value or "")[1:] for name, value in attrs if name == "href")
+            there.extend(value or "" for name, value in attrs if name == "id")
             outside.extend(tag for _ in [0] if tag in ("link", "iframe", "img", "object"))
             if tag not in ("meta", "br", "input"):
                 open_tags.append(tag)
@@ -176,9 +207,10 @@ def test_the_page_asks_nobody_for_anything() -> None:
         def handle_endtag(self, tag: str) -> None:
             assert open_tags.pop() == tag
 
-    page = render_html(REPORT)
+    page = render_html(REPORT, FACTS)
     Reader().feed(page)
     assert outside == []
+    assert set(wanted) <= set(there) and len(there) == len(set(there))
     assert open_tags == []
     assert "url(" not in page and "@import" not in page
     assert "prefers-color-scheme: dark" in page
@@ -200,47 +232,123 @@ def test_each_package_is_priced_beside_the_archive() -> None:
     shown = text_of(both).partition("cost of one download per device")[2]
     assert re.search(r"\narchive \(\.tar\.zst\)\n.*\ndeb\n", shown, re.S)
     assert flat.findall(shown) == ["1.12", "2.50"]
-    assert re.search("<td>archive.*>1.12<.*<td>deb</td>.*>2.50<", render_html(both))
+    assert re.search(">archive .*>1.12<.*>deb</th>.*>2.50<", render_html(both))
     assert as_json(both)["packages"][0]["costs"][0]["bytes_total"] == 50_000_000_000
+
+
+def scripts(page: str) -> list[str]:
+    return re.findall(r"<script[^>]*>(.*?)</script>", page, re.S)
 
 
 def test_the_one_script_is_allowed_by_its_digest_and_no_name_ends_the_block() -> None:
     odd = dataclasses.replace(REPORT, packages=(PackageSize(form="deb", file="</script><b>.deb", size=1),))
-    page = render_html(odd)
-    data, script = re.findall(r"<script[^>]*>(.*?)</script>", page, re.S)
+    page = render_html(odd, FACTS)
+    data, tree, script = scripts(page)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in page
     read = json.loads(data)
     assert ["</script><b>.deb", 1] in read["sizes"] and ["archive (.tar.zst)", 22_345_678] in read["sizes"]
     assert read["prices"][0]["tiers"][-1] == [None, 0.05]
-    assert "<script" not in render_html(dataclasses.replace(REPORT, prices=()))
+    assert json.loads(tree)[3][1] == ["</script>", 10, "", []]
+    without = render_html(dataclasses.replace(REPORT, prices=()))
+    assert 'id="calculator' not in without and 'id="treemap' not in without
+
+
+def cards_of(page: str) -> dict[str, tuple[str, ...]]:
+    found = re.findall(r"<li><h3>(.*?)</h3><strong>(.*?)</strong>(.*?)</li>", page)
+    plain = lambda html: re.sub("<.*?>", "", html)  # noqa: E731
+    return {
+        what: (plain(value), *map(plain, re.findall("<p>(.*?)</p>", said))) for what, value, said in found
+    }
 
 
 def test_the_page_shows_what_matters_first() -> None:
-    page = render_html(REPORT)
-    cards = re.findall(r'<div class="card"><span>(.*?)</span><b>(.*?)</b><small>(.*?)</small>', page)
-    assert cards == [
-        ("Download", "22.35 MB", "25% of the model's 90.87 MB".replace("'", "&#x27;")),
-        ("On the device", "42.59 MB", "5 parts"),
-        ("Mean cosine", "0.9912", "limit 0.985"),
-        ("Nearest neighbour", "93.5%", "unchanged"),
-        ("Tokenizer", "identical", "on 4,200 texts"),
-    ]
+    page = render_html(REPORT, FACTS)
+    assert cards_of(page) == {
+        "Download": ("22.35 MB", "limit 30 MB ✓", "usually 96.69"),
+        "On the device": ("42.59 MB", "5 parts", "usually 111.44"),
+        "Memory": ("27 MB", "at its highest", "usually 330 to 774"),
+        "Speed": ("1,033 texts/s", "on two threads", "usually 209 to 283"),
+        "Mean cosine": ("0.9912", "limit ≥ 0.985 ✓", "lowest 0.9699"),
+        "Recall@10": ("0.6540", "limit: 0.01 below fp32 ✓", "fp32: 0.6580"),
+    }
     assert "int8 &lt;b&gt;" in page and "not proved: neither this processor nor qemu has it" in page
+    device = Device(peak_mb=26.2, texts_per_second=290.2, tokens=32, threads=2, first_vector_ms=51.0)
+    shown = cards_of(render_html(REPORT, dataclasses.replace(FACTS, device=device)))
+    assert shown["Memory"][0] == "26.2 MB" and shown["Speed"] == (
+        "290 texts/s",
+        "2 threads, 32 tokens",
+        "measured on the device",
+    )
+    unknown = cards_of(render_html(REPORT, Facts(model="another/model")))
+    assert "Speed" not in unknown and unknown["Download"] == ("22.35 MB", "limit 30 MB ✓", "usually 96.69")
+
+
+def test_a_limit_that_is_not_met_is_marked() -> None:
+    failed = dataclasses.replace(PASSED, status="failed", reason="too far", mean_cosine=0.9, retrieval=None)
+    shown = cards_of(render_html(dataclasses.replace(REPORT, verification=failed), FACTS))
+    assert shown["Mean cosine"][1] == "limit ≥ 0.985 ✗"
+    assert shown["Same neighbour"][:2] == ("93.5%", "limit ≥ 95% ✗")
+
+
+def test_what_the_web_page_sends_are_visits() -> None:
+    visits = (Visit(name="cold", files=3, raw=30_000_000, gzip=20_000_000, brotli=10_000_000),)
+    page = render_html(dataclasses.replace(REPORT, visits=visits), FACTS)
+    assert "First visit" in cards_of(page) and "Cost per first visit, in USD, by number of visits" in page
+    assert json.loads(scripts(page)[0])["sizes"] == [
+        ["brotli", 10_000_000],
+        ["gzip", 20_000_000],
+        ["not compressed", 30_000_000],
+    ]
+
+
+def run_node(code: str) -> object:
+    page = files("edgepack.reports.page")
+    script = "".join((page / name).read_text() for name in SCRIPTS)
+    done = subprocess.run(["node", "-e", script + code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 @pytest.mark.tools("node")
 def test_the_pages_costs_are_the_terminals() -> None:
-    """By its own function, for numbers of bytes in every tier."""
-    script = (files("edgepack.reports") / "page" / "calculator.js").read_text()
-    function = script[script.index("function amount") : script.index("function show")]
-    data = json.loads(re.findall(r"<script[^>]*>(.*?)</script>", render_html(REPORT), re.S)[0])
+    """By its own function, to the cent, for numbers of bytes in every tier and for several updates."""
+    data = json.loads(scripts(render_html(REPORT))[0])
     sent = [10**power * digit for power in range(6, 18) for digit in (1, 3, 7)]
-    code = f"{function}; const data = {json.dumps(data)}; const sent = {sent};"
-    code += "console.log(JSON.stringify(data.prices.map((list) => sent.map((bytes) => amount(list, bytes)))))"
-    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
-    ours = [[amount(each, size) for size in sent] for each in REPORT.prices]
-    assert json.loads(done.stdout) == [pytest.approx(row, rel=1e-12) for row in ours]
+    code = f"const data = {json.dumps(data)}; const sent = {sent};"
+    code += """
+      const bills = data.prices.map((list) => sent.map((bytes) => [1, 12].map((updates) => {
+        const elements = { devices: { value: 0 }, updates: { value: updates }, provider: { value: 0 }, encoding: { value: 0 },
+          "devices-said": {}, "updates-said": {}, due: {}, sent: {} };
+        calculate({ prices: [list], sizes: [["archive", bytes]] }, { elements: { namedItem: (name) => elements[name] } });
+        return elements.due.value;
+      })));
+      console.log(JSON.stringify(bills));"""
+    ours = [
+        [[f"{amount(each, size) * updates:,.2f} {each.currency}" for updates in (1, 12)] for size in sent]
+        for each in REPORT.prices
+    ]
+    assert run_node(code) == ours
+
+
+@pytest.mark.tools("node")
+def test_halves_of_a_cent_are_rounded_as_the_terminal_does() -> None:
+    dues = [0.0, 0.125, 0.375, 0.625, 0.875, 1.125, 1234.625, 0.005, 0.015, 0.035, 1e6 + 0.125, 999_999.995]
+    assert run_node(f"console.log(JSON.stringify({dues}.map(money)))") == [f"{due:,.2f}" for due in dues]
+
+
+@pytest.mark.tools("node")
+def test_areas_of_the_treemap_are_as_the_bytes_and_fill_it() -> None:
+    sizes = [23_062_144, 1_145_272, 441_256, 404_017, 41_795, 7_379, 1]
+    boxes = run_node(f"console.log(JSON.stringify(squarify({sizes}, 1000, 400)))")
+    assert isinstance(boxes, list)
+    areas = [width * height for _, _, width, height in boxes]
+    assert areas == pytest.approx([size * 400_000 / sum(sizes) for size in sizes], rel=1e-6)
+    for x, y, width, height in boxes:
+        assert min(x, y) >= 0 and x + width <= 1000.001 and y + height <= 400.001
+    for at, (x, y, width, height) in enumerate(boxes):
+        for left, top, across, down in boxes[:at]:
+            over = min(x + width, left + across) - max(x, left), min(y + height, top + down) - max(y, top)
+            assert min(over) < 1e-6
 
 
 def test_money_of_several_currencies_says_which() -> None:

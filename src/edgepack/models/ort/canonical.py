@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edgepack.errors import ModelError
+from edgepack.models.ort.flat import number, root, table, tables, target, text
 
 IDENTIFIER = b"ORTM"
 ALIGNMENT = 64
@@ -41,29 +42,29 @@ def canonical_ort(content: bytes) -> bytes:
     """The content of an ORT format file with its kernel types sorted, and nothing else changed."""
     if content[4:8] != IDENTIFIER:
         raise ModelError("what ONNX Runtime wrote is not an ORT format file")
-    session = _root(content)
-    version, model, resolver = (_target(session, field) for field in (FIRST, SECOND, FOURTH))
+    session = root(content)
+    version, model, resolver = (target(session, field) for field in (FIRST, SECOND, FOURTH))
     model_start = min(model, model - struct.unpack_from("<i", content, model)[0])
     head, places = _write_head(read_kernels(content, resolver))
     padding = -(len(head) + len(content) - model_start) % ALIGNMENT
     front = bytearray(head + bytes(padding))
-    for place, target in zip(places, (version, model), strict=True):
-        struct.pack_into("<I", front, place, target - model_start + len(front) - place)
+    for place, goal in zip(places, (version, model), strict=True):
+        struct.pack_into("<I", front, place, goal - model_start + len(front) - place)
     return bytes(front) + content[model_start:]
 
 
 def read_kernels(content: bytes, resolver: int | None = None) -> Kernels:
     """What a file says of kernels' types; ``resolver`` is where its table lies, when that is known."""
-    table = _table(content, _target(_root(content), FOURTH) if resolver is None else resolver)
+    found = table(content, target(root(content), FOURTH) if resolver is None else resolver)
     return {
-        _text(operator, FIRST): {
-            _text(constraint, FIRST): [
-                KernelArgument(_number(argument, FIRST, "<b"), _number(argument, SECOND, "<I"))
-                for argument in _tables(constraint, SECOND)
+        text(operator, FIRST): {
+            text(constraint, FIRST): [
+                KernelArgument(number(argument, FIRST, "<b"), number(argument, SECOND, "<I"))
+                for argument in tables(constraint, SECOND)
             ]
-            for constraint in _tables(operator, SECOND)
+            for constraint in tables(operator, SECOND)
         }
-        for operator in _tables(table, FIRST)
+        for operator in tables(found, FIRST)
     }
 
 
@@ -94,7 +95,7 @@ def _write_head(kernels: Kernels) -> tuple[bytes, tuple[int, int]]:
     builder.PrependUOffsetTRelativeSlot(3, resolver, 0)
     builder.Finish(builder.EndObject(), file_identifier=IDENTIFIER)
     head = bytes(builder.Output())
-    session = _root(head)
+    session = root(head)
     return head, (session.Pos + session.Offset(FIRST), session.Pos + session.Offset(SECOND))
 
 
@@ -107,52 +108,15 @@ def _argument(builder: Any, argument: KernelArgument) -> int:
 
 def _pair(builder: Any, name: str, tables: list[int]) -> int:
     """A table of a name and a vector of tables."""
-    text, vector = builder.CreateString(name), _vector(builder, tables)
+    called, vector = builder.CreateString(name), _vector(builder, tables)
     builder.StartObject(2)
-    builder.PrependUOffsetTRelativeSlot(0, text, 0)
+    builder.PrependUOffsetTRelativeSlot(0, called, 0)
     builder.PrependUOffsetTRelativeSlot(1, vector, 0)
     return int(builder.EndObject())
 
 
 def _vector(builder: Any, tables: list[int]) -> int:
     builder.StartVector(4, len(tables), 4)
-    for table in reversed(tables):
-        builder.PrependUOffsetTRelative(table)
+    for each in reversed(tables):
+        builder.PrependUOffsetTRelative(each)
     return int(builder.EndVector())
-
-
-def _root(content: bytes) -> Any:
-    return _table(content, struct.unpack_from("<I", content)[0])
-
-
-def _table(content: bytes, position: int) -> Any:
-    from flatbuffers.table import Table  # type: ignore[import-untyped]
-
-    return Table(content, position)
-
-
-def _target(table: Any, field: int) -> int:
-    """Where the thing lies that a field points at."""
-    offset = table.Offset(field)
-    if offset == 0:
-        raise ModelError("what ONNX Runtime wrote is not a whole ORT format file")
-    return int(table.Indirect(table.Pos + offset))
-
-
-def _text(table: Any, field: int) -> str:
-    return str(table.String(table.Pos + table.Offset(field)), "utf-8")
-
-
-def _number(table: Any, field: int, form: str) -> int:
-    offset = table.Offset(field)
-    return int(struct.unpack_from(form, table.Bytes, table.Pos + offset)[0]) if offset else 0
-
-
-def _tables(table: Any, field: int) -> list[Any]:
-    offset = table.Offset(field)
-    if offset == 0:
-        return []
-    start = table.Vector(offset)
-    return [
-        _table(table.Bytes, table.Indirect(start + 4 * index)) for index in range(table.VectorLen(offset))
-    ]

@@ -1,0 +1,71 @@
+"""The constants that a model's file holds, read without ONNX Runtime: what they are called and how many bytes each takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from edgepack.errors import ModelError
+from edgepack.models.ort.canonical import IDENTIFIER
+from edgepack.models.ort.flat import integers, number, root, table_at, tables, text, vector_length
+
+MODEL, GRAPH, INITIALIZERS = 6, 18, 4
+NAME, SHAPE, TYPE, DATA = 4, 8, 10, 12
+"""Places of fields."""
+ORT, ONNX = ".ort", ".onnx"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """A constant of a model."""
+
+    name: str
+    type: str
+    """As ONNX calls it, in small letters: ``int8``, ``float``."""
+    shape: tuple[int, ...]
+    bytes: int
+    """In the file; 0: it lies in another one."""
+
+
+def tensors_of(file: Path) -> list[Tensor]:
+    """The constants of a model's main graph, in ORT or ONNX format, by the file's name. Raises ``ModelError``."""
+    try:
+        found = list(_of_ort(file) if file.suffix == ORT else _of_onnx(file))
+        if sum(each.bytes for each in found) > file.stat().st_size:
+            raise ModelError("its tensors have more bytes than the file")
+    # What readers of damaged files raise has no class in common.
+    except Exception as error:
+        raise ModelError(f"{file.name} cannot be read: {error}") from error
+    return found
+
+
+def _of_ort(file: Path) -> Iterator[Tensor]:
+    with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+        if content[4:8] != IDENTIFIER:
+            raise ModelError("it is not in ORT format")
+        for tensor in tables(table_at(table_at(root(content), MODEL), GRAPH), INITIALIZERS):
+            yield Tensor(
+                name=text(tensor, NAME),
+                type=_type(number(tensor, TYPE, "<i")),
+                shape=integers(tensor, SHAPE),
+                bytes=vector_length(tensor, DATA),
+            )
+
+
+def _of_onnx(file: Path) -> Iterator[Tensor]:
+    import onnx
+
+    for tensor in onnx.load(file, load_external_data=False).graph.initializer:
+        outside = tensor.data_location == onnx.TensorProto.EXTERNAL
+        yield Tensor(
+            name=tensor.name,
+            type=_type(tensor.data_type),
+            shape=tuple(tensor.dims),
+            bytes=0 if outside else tensor.ByteSize(),
+        )
+
+
+def _type(number: int) -> str:
+    from onnx import TensorProto
+
+    return TensorProto.DataType.Name(number).lower()

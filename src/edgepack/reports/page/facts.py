@@ -1,0 +1,151 @@
+"""What the page says beside the report: read from the bundle's folder, never by running anything of it."""
+
+import json
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from edgepack.bundles.notices import SBOM
+from edgepack.context import BuildContext
+from edgepack.errors import BundleError, EdgepackError, UsageError
+from edgepack.foundry.explain.sizes import Explanation, explain, find_composition
+from edgepack.recipes.registry import PASS
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report
+from edgepack.reports.made import command_of
+from edgepack.reports.page.contents import Node, contents_of
+from edgepack.runtimes.known import library_of, platform_of
+
+_PASS = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:, |$)")
+POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """What `embed --bench` measured where the bundle runs."""
+
+    peak_mb: float
+    texts_per_second: float
+    tokens: int
+    threads: int
+    first_vector_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Of one bundle."""
+
+    contents: Node | None = None
+    passes: tuple[tuple[str, str, str], ...] = ()
+    """Of the recipe: name, parameters, and what it does."""
+    components: tuple[tuple[str, str, str], ...] = ()
+    """Name, version and licence of what is inside."""
+    provenance: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    """What makes such a bundle again."""
+    model: str = ""
+    device: Device | None = None
+
+
+def facts_of(bundle: Bundle, report: Report, *, bench: Path | None = None, context: BuildContext) -> Facts:
+    """All that can be read; ``bench`` is what ``embed --bench --json`` wrote. Raises ``UsageError`` for another file."""
+    manifest = bundle.manifest
+    return Facts(
+        contents=contents_of(bundle, partial(_explained, bundle, context)),
+        passes=tuple(_passes(str(manifest["model"].get("recipe", "")), context)),
+        components=tuple(_components(bundle)),
+        provenance=tuple(_provenance(bundle, report)),
+        command=command_of(manifest, report.made),
+        model=str(manifest["model"]["name"]),
+        device=None if bench is None else read_bench(bench),
+    )
+
+
+def read_bench(file: Path) -> Device:
+    """What a device measured; raises ``UsageError`` for what is not that."""
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        length = min(said["lengths"], key=lambda each: abs(each["tokens"] - 32))
+        return Device(
+            peak_mb=float(said["peak_mb"]),
+            texts_per_second=float(length["texts_per_second"]),
+            tokens=int(length["tokens"]),
+            threads=int(said["threads"]),
+            first_vector_ms=float(said["first_vector_ms"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{file} does not hold what a device measured",
+            hint="`embed --bench --json > FILE` writes it there",
+        ) from error
+
+
+def _explained(bundle: Bundle, context: BuildContext, file: Path) -> Explanation | None:
+    """The runtime's file taken apart; others are left whole."""
+    try:
+        if file != library_of(bundle):
+            return None
+    except BundleError:
+        return None
+    form = platform_of(file, context.extensions("platform")).form
+    return explain(file, find_composition(file, context.store), form=form)
+
+
+def _passes(recipe: str, context: BuildContext) -> Iterator[tuple[str, str, str]]:
+    known = context.extensions(PASS)
+    for name, parameters in _PASS.findall(recipe):
+        found = known.get(name)
+        said = POOLED if name == "pool" else found.summary if found else ""
+        try:
+            # edgepack's own say it at the top of their modules.
+            said = (
+                said
+                or (sys.modules[found.make().__module__].__doc__ or "" if found else "").partition("\n")[0]
+            )
+        except (EdgepackError, KeyError, AttributeError):
+            said = ""
+        yield name, parameters, said
+
+
+def _components(bundle: Bundle) -> list[tuple[str, str, str]]:
+    """Of the bill of materials; nothing where there is none that can be read."""
+    texts = {file["path"] for file in bundle.manifest["files"] if file["part"] == "licenses"}
+    try:
+        bill = json.loads((bundle.directory / "LICENSES" / SBOM).read_text(encoding="utf-8"))
+        return [_component(each, texts) for each in bill["components"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _component(entry: Mapping[str, Any], texts: Collection[str]) -> tuple[str, str, str]:
+    name, text = str(entry["name"]), f"LICENSES/{entry['name']}.txt"
+    licence = ", ".join(filter(None, map(_licence, entry.get("licenses", ()))))
+    return name, str(entry.get("version", "")), licence or (f"in {text}" if text in texts else "")
+
+
+def _licence(entry: Mapping[str, Any]) -> str:
+    inside = entry.get("license", {})
+    return str(entry.get("expression") or inside.get("id") or inside.get("name") or "")
+
+
+def _provenance(bundle: Bundle, report: Report) -> Iterator[tuple[str, str]]:
+    """What the report's own list does not say."""
+    manifest = bundle.manifest
+    target, runtime = manifest["target"], manifest.get("runtime") or {}
+    yield "target", ": ".join(filter(None, (target["name"], target.get("summary", ""))))
+    needs = [target.get("platform", {}).get("os"), target.get("platform", {}).get("arch")]
+    glibc = target.get("platform", {}).get("glibc")
+    yield "runs on", " ".join([*filter(None, needs), *([f"with glibc {glibc} or newer"] if glibc else [])])
+    if runtime.get("toolchain"):
+        yield "compiled by", str(runtime["toolchain"])
+    if made := report.made:
+        yield "made", f"{made.at.replace('T', ' ').replace('+00:00', ' UTC')} on {made.machine}"
+        if made.settings:
+            yield "settings", ", ".join(made.settings)
+    weights = max(manifest["model"].get("source_files", ()), key=lambda file: int(file["size"]), default=None)
+    if weights:
+        yield f"sha256 of {weights['path']}", str(weights["sha256"])
