@@ -256,7 +256,10 @@ def test_the_one_script_is_allowed_by_its_digest_and_no_name_ends_the_block() ->
 
 def cards_of(page: str) -> dict[str, tuple[str, ...]]:
     found = re.findall(r"<li><h3>(.*?)</h3><strong>(.*?)</strong>(.*?)</li>", page)
-    plain = lambda html: re.sub("<.*?>", "", html)  # noqa: E731
+
+    def plain(html: str) -> str:
+        return re.sub("<.*?>", "", html)
+
     return {
         what: (plain(value), *map(plain, re.findall("<p>(.*?)</p>", said))) for what, value, said in found
     }

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from edgepack.bundles.notices import SBOM
+from edgepack.bundles.sbom import SBOM
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, EdgepackError, UsageError
 from edgepack.foundry.explain.sizes import Explanation, explain, find_composition
