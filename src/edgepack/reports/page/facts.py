@@ -11,14 +11,14 @@ from typing import Any
 
 from edgepack.bundles.sbom import SBOM
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, EdgepackError, UsageError
+from edgepack.errors import EdgepackError, UsageError
 from edgepack.foundry.explain.sizes import Explanation, explain, find_composition
 from edgepack.recipes.registry import PASS
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.reports.made import command_of
 from edgepack.reports.page.contents import Node, contents_of
-from edgepack.runtimes.known import library_of, platform_of
+from edgepack.runtimes.known import library_in, platform_of
 
 _PASS = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:, |$)")
 POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."
@@ -86,10 +86,7 @@ def read_bench(file: Path) -> Device:
 
 def _explained(bundle: Bundle, context: BuildContext, file: Path) -> Explanation | None:
     """The runtime's file taken apart; others are left whole."""
-    try:
-        if file != library_of(bundle):
-            return None
-    except BundleError:
+    if not bundle.manifest.get("runtime") or file != library_in(bundle.directory, work_dir=context.work_dir):
         return None
     form = platform_of(file, context.extensions("platform")).form
     return explain(file, find_composition(file, context.store), form=form)
