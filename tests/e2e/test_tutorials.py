@@ -1,12 +1,14 @@
-"""What tutorials show is written as they say, installed, and its tests and the kit pass."""
+"""What tutorials show is written as they say, installed, and its tests and the kit pass; what they have people type runs."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.pages import PAGES, blocks
 
 from edgepack.template import write_plugin
 
@@ -49,3 +51,29 @@ def test_a_target_in_an_afternoon(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "NOT CHECKED" not in done.stdout
+
+
+RUN = [page for page in PAGES if any(block.run for block in blocks(page))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_what_a_page_has_people_type_runs(page: Path, tiny_model: Path, tmp_path: Path) -> None:
+    """The blocks that are marked so, one after the other in one shell, on a tiny model in ``my-model``; nothing is fetched."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, words in {"edgepack": "-m edgepack", "python3": ""}.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        program.chmod(0o755)
+    shutil.copytree(tiny_model, tmp_path / "my-model")
+    typed = "".join(block.text for block in blocks(page) if block.run)
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", typed],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "HTTPS_PROXY": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -32,6 +32,13 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 TOLD_APART = {"sh", "c", "cpp", "js", "ts", "diff", "text", "console", "html", "ini", "dockerfile", "sql", ""}
 """Languages whose blocks are looked at elsewhere, or not."""
+HEADER = ROOT / "src/edgepack/runner/native/csrc/libembed"
+PARSE = """
+import { readFileSync } from "node:fs";
+import { SourceTextModule } from "node:vm";
+for (const text of JSON.parse(readFileSync(0, "utf8"))) new SourceTextModule(text);
+"""
+"""Reads a JSON list of modules, and fails at the first that is none."""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +81,25 @@ def test_shell_is_shell() -> None:
         done = subprocess.run(["bash", "-n"], input=each.text, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{page} line {each.line}: {done.stderr}"
     assert found
+
+
+@pytest.mark.tools("gcc")
+def test_c_compiles() -> None:
+    found = [block for page in PAGES for block in blocks(page) if block.language == "c"]
+    command = ["gcc", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{HEADER}", "-xc", "-"]
+    for block in found:
+        done = subprocess.run(command, input=block.text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert found
+
+
+@pytest.mark.tools("node")
+def test_javascript_is_javascript() -> None:
+    texts = [block.text for page in PAGES for block in blocks(page) if block.language == "js"]
+    command = ["node", "--no-warnings", "--experimental-vm-modules", "--input-type=module", "-e", PARSE]
+    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert texts
 
 
 def test_a_command_that_is_not_there_is_found(host: PluginHost) -> None:
