@@ -6,6 +6,7 @@ is the command line, ``libembed`` and ``libtokens`` are what is offered as a lib
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,6 +21,8 @@ EXPORTS = ("embed_close", "embed_dimension", "embed_open", "embed_texts")
 """What embed.h declares."""
 TOKENIZER_EXPORTS = ("tokens_encode", "tokens_facts", "tokens_open")
 """What tokens_library.cc offers."""
+UNSIGNED, UNSIGNED_HEADER = "signature/unsigned.cc", "signature/signature.h"
+"""For a program that checks no signatures."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 NO_SERVER = 'This is the native runner: it has no "embed serve".\n'
@@ -38,16 +41,40 @@ def source_files(*folders: str) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def embedding_sources(*folders: str, linked: bool) -> dict[str, str]:
+@dataclass(frozen=True, kw_only=True)
+class Signatures:
+    """What a program makes of signatures."""
+
+    checked: bool = False
+    """Whether it can check them at all."""
+    key: str = ""
+    """A public key in PEM, which every bundle has to be signed with; empty: where the user asks for it."""
+
+    def sources(self) -> dict[str, str]:
+        """Place below ``csrc`` → text."""
+        found = source_files("signature")
+        if not (self.checked or self.key):
+            return {name: found[name] for name in (UNSIGNED, UNSIGNED_HEADER)}
+        del found[UNSIGNED]
+        literal = json.dumps(self.key) if self.key else "nullptr"
+        text = f'#include "signature/signature.h"\nnamespace embed {{\nconst char *const BUILT_FOR = {literal};\n}}\n'
+        return {**found, "signature/built_for.cc": text}
+
+
+NONE = Signatures()
+
+
+def embedding_sources(*folders: str, linked: bool, signatures: Signatures = NONE) -> dict[str, str]:
     """What embeds, with the runtime linked in or loading the library that the manifest names, and ``folders``."""
-    found = source_files("base", "tokenizer", "ort", "embedder", *folders)
+    found = source_files("base", "tokenizer", "ort", "embedder", *folders) | signatures.sources()
     del found[LOADED if linked else LINKED]
     return found
 
 
-def program_sources(*, linked: bool = True) -> dict[str, str]:
+def program_sources(*, linked: bool = True, signatures: Signatures = NONE) -> dict[str, str]:
     """The program ``embed``."""
-    return {**embedding_sources("program", linked=linked), "program/help.h": help_header()}
+    sources = embedding_sources("program", linked=linked, signatures=signatures)
+    return {**sources, "program/help.h": help_header()}
 
 
 def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = ()) -> dict[str, str]:
@@ -56,7 +83,7 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
     Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
     The headers of ``includes`` lie in ``include``; of two with the same place the first is taken.
     """
-    found = source_files("base", "tokenizer", "embedder", "program")
+    found = source_files("base", "tokenizer", "embedder", "program") | NONE.sources()
     own = {f"ort/{name}": text for name, text in encoder.items()}
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
@@ -67,9 +94,9 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
     return {**found, **headers, **own, "program/help.h": help_header()}
 
 
-def library_sources(*, linked: bool = True) -> dict[str, str]:
-    """libembed."""
-    return embedding_sources("libembed", linked=linked)
+def library_sources(*, linked: bool = True, key: str = "") -> dict[str, str]:
+    """libembed, which can check signatures."""
+    return embedding_sources("libembed", linked=linked, signatures=Signatures(checked=True, key=key))
 
 
 def tokens_library_sources() -> dict[str, str]:

@@ -15,6 +15,13 @@ const Json *Json::get(std::string_view name) const {
     return nullptr;
 }
 
+bool Json::has_twins() const {
+    bool found = twins;
+    for (auto &item : items) found = found || item.has_twins();
+    for (auto &member : members) found = found || member.second.has_twins();
+    return found;
+}
+
 double Json::number() const { return kind == NUMBER ? strtod(text.c_str(), nullptr) : 0; }
 
 namespace {
@@ -138,7 +145,7 @@ private:
             value.members.emplace_back(std::move(name), Json());
             if (!this->value(value.members.back().second, depth + 1)) return false;
             blank();
-            if (here() == '}') return at_++, settle(value.members), true;
+            if (here() == '}') return at_++, settle(value), true;
             if (here() != ',') return wrong("Expecting ',' delimiter", at_);
             at_++;
             blank();
@@ -146,7 +153,8 @@ private:
     }
 
     // Of members of one name the last one counts, in the place of the first.
-    static void settle(std::vector<std::pair<std::string, Json>> &members) {
+    static void settle(Json &value) {
+        auto &members = value.members;
         std::map<std::string_view, size_t> places;
         size_t kept = 0;
         for (auto &member : members) {
@@ -158,6 +166,7 @@ private:
             places.emplace(members[kept].first, kept);
             kept++;
         }
+        value.twins = kept < members.size();
         members.resize(kept);
     }
 

@@ -15,6 +15,7 @@ struct Json {
     std::string text;
     std::vector<Json> items;
     std::vector<std::pair<std::string, Json>> members;
+    bool twins = false;  // of two members with one name the first was dropped
 
     bool is(Kind wanted) const { return kind == wanted; }
     // A member; null when this is no object or has none of that name.
@@ -26,6 +27,8 @@ struct Json {
         else return found;
     }
     double number() const;
+    // Whether a member was dropped, here or further in.
+    bool has_twins() const;
     bool truth() const { return kind == TRUTH ? text == "true" : kind == NUMBER && number() != 0; }
 };
 

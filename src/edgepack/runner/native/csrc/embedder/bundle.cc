@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,9 +31,12 @@ Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json lac
 
 }  // namespace
 
-Error read_file(const std::string &path, std::string &content) {
+Error read_file(const std::string &path, std::string &content, size_t most) {
     content.clear();
-    int failure = read_all(path, [&](const char *data, size_t size) { content.append(data, size); });
+    struct stat status;
+    int failure = EFBIG;
+    if (most == SIZE_MAX || stat(path.c_str(), &status) || (S_ISREG(status.st_mode) && size_t(status.st_size) <= most))
+        failure = read_all(path, [&](const char *data, size_t size) { content.append(data, size); });
     return failure ? fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN) : Error{};
 }
 
@@ -63,6 +67,9 @@ Error Bundle::read_manifest() {
         error.hint = "the program must stay in the folder of its bundle";
         return error;
     }
+    Sha256 digest;
+    digest.update(reinterpret_cast<const uint8_t *>(content.data()), content.size());
+    manifest_digest = digest.finish();
     size_t position = 0;
     if (!parse_json(content, manifest, message, position))
         return fail(BUNDLE, path + " is damaged: " + message + " at character " + std::to_string(position + 1), COPY_AGAIN);
@@ -121,12 +128,53 @@ Error Bundle::check_data() const {
     return {};
 }
 
+Error Bundle::check_strangers(const char *beside) const {
+    std::map<std::string, mode_t> known{{"manifest.json", S_IFREG}, {beside, S_IFREG}};
+    for (const Json &entry : manifest.get("files")->items) {
+        const Json *mode = entry.get("mode");
+        const std::string &path = entry.get("path")->text;
+        known[path] = mode && mode->text == "link" ? S_IFLNK : S_IFREG;
+        for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) known[path.substr(0, slash)] = S_IFDIR;
+    }
+    return walk("", known);
+}
+
+Error Bundle::walk(const std::string &below, const std::map<std::string, mode_t> &known) const {
+    DIR *folder = opendir((directory + "/" + below).c_str());
+    if (!folder) return fail(BUNDLE, "cannot read " + directory + "/" + below + ": " + strerror(errno), COPY_AGAIN);
+    Error error;
+    while (dirent *found = error ? nullptr : readdir(folder)) {
+        std::string name = found->d_name, path = below + name;
+        struct stat status;
+        if (name == "." || name == "..") continue;
+        auto listed = known.find(path);
+        if (listed == known.end() || lstat((directory + "/" + path).c_str(), &status) || (status.st_mode & S_IFMT) != listed->second)
+            error = fail(BUNDLE, path + " is not in the manifest, or not as what it is", COPY_AGAIN);
+        else if (!S_ISLNK(status.st_mode) && status.st_mode & (S_ISDIR(status.st_mode) ? S_IWOTH : S_IWOTH | S_ISUID | S_ISGID))
+            error = fail(BUNDLE, path + " has a mode with which anyone may change it, or it runs with another's rights", COPY_AGAIN);
+        else if (S_ISDIR(status.st_mode))
+            error = walk(path + "/", known);
+    }
+    closedir(folder);
+    return error;
+}
+
+Error Bundle::check_link(const Json &entry) const {
+    const Json *name = entry.get("path"), *sha256 = entry.get("sha256");
+    std::string target(4096, '\0');
+    ssize_t size = name ? readlink((directory + "/" + name->text).c_str(), target.data(), target.size()) : -1;
+    Sha256 digest;
+    digest.update(reinterpret_cast<const uint8_t *>(target.data()), size_t(size < 0 ? 0 : size));
+    if (size >= 0 && sha256 && digest.finish() == sha256->text) return {};
+    return fail(BUNDLE, (name ? name->text : "a link") + " is damaged: it is not the link that was packed", COPY_AGAIN);
+}
+
 Error Bundle::check_content(const Json &entry) const {
     const Json *mode = entry.get("mode"), *sha256 = entry.get("sha256");
-    if (mode && mode->text == "link") return {};
     std::string path;
-    if (Error error = check_size(entry, path)) return error;
     Sha256 digest;
+    if (mode && mode->text == "link") return check_link(entry);
+    if (Error error = check_size(entry, path)) return error;
     int failure = read_all(path, [&](const char *data, size_t size) {
         digest.update(reinterpret_cast<const uint8_t *>(data), size);
     });

@@ -1,6 +1,9 @@
 // The bundle that the program belongs to, as its manifest says it.
 #pragma once
+#include <cstdint>
+#include <map>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "base/error.h"
@@ -9,7 +12,7 @@
 namespace embed {
 
 struct Bundle {
-    std::string directory;
+    std::string directory, manifest_digest;
     Json manifest;
     std::string model, tokenizer, library;  // absolute paths; no library where a session needs none
     size_t dimension = 0, max_length = 0;
@@ -19,7 +22,9 @@ struct Bundle {
     Error open(const std::string &directory);
     // Reads every listed file and compares its SHA-256.
     Error check_contents(size_t &files) const;
-    // The same for the model and the tokenizer alone.
+    // Nothing lies in the folder but what is listed, the manifest, and a file of that name; nobody else may write it.
+    Error check_strangers(const char *beside) const;
+    // As check_contents, for the model and the tokenizer alone.
     Error check_data() const;
     // A text of the manifest; empty where there is none.
     std::string text(std::string_view section, std::string_view name) const;
@@ -31,9 +36,11 @@ private:
     Error file(const char *section, const char *name, std::string &path) const;
     Error check_size(const Json &entry, std::string &path) const;
     Error check_content(const Json &entry) const;
+    Error check_link(const Json &entry) const;
+    Error walk(const std::string &below, const std::map<std::string, mode_t> &known) const;
 };
 
-// The whole of a file; a code of 4.
-Error read_file(const std::string &path, std::string &content);
+// The whole of a file that has no more than `most` bytes; a code of 4.
+Error read_file(const std::string &path, std::string &content, size_t most = SIZE_MAX);
 
 }  // namespace embed

@@ -36,6 +36,9 @@ typedef struct embed_options {
     int threads;        /* processor threads */
     const char *prefix; /* NULL, "query" or "passage": what the model wants before such a text */
     int check;          /* EMBED_CHECK_... */
+    /* NULL, or a public key of ECDSA P-256 in PEM: the bundle has to be signed with it (edgepack sign), or that is a code of 4. All its
+     * files are read then, each time. */
+    const char *public_key;
 } embed_options;
 
 /* `options` may be NULL. */

@@ -8,6 +8,7 @@
 #include "libembed/embed.h"
 #include "embedder/embedder.h"
 #include "base/text.h"
+#include "signature/signature.h"
 
 struct embed_bundle {
     embed::Bundle bundle;
@@ -60,7 +61,10 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
     auto made = std::make_unique<embed_bundle>();
     *bundle = nullptr;
     embed::Error failure = made->bundle.open(directory);
-    if (!failure) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
+    const char *asked = options ? options->public_key : nullptr;
+    for (const char *key : {embed::BUILT_FOR, asked})
+        if (!failure && key) failure = embed::check_signature(made->bundle, key);
+    if (!failure && !asked && !embed::BUILT_FOR) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
     if (!failure) failure = made->embedder.open(made->bundle, wishes_of(options));
     if (!failure) *bundle = made.release();
     return answer(failure, error, error_size);

@@ -199,6 +199,12 @@ Error about(const Options &options, const Bundle &bundle, std::string &text) {
         Json said = info(bundle, sizes);
         if (Error error = options.json ? Error{} : check_said(bundle)) return error;
         text = options.json ? dumped(said) : info_text(bundle, sizes);
+    } else if (options.check) {
+        size_t files = 0;
+        if (Error error = bundle.check_contents(files)) return error;
+        result.kind = Json::OBJECT;
+        result.members.emplace_back("files", json_number(double(files), "%.0f"));
+        text = options.json ? dumped(result) : "check passed: " + std::to_string(files) + " files intact\n";
     } else if (options.bench) {
         if (Error error = bench(options, bundle, result)) return error;
         text = options.json ? dumped(result) : bench_text(result);

@@ -14,6 +14,7 @@
 #include "program/output.h"
 #include "program/reading.h"
 #include "program/search.h"
+#include "signature/signature.h"
 #include "base/text.h"
 #include "program/writing.h"
 
@@ -134,6 +135,20 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
     return error ? error : output.finish();
 }
 
+// A key's file that was named has to be one; what the program was built for is asked for beside it.
+Error check_bundle(const Options &options, const Bundle &bundle) {
+    const char *named = options.public_key.empty() ? getenv("EMBED_REQUIRE_SIGNATURE") : options.public_key.c_str();
+    if (BUILT_FOR)
+        if (Error error = check_signature(bundle, BUILT_FOR)) return error;
+    if (named) {
+        std::string key;
+        if (Error error = read_file(named, key, 1 << 16)) return fail(USAGE, error.message);
+        if (Error error = check_signature(bundle, key)) return error;
+    }
+    bool checked = BUILT_FOR || named;
+    return !checked && bundle.text("runner", "check") == "start" ? bundle.check_data() : Error{};
+}
+
 Error run(int count, char **words) {
     if (count > 1 && strcmp(words[1], "serve") == 0)
         return fail(USAGE, "the native runner has no server", "build with --target linux-x86 or --set runner=pyinstaller; to embed the word: embed -- serve");
@@ -142,6 +157,7 @@ Error run(int count, char **words) {
     if (options.help) return print({}, options.search ? SEARCH_HELP : HELP);
     Bundle bundle;
     if (Error error = bundle.open(own_folder(words[0]))) return error;
+    if (Error error = check_bundle(options, bundle)) return error;
     std::string text;
     if (options.search) {
         Error error = search(options, bundle, text);

@@ -22,7 +22,7 @@ struct Known {
 
     bool is(const char *other) const { return strcmp(name, other) == 0; }
     int values() const { return is("--similarity") ? 2 : text || number || is("--min"); }
-    bool is_instead() const { return is("--similarity") || is("--info") || is("--self-test") || is("--warmup") || is("--bench") || is("--version"); }
+    bool is_instead() const { return is("--similarity") || is("--info") || is("--check") || is("--self-test") || is("--warmup") || is("--bench") || is("--version"); }
 };
 
 constexpr Known KNOWN[] = {
@@ -33,6 +33,7 @@ constexpr Known KNOWN[] = {
     {"--strict", BOTH, &Options::strict},
     {"--skip-bad", BOTH, &Options::skip_bad},
     {"--allow-cpu", BOTH},  // this program knows nothing else
+    {"--require-signature", BOTH, nullptr, &Options::public_key},
     {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, raw, table"},
     {"--output", EMBED, &Options::has_output, &Options::output},
     {"--dtype", EMBED, nullptr, &Options::dtype, nullptr, "f32, f16, int8, binary"},
@@ -43,6 +44,7 @@ constexpr Known KNOWN[] = {
     {"--threads", BOTH, nullptr, nullptr, &Options::threads},
     {"--similarity", EMBED},
     {"--info", EMBED, &Options::info},
+    {"--check", EMBED, &Options::check},
     {"--self-test", EMBED, &Options::self_test},
     {"--warmup", EMBED, &Options::warmup},
     {"--bench", EMBED, &Options::bench},
@@ -152,8 +154,8 @@ Error check(const Options &options) {
         return fail(USAGE, flag(instead) + " writes no vectors: --out and --dtype do not apply");
     if (!instead.empty() && instead != "similarity" && !shaping.empty())
         return fail(USAGE, flag(shaping) + " cannot be used with " + flag(instead));
-    if (options.json && instead != "info" && instead != "self_test" && instead != "bench")
-        return fail(USAGE, "--json requires --info, --self-test or --bench", "for vectors as JSON: --out json");
+    if (options.json && instead != "info" && instead != "check" && instead != "self_test" && instead != "bench")
+        return fail(USAGE, "--json requires --info, --check, --self-test or --bench", "for vectors as JSON: --out json");
     if (!options.texts.empty() && !reading.empty())
         return fail(USAGE, "texts on the command line cannot be used with " + flag(reading));
     if (Error error = check_reading(options)) return error;
@@ -230,7 +232,7 @@ Error read_words(int count, char **words, Options &options) {
 
 std::string Options::instead() const {
     if (!similarity.empty()) return "similarity";
-    return info ? "info" : self_test ? "self_test" : bench ? "bench" : version ? "version" : "";
+    return info ? "info" : check ? "check" : self_test ? "self_test" : bench ? "bench" : version ? "version" : "";
 }
 
 Error parse_options(int count, char **words, Options &options) {
