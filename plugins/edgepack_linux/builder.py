@@ -2,6 +2,7 @@
 
 import platform
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from edgepack import api
@@ -17,10 +18,11 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    UsageError,
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import fetch_sources, find_emulator
+from edgepack.api.kit import fetch_sources, find_emulator, load_public
 
 OPTIONS: OptionTable = {
     "runner": ("pyinstaller", "native"),
@@ -28,6 +30,9 @@ OPTIONS: OptionTable = {
     "runtime": ("minimal", "minimal-extended", "full"),
     "prove": ("here", "all"),
     "runtime_glibc": None,
+    "check": ("size", "start"),
+    "signatures": False,
+    "require_signature": None,
 }
 
 
@@ -42,6 +47,9 @@ class LinuxBuilder:
     runtime_glibc: str | None
     runner: str = "pyinstaller"
     library: bool = False
+    check_at_start: bool = False
+    signatures: bool = False
+    public_key: str = ""
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         # The first step of a build, and not when the target is created: a bundle that was made elsewhere is verified here.
@@ -67,15 +75,19 @@ class LinuxBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         if self.runner == "native":
-            return api.link_native_runner(
+            made = api.link_native_runner(
                 model,
                 platform=self.target.platform,
                 kind=self.runtime,
                 glibc=self.runtime_glibc,
                 library=self.library,
+                signatures=self.signatures,
+                public_key=self.public_key,
                 context=self.context,
             )
-        return api.freeze_runner(model=model, platform=self.target.platform, context=self.context)
+        else:
+            made = api.freeze_runner(model=model, platform=self.target.platform, context=self.context)
+        return replace(made, check_at_start=self.check_at_start)
 
 
 def fetch(target: Target, context: BuildContext) -> None:
@@ -98,10 +110,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",
             hint="--set runtime=full, or --set model.format=ort",
         )
-    if options["library"] and options["runner"] != "native":
-        raise TargetError(
-            f"target {target.name}: library = true goes with the native runner", hint="--set runner=native"
-        )
+    for native in ("library", "signatures", "require_signature"):
+        if options[native] and options["runner"] != "native":
+            raise TargetError(
+                f"target {target.name}: {native} goes with the native runner", hint="--set runner=native"
+            )
     return LinuxBuilder(
         target=target,
         context=context,
@@ -110,4 +123,19 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         runtime_glibc=options["runtime_glibc"],
         runner=options["runner"],
         library=options["library"],
+        check_at_start=options["check"] == "start",
+        signatures=options["signatures"],
+        public_key=_public_key(target, options["require_signature"]),
     )
+
+
+def _public_key(target: Target, file: str | None) -> str:
+    """The key's text. Raises ``TargetError`` for a file that is no public key."""
+    if file is None:
+        return ""
+    try:
+        return load_public(Path(file)).pem.decode()
+    except UsageError as error:
+        raise TargetError(
+            f"target {target.name}: require_signature: {error.message}", hint=error.hint
+        ) from error

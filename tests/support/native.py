@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgepack.files.store import Store, default_root
 from edgepack.runner.native.sources import (
+    Signatures,
     program_sources,
     source_files,
     tokens_library_sources,
@@ -68,8 +69,9 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
 
 
 def compile_program(program: Path) -> Path:
-    """``embed`` with the runtime in a library of its own."""
-    return compile_together(program_sources(linked=False), program, "-O0")
+    """``embed`` with the runtime in a library of its own; it can check signatures."""
+    sources = program_sources(linked=False, signatures=Signatures(checked=True))
+    return compile_together(sources, program, "-O0")
 
 
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:

@@ -1,9 +1,10 @@
 """The programs of sample bundles, run as processes of their own, and what they said."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -15,10 +16,15 @@ START = (
 
 
 def run_program(
-    bundle: Path, *arguments: str | bytes, input: bytes = b""
+    bundle: Path,
+    *arguments: str | bytes,
+    input: bytes = b"",
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the program for a bundle folder as a process of its own."""
-    return subprocess.run([*command_of(bundle), *arguments], input=input, capture_output=True, check=False)
+    """Run the program for a bundle folder as a process of its own, with more variables in its environment."""
+    command = [*command_of(bundle), *arguments]
+    variables = {**os.environ, **(environment or {})}
+    return subprocess.run(command, input=input, capture_output=True, env=variables, check=False)
 
 
 def command_of(bundle: Path) -> list[str]:

@@ -84,6 +84,7 @@ from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
 from edgepack.runner.runtime_folder import system_libraries as system_libraries
 from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
+from edgepack.signing.keys import load_public as load_public
 from edgepack.tables import Number as Number
 from edgepack.tables import add_row as add_row
 from edgepack.tables import table as table

@@ -113,6 +113,7 @@ def build_manifest(
             "command": _command(runner),
             **({"library": runner.library} if runner.library else {}),
             "kind": runner.kind,
+            **({"check": "start"} if runner.check_at_start else {}),
             "versions": dict(sorted(runner.versions.items())),
         },
         "golden": GOLDEN,

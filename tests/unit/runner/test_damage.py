@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.sample_program import complaint, library_of, run_program, tokenizer_of
+from tests.support.signed import key_in
 
 from .test_program import replace
 
@@ -190,3 +191,53 @@ def test_a_model_cut_short_under_the_native_program_is_a_message(native_sample: 
         process.stdin.close()
         assert b"error: a file of the bundle was truncated" in process.stderr.read()
     assert process.returncode == 4
+
+
+def flip(file: Path) -> None:
+    """A bit of the first byte."""
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+    file.write_bytes(content)
+
+
+def files_of(folder: Path) -> int:
+    return len(json.loads((folder / "manifest.json").read_text())["files"])
+
+
+def test_a_check_names_what_is_damaged(copy: Path) -> None:
+    done = run_program(copy, "--check")
+    assert (done.returncode, done.stdout) == (0, b"check passed: %d files intact\n" % files_of(copy)), (
+        done.stderr
+    )
+    assert json.loads(run_program(copy, "--check", "--json").stdout) == {"files": files_of(copy)}
+    flip(copy / "golden.json")
+    done = run_program(copy, "--check")
+    assert done.returncode == 4
+    assert "golden.json is damaged" in complaint(done)[0]
+
+
+def test_a_bundle_that_is_checked_at_each_start(copy: Path) -> None:
+    """What its target asked for with ``check = "start"``: a flipped bit is an error, not another vector."""
+    flip(copy / tokenizer_of(copy))
+    flip(copy / "golden.json")
+    assert b"does not match its SHA-256" not in run_program(copy, "--version").stderr
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["runner"]["check"] = "start"
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    for arguments in (["a cat"], ["--version"]):
+        done = run_program(copy, *arguments)
+        assert done.returncode == 4
+        assert complaint(done)[0].startswith(f"error: {tokenizer_of(copy)} is damaged")
+
+
+def test_a_signature_is_asked_for_of_whoever_can_check_one(copy: Path, tmp_path: Path) -> None:
+    """The frozen program cannot, and refuses; the native one finds none."""
+    key_in(tmp_path)
+    public = str(tmp_path / "key.pub")
+    native = (copy / "embed").is_file()
+    by_option = run_program(copy, "--require-signature", public, "a cat")
+    by_variable = run_program(copy, "a cat", environment={"EMBED_REQUIRE_SIGNATURE": public})
+    words = "there is no signature.sigstore.json" if native else "this program cannot check signatures"
+    for done in (by_option, by_variable):
+        assert done.returncode == (4 if native else 2)
+        assert words in complaint(done)[0]

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .base.bundle import Bundle
+from .base.bundle import open_bundle
 from .base.errors import EmbedError
 from .base.streams import complain
 from .program.options import parse
@@ -38,8 +38,15 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
 
         return search(arguments[1:], directory, program=f"{program} search")
     options = parse(arguments, program)
-    bundle = Bundle(directory)
-    if options.version or options.info or options.self_test or options.warmup or options.bench:
+    bundle = open_bundle(directory, require_signature=options.require_signature)
+    if (
+        options.version
+        or options.info
+        or options.check
+        or options.self_test
+        or options.warmup
+        or options.bench
+    ):
         from .program import about
 
         return about.run(options, bundle)

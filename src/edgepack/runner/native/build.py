@@ -11,6 +11,7 @@ from edgepack.files.elf import floor_of
 from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
 from edgepack.foundry.link.standalone import build_standalone
+from edgepack.licenses import license_text
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.operators.config import required
 from edgepack.records.bundle import RunnerArtifact
@@ -20,6 +21,7 @@ from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
     EXPORTS,
     TOKENIZER_EXPORTS,
+    Signatures,
     library_sources,
     program_sources,
     program_with_encoder,
@@ -32,6 +34,8 @@ PROGRAM = "embed"
 LIBRARY = "lib/libembed.so"
 TOKENS_LIBRARY = "libtokens.so"
 SCHEMA = "1"
+P256 = "p256-m-3.6.7.txt"
+"""The licence of what verifies signatures; the version is that of Mbed TLS."""
 ENCODER_PAGE = "docs/tutorials/encoder.md says what an encoder declares and includes"
 
 
@@ -42,6 +46,8 @@ def link_native_runner(
     kind: RuntimeKind = "minimal",
     glibc: str | None = None,
     library: bool = False,
+    signatures: bool = False,
+    public_key: str = "",
     context: BuildContext,
 ) -> RunnerArtifact:
     """The program ``embed`` in C++ with the model's operator kernels inside, and the model's tokenizer, compiled.
@@ -49,13 +55,19 @@ def link_native_runner(
     A runner for one model, without Python: small, quick to start, and for any architecture that a runtime can be made for.
     With ``library`` also libembed, the same as a shared library with a C header and a Python module, with kernels of its own.
 
+    With ``signatures`` the program can check that its bundle is signed (libembed can anyway); with ``public_key``, the
+    text of a PEM, program and library refuse every bundle that is not signed with that key.
+
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
+    checking = Signatures(checked=signatures, key=public_key)
     tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    wanted = [(PROGRAM, ProgramSources(files=program_sources(), output=PROGRAM))]
+    wanted = [(PROGRAM, ProgramSources(files=program_sources(signatures=checking), output=PROGRAM))]
     if library:
-        sources = ProgramSources(files=library_sources(), output=Path(LIBRARY).name, exports=EXPORTS)
+        sources = ProgramSources(
+            files=library_sources(key=public_key), output=Path(LIBRARY).name, exports=EXPORTS
+        )
         wanted.append((LIBRARY, sources))
     folder = context.work_dir / "native-runner"
     licenses: dict[str, Path] = {}
@@ -69,6 +81,8 @@ def link_native_runner(
         (folder / place).chmod(0o755 if place == PROGRAM else 0o644)
     if library:
         lay_interfaces(folder)
+    if library or signatures or public_key:
+        licenses[P256] = _license_of_p256(context.work_dir / P256)
     program = folder / PROGRAM
     context.note(f"native, {program.stat().st_size / 1e6:.2f} MB with the runtime inside")
     return RunnerArtifact(
@@ -80,6 +94,13 @@ def link_native_runner(
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
     )
+
+
+def _license_of_p256(file: Path) -> Path:
+    """What ``signature/p256.cc`` is under."""
+    head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
+    file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
+    return file
 
 
 def link_encoder(

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.native import compile_together, compiler
+from tests.support.signed import key_in
 
+from edgepack import sign
 from edgepack.runner.freeze.sample_bundle import write_manifest, write_sample
 from edgepack.runner.native.build import lay_interfaces
 from edgepack.runner.native.sources import EXPORTS, library_sources
@@ -204,6 +206,31 @@ def test_a_damaged_file_is_a_code_and_not_the_end_of_the_process(copy: Path, nam
     said = done.stdout.splitlines()
     assert len(said) == 86
     assert set(said) == {f"4 {name} is damaged: its content does not match its SHA-256"}
+
+
+def test_a_bundle_that_is_not_signed_with_the_key_is_refused(copy: Path, tmp_path: Path) -> None:
+    (copy / "embed").write_text("#!/bin/sh\n")
+    write_manifest(copy, library=f"lib/{next((copy / 'lib').glob('libonnx*')).name}")
+    key_in(tmp_path)
+    key_in(tmp_path, "other")
+    sign(copy, key=tmp_path / "key.key")
+    script = (
+        f"folder, model = {str(copy)!r}, {str(copy / 'model/model.onnx')!r}\n"
+        f"def key(name):\n    return open({str(tmp_path)!r} + '/' + name).read()\n"
+        "def attempt(public_key):\n"
+        "    try:\n        edgepack_bundle.Bundle(folder, public_key=public_key).embed('a cat'); print('right')\n"
+        "    except edgepack_bundle.EmbedError as error:\n        print(error.code, error)\n"
+        "attempt(key('key.pub'))\nattempt(key('other.pub'))\nattempt(key('key.key'))\nattempt('none')\n"
+        "open(model, 'ab').write(b'x')\nattempt(key('key.pub'))\n"
+    )
+    done = python(copy, script)
+    assert done.stdout.splitlines() == [
+        "right",
+        "4 the bundle is not signed as it has to be: its signature was made with another key, or of something else",
+        "2 the key is no public key of the curve P-256 in PEM",
+        "2 the key is no public key of the curve P-256 in PEM",
+        "4 model/model.onnx is damaged: " + done.stdout.rpartition("damaged: ")[2].strip(),
+    ], done.stderr
 
 
 def test_a_file_is_read_again_only_where_it_changed(copy: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from .errors import BundleError
+from .errors import BundleError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Bundle:
             self.library = self.file("runtime", "library")
             self.dimension = int(self.value("model", "dimension"))
             self.max_length = int(self.value("model", "max_length"))
+            self.check_at_start = (self.manifest.get("runner") or {}).get("check") == "start"
             self.batch_dependent = bool(self.value("model", "batch_dependent"))
             self.normalized = bool(self.value("model", "normalize"))
             # What older bundles do not say.
@@ -75,11 +76,28 @@ class Bundle:
         """Read every listed file and compare its SHA-256; the number of files."""
         files = self.value("files")
         for entry in files:
-            if sha256_of(self.check_size(entry)) != entry["sha256"]:
-                raise BundleError(
-                    f"{entry['path']} is damaged: its content does not match its SHA-256", COPY_AGAIN
-                )
+            self.check_content(entry)
         return len(files)
+
+    def check_data(self) -> None:
+        """The same for the models and the tokenizer alone."""
+        for entry in self.value("files"):
+            if os.path.join(self.directory, entry["path"]) in (self.model, self.cpu_model, self.tokenizer):
+                self.check_content(entry)
+
+    def check_content(self, entry: dict[str, Any]) -> None:
+        """Raises ``BundleError`` for a listed file whose content, or for a link whose target, is another."""
+        path = os.path.join(self.directory, entry["path"])
+        if entry.get("mode") == "link":
+            right = (
+                os.path.islink(path) and sha256(os.fsencode(os.readlink(path))).hexdigest() == entry["sha256"]
+            )
+        else:
+            right = sha256_of(self.check_size(entry)) == entry["sha256"]
+        if not right:
+            raise BundleError(
+                f"{entry['path']} is damaged: its content does not match its SHA-256", COPY_AGAIN
+            )
 
 
 def read_manifest(directory: str) -> dict[str, Any]:
@@ -110,6 +128,22 @@ def sha256(data: bytes = b"") -> Any:
     except ImportError:
         from _sha256 import sha256 as new  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
     return new(data)
+
+
+def open_bundle(directory: str, *, require_signature: str | None = None) -> Bundle:
+    """The bundle that the program is to work with, checked as its target asked for.
+
+    Raises ``UsageError`` where a signature is asked for: this program has no arithmetic of keys to check it with.
+    """
+    if require_signature or os.environ.get("EMBED_REQUIRE_SIGNATURE"):
+        raise UsageError(
+            "this program cannot check signatures",
+            "edgepack verify --key does, and a native program built with --set signatures=true",
+        )
+    bundle = Bundle(directory)
+    if bundle.check_at_start:
+        bundle.check_data()
+    return bundle
 
 
 def sha256_of(path: str) -> str:

@@ -20,6 +20,9 @@ def run(options: Namespace, bundle: Bundle) -> int:
         text = f"embed {bundle.value('edgepack')} ({bundle.value('name')})\n"
     elif options.info:
         text = dump(info(bundle)) if options.json else info_text(bundle)
+    elif options.check:
+        files = bundle.check_contents()
+        text = dump({"files": files}) if options.json else f"check passed: {files} files intact\n"
     elif options.warmup:
         from . import warmup
 

@@ -36,7 +36,7 @@ exit codes:
   8 the server cannot listen
   9 GPU, driver or GPU libraries do not match the bundle (bundles for GPUs)
 """
-INSTEAD = ("similarity", "info", "self_test", "warmup", "bench", "version")
+INSTEAD = ("similarity", "info", "check", "self_test", "warmup", "bench", "version")
 SHAPING = ("prefix", "max_length", "dim")
 READING = ("input", "jsonl", "text_field", "id_field", "skip_bad")
 
@@ -90,6 +90,7 @@ def parser(program: str) -> ArgumentParser:
     other = made.add_argument_group("instead of embedding").add_mutually_exclusive_group()
     other.add_argument("--similarity", nargs=2, metavar=("A", "B"), help="print the cosine of two texts")
     other.add_argument("--info", action="store_true", help="describe this bundle")
+    other.add_argument("--check", action="store_true", help="check every file against the manifest")
     other.add_argument(
         "--self-test", action="store_true", help="check every file, and compare vectors with golden ones"
     )
@@ -100,7 +101,14 @@ def parser(program: str) -> ArgumentParser:
     )
     other.add_argument("--bench", action="store_true", help="measure the speed of this device")
     other.add_argument("--version", action="store_true", help="print the versions")
-    made.add_argument("--json", action="store_true", help="print --info, --self-test or --bench as JSON")
+    made.add_argument(
+        "--require-signature",
+        metavar="KEY",
+        help="first require that the bundle is signed with this public key (a file; docs/signing.md)",
+    )
+    made.add_argument(
+        "--json", action="store_true", help="print --info, --check, --self-test or --bench as JSON"
+    )
     made.add_argument("--debug", action="store_true", help=SUPPRESS)
     made.add_argument("--tokens", action="store_true", help=SUPPRESS)
     return made
@@ -204,8 +212,10 @@ def check(options: Namespace) -> None:
     instead, reading = _first(options, INSTEAD), _first(options, READING)
     if instead:
         _check_instead(options, instead, reading)
-    if options.json and instead not in ("info", "self_test", "warmup", "bench"):
-        raise UsageError("--json requires --info, --self-test or --bench", "for vectors as JSON: --out json")
+    if options.json and instead not in ("info", "check", "self_test", "warmup", "bench"):
+        raise UsageError(
+            "--json requires --info, --check, --self-test or --bench", "for vectors as JSON: --out json"
+        )
     check_input(options, reading)
     if options.output_format == "table" and options.dtype != "f32":
         raise UsageError("a table shows f32 only: --dtype does not apply")

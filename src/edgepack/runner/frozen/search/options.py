@@ -63,7 +63,8 @@ def parser(program: str) -> ArgumentParser:
     made.add_argument("--index", metavar="FILE", help="keep the vectors in this file")
     for name in ("--jsonl", "--strict", "--skip-bad", "--allow-cpu"):
         made.add_argument(name, action="store_true", help="as for embed")
-    made.add_argument("--text-field", metavar="NAME", help="as for embed")
+    for name, value in (("--text-field", "NAME"), ("--require-signature", "KEY")):
+        made.add_argument(name, metavar=value, help="as for embed")
     for name in ("--dim", "--max-length", "--batch-size", "--threads"):
         add_number(made, name, "as for embed")
     made.add_argument("--debug", action="store_true", help=SUPPRESS)

@@ -8,7 +8,7 @@ import os
 from array import array
 from operator import mul
 
-from ..base.bundle import Bundle, sha256
+from ..base.bundle import Bundle, open_bundle, sha256
 from ..base.errors import UsageError
 from ..base.streams import harmless, is_terminal
 from ..program import embed, read
@@ -38,7 +38,7 @@ dot: Callable[[Sequence[float], Sequence[float]], float] = getattr(
 def search(arguments: Sequence[str], directory: str, *, program: str) -> int:
     """Print the nearest texts of each query; the exit code."""
     options = parse(arguments, program)
-    bundle = Bundle(directory)
+    bundle = open_bundle(directory, require_signature=options.require_signature)
     if options.input is None and is_terminal(0):
         raise UsageError("no text", NO_TEXT_HINT)
     queries = read_queries(options)

@@ -7,7 +7,7 @@ import socket
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ..base.bundle import Bundle
+from ..base.bundle import open_bundle
 from ..base.errors import ListenError, RuntimeFailure
 from ..base.signals import answer_aborts
 from ..base.streams import say
@@ -22,7 +22,7 @@ OPEN_FILES = 65_536
 def serve(arguments: Sequence[str], directory: str, *, program: str) -> int:
     """Serve until told to stop; the exit code."""
     options = parse(arguments, program)
-    bundle = Bundle(directory)
+    bundle = open_bundle(directory)
     answer_aborts()
     # Clients that go away are none of our end.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

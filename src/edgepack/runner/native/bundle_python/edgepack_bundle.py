@@ -35,6 +35,7 @@ class _Options(ctypes.Structure):
         ("threads", ctypes.c_int),
         ("prefix", ctypes.c_char_p),
         ("check", ctypes.c_int),
+        ("public_key", ctypes.c_char_p),
     )
 
 
@@ -42,6 +43,8 @@ class Bundle:
     """An open bundle; any number of threads may call ``embed`` at once. ``close()`` it, or use it in a ``with``.
 
     ``check`` is how a damaged model is found: ``content`` (its SHA-256), ``once`` (the same, once in a process) or ``size``.
+    ``public_key`` is the text of a PEM: a bundle that is not signed with that key is refused. The library that looks is the bundle's
+    own, of ``folder``: have the folder's origin from elsewhere, or load a libembed that you trust.
     """
 
     def __init__(
@@ -54,13 +57,15 @@ class Bundle:
         batch_size: int = 0,
         threads: int = 0,
         check: str = "content",
+        public_key: str | None = None,
     ) -> None:
         self._library = ctypes.CDLL(os.path.join(folder, "lib", "libembed.so"))
         self._library.embed_dimension.restype = ctypes.c_size_t
         for function in (self._library.embed_dimension, self._library.embed_close):
             function.argtypes = [ctypes.c_void_p]
         how = ("content", "once", "size").index(check)
-        options = _Options(batch_size, max_length, dim, threads, prefix.encode() if prefix else None, how)
+        texts = [text.encode() if text else None for text in (prefix, public_key)]
+        options = _Options(batch_size, max_length, dim, threads, texts[0], how, texts[1])
         self._bundle = ctypes.c_void_p()
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))
         self.dimension = int(self._library.embed_dimension(self._bundle))
