@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from tests.support.native import compile_program
 from tests.support.once import made_once
 from tests.support.signed import LIBRARY, key_in, list_files, write_small_bundle
@@ -22,6 +23,8 @@ from edgepack.errors import BundleError, SignatureError
 
 pytestmark = pytest.mark.tools("c++", may=("embed",))
 MODEL = "model/model.onnx"
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the curve's group."""
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +136,17 @@ def sig(change: Callable[[bytes], bytes]) -> Callable[[Place], None]:
     return lambda place: place.signature(apply)
 
 
+def numbers(change: Callable[[int, int], tuple[int, int]]) -> Callable[[Place], None]:
+    """Another r and s."""
+    return sig(lambda der: encode_dss_signature(*change(*decode_dss_signature(der))))
+
+
+def with_a_zero(der: bytes) -> bytes:
+    """A number with a byte too many before it."""
+    size = der[3]
+    return bytes([0x30, der[1] + 1, 2, size + 1, 0]) + der[4:]
+
+
 def text_of_signature(old: str, new: str) -> Callable[[Place], None]:
     def apply(place: Place) -> None:
         content = place.path(SIGNATURE).read_text()
@@ -203,6 +217,15 @@ EVERYWHERE: dict[str, Callable[[Place], object]] = {
     "a bit of the signature": sig(lambda der: der[:-1] + bytes([der[-1] ^ 1])),
     "a signature of zeros": sig(lambda der: bytes.fromhex("3006020100020100")),
     "a signature of no number": sig(lambda der: b""),
+    "r of zero": numbers(lambda r, s: (0, s)),
+    "s of zero": numbers(lambda r, s: (r, 0)),
+    "s of the order": numbers(lambda r, s: (r, ORDER)),
+    "r and the order": numbers(lambda r, s: (r + ORDER, s)),
+    "s and the order": numbers(lambda r, s: (r, s + ORDER)),
+    "a negative r": sig(lambda der: bytes.fromhex("3006020181020101")),
+    "r and s swapped": numbers(lambda r, s: (s, r)),
+    "a number with a zero more": sig(with_a_zero),
+    "a length in long form": sig(lambda der: b"\x30\x81" + der[1:]),
     "a byte behind the signature": sig(lambda der: der + b"\0"),
 }
 NOT_MODEL_SIGNINGS: dict[str, Callable[[Place], object]] = {
