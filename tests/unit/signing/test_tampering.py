@@ -107,6 +107,16 @@ def link_elsewhere(place: Place) -> None:
     place.path("lib/libonnxruntime.so.1").symlink_to("../model/model.onnx")
 
 
+def changed_and_listed(place: Place) -> None:
+    place.write(MODEL, b"another model")
+    place.relisted()
+
+
+def added_and_listed(place: Place) -> None:
+    place.path("more").write_bytes(b"more")
+    place.relisted()
+
+
 def all_digests(place: Place) -> None:
     """A file, its line in the manifest, and both in the statement: everything but the signature itself."""
     place.write(MODEL, b"another model")
@@ -188,8 +198,8 @@ EVERYWHERE: dict[str, Callable[[Place], object]] = {
     "a name that differs in case": case_collides,
     "a link to another file": link_elsewhere,
     "a link that leads nowhere": lambda place: place.path("more").symlink_to("/nowhere"),
-    "a file changed and listed anew": lambda place: (place.write(MODEL, b"x"), place.relisted()),
-    "a file added and listed": lambda place: (place.path("more").write_bytes(b"x"), place.relisted()),
+    "a file changed and listed anew": changed_and_listed,
+    "a file added and listed": added_and_listed,
     "a file changed, listed, and said anew": all_digests,
     "the manifest of another bundle": lambda place: place.taken_from("another", MANIFEST),
     "the signature of another bundle": lambda place: place.taken_from("another", SIGNATURE),
@@ -251,7 +261,13 @@ def place(made: Path, tmp_path: Path) -> Place:
 
 def run_program(place: Place, *options: str, key: str = "key.pub") -> subprocess.CompletedProcess[str]:
     """Nothing is loaded: the bundle's library is none. A program that was taken away is not missed."""
-    command = [place.folder / "embed", "--check", "--require-signature", place.made / key, *options]
+    command: list[str | Path] = [
+        place.folder / "embed",
+        "--check",
+        "--require-signature",
+        place.made / key,
+        *options,
+    ]
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
 
