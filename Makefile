@@ -7,9 +7,10 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Without its notice about the next MkDocs.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+LOCK := requirements/build.txt
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle test test-all fuzz prepared checked fetched lint docs docs-serve clean gpu-kit test-gpu
+.PHONY: bundle lock test test-all fuzz prepared checked fetched lint docs docs-serve clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -68,13 +69,22 @@ lint: $(VENV)/.installed-dev
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) install --editable '.[build]'
+# What ends up on devices, or decides about bytes there, is installed by its digests; tests and their judges are not.
+$(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/pip
+	$(PIP) install --require-hashes --requirement $(LOCK)
+	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) install --editable '.[build,web,docs,dev]'
-	touch $@ $(VENV)/.installed
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install --no-build-isolation --editable '.[build,web,docs,dev]'
+	touch $@
+
+# The newest versions that pyproject.toml allows, for every Python and machine, with the digests of the index's files.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip --disable-pip-version-check --quiet install uv
+	build/lock/bin/uv --no-config pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes \
+		--upgrade --no-emit-index-url --no-annotate --custom-compile-command 'make lock' --quiet --output-file $(LOCK)
 
 clean:
 	rm -rf $(VENV) build dist site
