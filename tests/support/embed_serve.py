@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,13 +91,13 @@ def receive(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def running(bundle: Path, *options: str) -> Iterator[Running]:
+def running(bundle: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
     """A server on a free port, or on the unix socket that the options name."""
     where = () if "--unix" in options else ("--port", "0")
     command = [sys.executable, "-c", START, str(bundle), "serve", *where, *options]
     # What runs the tests in the background may have had them ignore an interrupt.
     heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding, env=environment) as process:
         try:
             assert process.stderr is not None
             said = process.stderr.readline().decode()

@@ -137,7 +137,8 @@ def test_tiny_chunks_let_others_have_their_turn() -> None:
             bodies=Bodies(1 << 20),
             check=lambda asked: None,
             respond=respond,
-            refused=lambda path, status: None,
+            refuse=lambda path, refused: Response(refused.status, b""),
+            allow=lambda origin: "",
             closing=lambda: True,
         ).serve()
 

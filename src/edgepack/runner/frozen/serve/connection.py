@@ -11,7 +11,7 @@ from time import gmtime, monotonic, strftime
 
 import h11
 
-from .openai_api import Refused
+from .question import Refused
 
 CHUNK = 1 << 16
 MAX_HEADER = 1 << 14
@@ -91,8 +91,9 @@ class Limits:
 class Connection:
     """Serves the requests of one client, one after the other.
 
-    ``respond`` answers a request; ``check`` may refuse one by its headers, before its body is read; ``refused`` is told
-    of those that get an error from here; ``closing`` says whether this should be the last answer.
+    ``respond`` answers a request; ``check`` may refuse one by its headers, before its body is read; ``refuse`` makes
+    the error's answer; ``allow`` says for a page's origin which may read answers; ``closing`` whether this should be the
+    last one.
     """
 
     def __init__(
@@ -104,7 +105,8 @@ class Connection:
         bodies: Bodies,
         check: Callable[[Request], None],
         respond: Callable[[Request, Connection], Awaitable[Response]],
-        refused: Callable[[str, int], None],
+        refuse: Callable[[str, Refused], Response],
+        allow: Callable[[str], str],
         closing: Callable[[], bool],
     ) -> None:
         self._reader = reader
@@ -114,10 +116,11 @@ class Connection:
         self._held = 0
         self._check = check
         self._respond = respond
-        self._refused = refused
+        self._refuse = refuse
+        self._allow = allow
         self._closing = closing
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER)
-        self._method = self._path = ""
+        self._method = self._path = self._origin = ""
         self.idle = True
         """Whether it waits for a request's first byte: it can be closed without a loss."""
 
@@ -151,14 +154,15 @@ class Connection:
             self._held = 0
 
     async def _answer_one(self) -> bool:
-        self._method = self._path = ""
+        self._method = self._path = self._origin = ""
         try:
             request = await self._read()
             response = await self._respond(request, self)
         except Refused as refused:
-            response = self._refuse(refused)
+            response = self._refuse(self._path, refused)
         except h11.RemoteProtocolError as error:
-            response = self._refuse(Refused(error.error_status_hint, f"malformed HTTP request: {error}"))
+            unsound = Refused(error.error_status_hint, f"malformed HTTP request: {error}")
+            response = self._refuse(self._path, unsound)
         whole = self._http.their_state is h11.DONE
         await self._send(response, last=self._closing() or not whole)
         if not whole:
@@ -167,10 +171,6 @@ class Connection:
             return False
         self._http.start_next_cycle()
         return True
-
-    def _refuse(self, refused: Refused) -> Response:
-        self._refused(self._path, refused.status)
-        return Response(refused.status, refused.body(), headers=refused.headers)
 
     async def _read(self) -> Request:
         """The next request. Raises ``Closed``, ``Refused`` and what h11 raises."""
@@ -184,6 +184,7 @@ class Connection:
         self._method = event.method.decode("latin-1")
         request = Request(self._method, event.target.decode("latin-1"), headers, b"")
         self._path = request.path
+        self._origin = headers.get("origin", "")
         self._check(request)
         if int(headers.get("content-length", "0")) > self._limits.body:
             raise self._too_large()
@@ -242,6 +243,10 @@ class Connection:
             "Content-Length": str(len(response.body)),
             **response.headers,
         }
+        if response.status == 204:
+            del headers["Content-Type"], headers["Content-Length"]
+        if self._origin and (allowed := self._allow(self._origin)):
+            headers |= {"Access-Control-Allow-Origin": allowed, "Vary": "Origin"}
         if last:
             headers["Connection"] = "close"
         head = h11.Response(status_code=response.status, headers=list(headers.items()))

@@ -6,7 +6,7 @@ import re
 import socket
 from argparse import Namespace
 
-from .openai_api import Refused
+from .question import Refused
 
 PORT = re.compile(r":\d*$")
 

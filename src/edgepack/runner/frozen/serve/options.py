@@ -16,7 +16,11 @@ Serves OpenAI-compatible embeddings over HTTP, on the loopback or a unix socket,
 
   POST /v1/embeddings   {"input": text, texts, token ids or lists of them, "encoding_format":
                         "float" or "base64", "dimensions": N, "prefix": "query" or "passage"}
-  GET  /v1/models, /health, /info, /metrics (Prometheus)"""
+  POST /api/embed       as Ollama; and /api/embeddings
+  POST /embed           as Text Embeddings Inference
+  GET  /v1/models, /api/tags, /health, /info, /metrics (Prometheus)
+
+Without --token-file, the token is in EMBED_TOKEN, or in the file that EMBED_TOKEN_FILE names."""
 EPILOG = """\
 examples:
   embed serve --port 8080
@@ -31,11 +35,11 @@ def parse(arguments: Sequence[str], program: str) -> Namespace:
     options.max_bodies = options.max_bodies or max(MAX_BODIES, options.max_body)
     if options.max_bodies < options.max_body:
         raise UsageError(f"--max-bodies {options.max_bodies} is less than one request's --max-body")
-    options.token = read_token(options.token_file) if options.token_file else b""
+    options.token = token_of(options)
     if not options.unix and options.host not in ("127.0.0.1", "::1", "localhost") and not options.token:
         raise UsageError(
             f"{options.host} is not a loopback address: anyone who can reach it could use this server",
-            "require a token (--token-file), or use --host 127.0.0.1",
+            "require a token (--token-file, EMBED_TOKEN_FILE), or use --host 127.0.0.1",
         )
     return options
 
@@ -57,6 +61,14 @@ def parser(program: str) -> ArgumentParser:
         action="append",
         default=[],
         help="another host name to accept in requests, besides localhost and IP addresses",
+    )
+    where.add_argument(
+        "--cors",
+        metavar="ORIGIN",
+        action="append",
+        type=origin,
+        default=[],
+        help="let web pages of this origin use the server, e.g. https://app.example; *: any page",
     )
     where.add_argument("--check", action="store_true", help="send itself one request, then stop")
     working = made.add_argument_group("working")
@@ -110,6 +122,30 @@ def milliseconds(word: str) -> float:
     return value
 
 
+def origin(word: str) -> str:
+    """As browsers write one: no path, no capital letters."""
+    from argparse import ArgumentTypeError
+
+    scheme, _, rest = word.partition("://")
+    sound = scheme.isalnum() and rest and not set(rest) & set("/?#@*, \t") and word == word.lower()
+    if word != "*" and not sound:
+        raise ArgumentTypeError(f"{word!r} is not an origin, such as https://app.example")
+    return word
+
+
+def token_of(options: Namespace) -> bytes:
+    """From the file that is named, or the environment; empty: none. Raises ``InputError`` and ``UsageError``."""
+    path, plain = os.environ.get("EMBED_TOKEN_FILE"), os.environ.get("EMBED_TOKEN")
+    if options.token_file is not None:
+        return read_token(options.token_file)
+    if path is not None and plain is not None:
+        raise UsageError("EMBED_TOKEN and EMBED_TOKEN_FILE are both set")
+    if path is not None:
+        return read_token(path)
+    # One that is set to nothing is a mistake, which must not open the server.
+    return b"" if plain is None else sound_token(os.fsencode(plain), "EMBED_TOKEN")
+
+
 def read_token(path: str) -> bytes:
     """The token in a file, without the line's end. Raises ``InputError`` where it is none, or others may set it."""
     try:
@@ -118,11 +154,18 @@ def read_token(path: str) -> bytes:
             content = stream.read(MAX_TOKEN + 2)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    token = content.strip() if len(content) < MAX_TOKEN + 2 else b""
-    if not 0 < len(token) <= MAX_TOKEN or any(not 0x21 <= byte <= 0x7E for byte in token):
-        raise InputError(f"{path} holds no token: 1 to {MAX_TOKEN} printable ASCII characters without spaces")
+    token = sound_token(content, path)
     if mode & 0o022:
         raise InputError(f"{path} is writable by others (mode {mode & 0o777:o})", f"chmod 600 {path}")
     if mode & 0o004:
         say(f"warning: {path} is readable by every user of this device (mode {mode & 0o777:o})\n")
+    return token
+
+
+def sound_token(content: bytes, source: str) -> bytes:
+    token = content.strip() if len(content) < MAX_TOKEN + 2 else b""
+    if not 0 < len(token) <= MAX_TOKEN or any(not 0x21 <= byte <= 0x7E for byte in token):
+        raise InputError(
+            f"{source} holds no token: 1 to {MAX_TOKEN} printable ASCII characters without spaces"
+        )
     return token

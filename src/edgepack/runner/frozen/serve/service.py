@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from _operator import _compare_digest  # hmac would bring in OpenSSL for the same function
 from argparse import Namespace
 from array import array
@@ -19,15 +20,23 @@ from ..model.embedder import Embedder, prefix_of
 from ..model.matryoshka import MatryoshkaTruncation
 from ..program.about import info
 from ..program.bench import memory
+from . import ollama_api, openai_api, tei_api
 from .batching import Batcher, Busy, Row
 from .connection import Bodies, Connection, Limits, Request, Response
 from .hosts import HostCheck
 from .metrics import CONTENT_TYPE, Metrics
-from .openai_api import Question, Refused, answer
+from .question import Question, Refused
 
+APIS = {
+    "/v1/embeddings": openai_api.EMBEDDINGS,
+    "/api/embed": ollama_api.EMBED,
+    "/api/embeddings": ollama_api.EMBEDDINGS,
+    "/embed": tei_api.EMBED,
+}
 PATHS = {
-    "/v1/embeddings": ("POST",),
+    **dict.fromkeys(APIS, ("POST",)),
     "/v1/models": ("GET", "HEAD"),
+    "/api/tags": ("GET", "HEAD"),
     "/health": ("GET", "HEAD"),
     "/info": ("GET", "HEAD"),
     "/metrics": ("GET", "HEAD"),
@@ -71,7 +80,8 @@ class Service:
             bodies=self._bodies,
             check=self._refuse_full if full else self._check,
             respond=self._respond,
-            refused=self._count_refused,
+            refuse=self._refuse,
+            allow=partial(allowed_origin, self._options.cors),
             closing=lambda: full or self._stopping,
         )
         self._connections[task] = connection
@@ -93,8 +103,12 @@ class Service:
         for task in list(self._connections):
             task.cancel()
 
-    def _count_refused(self, path: str, status: int) -> None:
+    def _refuse(self, path: str, refused: Refused) -> Response:
+        """An error in the form that the clients of a path know."""
+        api = APIS.get(path) or (ollama_api.EMBED if path.startswith("/api/") else openai_api.EMBEDDINGS)
+        status, said = api.refuse(refused)
         self._metrics.count(path if path in PATHS else "other", status)
+        return json_response(said, status, headers=refused.headers)
 
     def _refuse_full(self, request: Request) -> None:
         raise Refused(503, "too many connections", headers={"Retry-After": "1"})
@@ -105,6 +119,8 @@ class Service:
         methods = PATHS.get(request.path)
         if methods is None:
             raise Refused(404, f"no such path: {request.path}; embeddings are at /v1/embeddings")
+        if request.method == "OPTIONS" and self._options.cors and request.headers.get("origin"):
+            return
         if request.method not in methods:
             raise Refused(405, f"{request.path} takes {methods[0]}", headers={"Allow": ", ".join(methods)})
         if self._options.token and request.path != "/health" and not self._is_allowed(request):
@@ -119,7 +135,9 @@ class Service:
         return kind.lower() == "bearer" and _compare_digest(given, self._options.token)
 
     async def _respond(self, request: Request, connection: Connection) -> Response:
-        if request.path == "/v1/embeddings":
+        if request.method == "OPTIONS":
+            return self._preflight(request)
+        if request.path in APIS:
             return await self._answer(request, connection)
         if request.path == "/health":
             status = "stopping" if self._stopping else "ok"
@@ -128,16 +146,30 @@ class Service:
             response = json_response(self._info())
         elif request.path == "/metrics":
             response = Response(200, self._metrics.text(self._gauges()).encode(), kind=CONTENT_TYPE)
+        elif request.path == "/api/tags":
+            response = json_response(ollama_api.tags(self._bundle))
         else:
             model = {"id": self._bundle.value("model", "name"), "object": "model", "owned_by": "bundle"}
             response = json_response({"object": "list", "data": [{**model, "created": 0}]})
         self._metrics.count(request.path, response.status)
         return response
 
+    def _preflight(self, request: Request) -> Response:
+        """What a browser asks before it lets a page of another origin ask. Raises ``Refused`` for one that may not."""
+        if not allowed_origin(self._options.cors, request.headers["origin"]):
+            raise Refused(403, "pages of this origin may not use the server; --cors ORIGIN allows one")
+        self._metrics.count(request.path, 204)
+        headers = {
+            "Access-Control-Allow-Methods": ", ".join(PATHS[request.path]),
+            "Access-Control-Allow-Headers": "authorization, content-type",
+            "Access-Control-Max-Age": "600",
+        }
+        return Response(204, b"", headers=headers)
+
     async def _answer(self, request: Request, connection: Connection) -> Response:
         """Vectors for what a request asks. Raises ``Refused``."""
         start = monotonic()
-        question = Question(request.body)
+        question = APIS[request.path].read(request.body)
         truncate = self._matryoshka(question.dimensions)
         self.batcher.expected += 1
         try:
@@ -147,20 +179,32 @@ class Service:
             self.batcher.nudge()
         tokens = sum(len(ids) for ids, _ in rows)
         if tokens > self._options.max_tokens:
-            raise Refused(400, f"{tokens} tokens, {self._options.max_tokens} at most", param="input")
+            raise Refused(400, f"{tokens} tokens, {self._options.max_tokens} at most", param=question.field)
+        if not question.truncate:
+            self._require_whole(rows)
         vectors = await self._embed(rows, connection.gone)
         if truncate:
             vectors = [truncate(vector) for vector in vectors]
+        elif question.normalize and not self._bundle.normalized:
+            vectors = [unit(vector) for vector in vectors]
         self._metrics.texts += len(rows)
         self._metrics.tokens += tokens
-        self._metrics.seconds.observe(monotonic() - start)
+        seconds = monotonic() - start
+        self._metrics.seconds.observe(seconds)
         self._metrics.count(request.path, 200)
         model = self._bundle.value("model", "name")
-        return Response(200, answer(vectors, base64=question.base64, model=model, tokens=tokens))
+        return Response(200, question.write(vectors, model, tokens, seconds))
+
+    def _require_whole(self, rows: list[Row]) -> None:
+        """Raises ``Refused`` for a text that may have been cut: the tokenizers do not say of one that just fits."""
+        most = self._embedder.tokenizer.max_length
+        for ids, _ in rows:
+            if len(ids) >= most:
+                raise Refused(400, f"a text must have fewer than {most} tokens where it may not be truncated")
 
     async def _embed(self, rows: list[Row], gone: Callable[[], bool]) -> list[array[float]]:
         try:
-            return await self.batcher.embed(rows, gone)
+            return await self.batcher.embed(rows, gone) if rows else []
         except Busy as busy:
             raise Refused(429, str(busy), headers={"Retry-After": str(busy.retry_after)}) from busy
         except EmbedError as error:
@@ -178,7 +222,7 @@ class Service:
             kind = question.prefix or self._options.prefix
             prefix = prefix_of(self._bundle, kind) if kind else ""
         except UsageError as error:
-            raise Refused(400, error.message, param="prefix" if question.texts else "input") from error
+            raise Refused(400, error.message, param="prefix" if question.texts else question.field) from error
         texts = [prefix + text for text in question.texts]
         return await asyncio.get_running_loop().run_in_executor(self._tokenizing, tokenizer.encode, texts)
 
@@ -222,5 +266,19 @@ def is_json(kind: str) -> bool:
     return kind.partition(";")[0].strip().lower() == "application/json"
 
 
-def json_response(value: dict[str, object], status: int = 200) -> Response:
-    return Response(status, json.dumps(value, ensure_ascii=False).encode() + b"\n")
+def json_response(
+    value: dict[str, object], status: int = 200, *, headers: dict[str, str] | None = None
+) -> Response:
+    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return Response(status, body, headers=headers)
+
+
+def allowed_origin(allowed: list[str], origin: str) -> str:
+    """What to say that a page of ``origin`` may read answers; empty: it may not."""
+    return "*" if "*" in allowed else origin if origin in allowed else ""
+
+
+def unit(vector: array[float]) -> array[float]:
+    """Of length 1; zeros stay zeros."""
+    length = math.hypot(*vector) or 1.0
+    return array("f", [x / length for x in vector])

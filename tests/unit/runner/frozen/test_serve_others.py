@@ -1,0 +1,238 @@
+"""``embed serve`` for other servers' clients: Ollama's and Text Embeddings Inference's; pages of other origins; the token."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import numpy as np
+import ollama
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.errors import HfHubHTTPError
+from tests.support.embed_serve import Answer, Running, read_answer, running
+from tests.support.sample_program import START, run_program, vectors_of
+
+pytestmark = pytest.mark.tools("python", may=("uname",))  # a client says where it runs
+
+TEXTS = ["a cat", "the kitten sat"]
+PAGE = "https://app.example"
+OTHER = "https://other.example"
+
+
+@pytest.fixture(scope="module")
+def server(frozen_sample: Path) -> Iterator[Running]:
+    with running(
+        frozen_sample, "--max-tokens", "3000", "--cors", PAGE, "--cors", "http://localhost:3000"
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def vectors(frozen_sample: Path) -> Any:
+    """float32 [texts, dimension]"""
+    return np.array(vectors_of(run_program(frozen_sample, *TEXTS).stdout), dtype=np.float32)
+
+
+def test_the_ollama_client_gets_what_the_program_gives(server: Running, vectors: Any) -> None:
+    with ollama.Client(host=server.url) as client:
+        answer = client.embed(model="any", input=TEXTS)
+        assert np.array(answer.embeddings) == pytest.approx(vectors, abs=1e-6)
+        assert (answer.model, answer.prompt_eval_count) == ("sample", 4 + 5)
+        assert answer.total_duration
+        one = client.embed(model="any", input=TEXTS[0], dimensions=4, truncate=False, keep_alive="5m")
+        assert np.shape(one.embeddings) == (1, 4)
+        assert list(client.embeddings(model="any", prompt=TEXTS[0]).embedding) == pytest.approx(
+            vectors[0], abs=1e-6
+        )
+        (model,) = client.list().models
+        assert (model.model, model.details and model.details.format) == ("sample", "onnx")
+        with pytest.raises(ollama.ResponseError, match="does not support") as refused:
+            client.embed(model="any", input="a", dimensions=3)
+        assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/api/embed", {"input": ""}, {"model": "sample", "embeddings": []}),
+        ("/api/embed", {}, {"model": "sample", "embeddings": []}),
+        ("/api/embeddings", {"prompt": ""}, {"embedding": []}),
+    ],
+)
+def test_of_nothing_ollama_makes_nothing(server: Running, path: str, body: Any, expected: Any) -> None:
+    answer = server.ask(path, body)
+    assert answer.status == 200
+    assert {name: answer.json[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/api/embed", b"{", 400, "the body is not JSON"),
+        ("/api/embed", {"input": 5}, 400, "input must be a string"),
+        ("/api/embed", {"input": ["a", 5]}, 400, "invalid input type"),
+        ("/api/embed", {"input": "a cat sat on the mat", "truncate": False}, 400, "fewer than 6 tokens"),
+        ("/api/embed", {"input": "a", "truncate": 1}, 400, "truncate must be true or false"),
+        ("/api/embeddings", {"prompt": ["a"]}, 400, "prompt must be a string"),
+        ("/api/generate", {"prompt": "a"}, 404, "no such path"),
+    ],
+)
+def test_errors_have_ollamas_form(server: Running, path: str, body: Any, status: int, words: str) -> None:
+    answer = server.ask(path, body)
+    assert (answer.status, list(answer.json)) == (status, ["error"])
+    assert words in answer.json["error"]
+
+
+def test_the_client_of_hugging_face_gets_what_the_program_gives(
+    server: Running, vectors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Else it asks its home who might be using it.
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+    client = huggingface_hub.InferenceClient(model=f"{server.url}/embed")
+    assert client.feature_extraction(TEXTS) == pytest.approx(vectors, abs=1e-6)
+    one = client.feature_extraction(
+        "cat", normalize=True, truncate=True, prompt_name="query", truncation_direction="right"
+    )
+    assert one.shape == (1, 8)
+    assert one == pytest.approx(np.array(server.ask("/embed", {"inputs": ["the cat"]}).json), abs=1e-6)
+    with pytest.raises(HfHubHTTPError, match="413"):
+        client.feature_extraction("a", prompt_name="title")
+    huggingface_hub.close_session()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind", "words"),
+    [
+        (b"{", 422, "Tokenizer", "the body is not JSON"),
+        ({"inputs": []}, 400, "Empty", "`inputs` cannot be empty"),
+        ({"inputs": ["a", ""]}, 413, "Validation", "`inputs` cannot be empty"),
+        ({}, 413, "Validation", "inputs must be a string"),
+        ({"inputs": "a cat sat on the mat", "truncate": False}, 413, "Validation", "fewer than 6 tokens"),
+        (
+            {"inputs": "a", "truncation_direction": "Left"},
+            413,
+            "Validation",
+            "`truncation_direction` is Right",
+        ),
+        ({"inputs": ["a"] * 2049}, 413, "Validation", "at most 2048"),
+        ({"inputs": [4, 99]}, 413, "Validation", "from 0 to 11"),
+        ({"inputs": ["a cat sat on"] * 600}, 413, "Validation", "3000 at most"),
+    ],
+)
+def test_errors_have_the_form_of_text_embeddings_inference(
+    server: Running, body: Any, status: int, kind: str, words: str
+) -> None:
+    answer = server.ask("/embed", body)
+    assert (answer.status, answer.json["error_type"]) == (status, kind)
+    assert words in answer.json["error"]
+
+
+def test_the_limits_hold_on_every_path(server: Running) -> None:
+    for path in ("/api/embed", "/api/embeddings", "/embed"):
+        assert server.ask(path, b"{}", content_type="text/plain").status == 415
+        assert server.ask(path, b"{}", host="evil.example").status == 421
+        with server.connect() as connection:
+            connection.sendall(
+                f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                "Content-Length: 4000001\r\n\r\n".encode()
+            )
+            assert read_answer(connection).status == 413
+
+
+def preflight(server: Running, path: str, origin: str) -> Answer:
+    asked = f"OPTIONS {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST\r\n\r\n"
+    with server.connect() as connection:
+        connection.sendall(asked.encode())
+        return read_answer(connection)
+
+
+def test_a_page_of_an_allowed_origin_may_ask_and_read(server: Running) -> None:
+    answer = preflight(server, "/v1/embeddings", PAGE)
+    assert (answer.status, answer.body) == (204, b"")
+    assert answer.headers["access-control-allow-origin"] == PAGE
+    assert answer.headers["access-control-allow-methods"] == "POST"
+    assert answer.headers["access-control-allow-headers"] == "authorization, content-type"
+    assert answer.headers["vary"] == "Origin"
+    assert "content-length" not in answer.headers
+    for path, body in (("/v1/embeddings", {"input": "a"}), ("/v1/embeddings", {}), ("/none", None)):
+        assert server.ask(path, body, origin=PAGE).headers["access-control-allow-origin"] == PAGE
+
+
+def test_a_page_of_another_origin_may_not(server: Running, frozen_sample: Path) -> None:
+    for origin in (OTHER, "null", PAGE + ".other.example", PAGE.upper()):
+        answer = preflight(server, "/v1/embeddings", origin)
+        assert answer.status == 403
+        assert "access-control-allow-origin" not in answer.headers
+        assert "access-control-allow-origin" not in server.ask("/health", origin=origin).headers
+    assert preflight(server, "/none", PAGE).status == 404
+    assert "access-control-allow-origin" not in server.ask("/health").headers
+    environment = {**os.environ, "EMBED_TOKEN": "s3cret"}
+    with running(frozen_sample, environment=environment) as closed:
+        answer = preflight(closed, "/v1/embeddings", PAGE)
+        assert (answer.status, answer.headers["allow"]) == (405, "POST")
+    with running(frozen_sample, "--cors", "*", environment=environment) as any_page:
+        # A browser asks before it has said the token, which it says with the request.
+        assert preflight(any_page, "/embed", OTHER).headers["access-control-allow-origin"] == "*"
+        refused = any_page.ask("/embed", {"inputs": "a"}, origin=OTHER)
+        assert (refused.status, refused.headers["access-control-allow-origin"]) == (401, "*")
+        assert any_page.ask("/embed", {"inputs": "a"}, authorization="Bearer s3cret").status == 200
+        with ollama.Client(host=any_page.url, headers={"Authorization": "Bearer s3cret"}) as client:
+            assert len(client.embed(model="any", input="a").embeddings) == 1
+
+
+@pytest.mark.parametrize(
+    "word", ["app.example", "https://app.example/", "https://App.example", "https://*.example", ""]
+)
+def test_what_is_no_origin(frozen_sample: Path, word: str) -> None:
+    done = run_program(frozen_sample, "serve", "--cors", word)
+    assert done.returncode == 2
+    assert "is not an origin" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "words"),
+    [
+        ({"EMBED_TOKEN": "s3cret"}, 0, "listening on"),
+        ({"EMBED_TOKEN_FILE": "{token}"}, 0, "listening on"),
+        ({"EMBED_TOKEN": ""}, 3, "EMBED_TOKEN holds no token"),
+        ({"EMBED_TOKEN": "two words"}, 3, "EMBED_TOKEN holds no token"),
+        ({"EMBED_TOKEN_FILE": ""}, 3, "cannot read"),
+        ({"EMBED_TOKEN_FILE": "/nowhere/token"}, 3, "cannot read /nowhere/token"),
+        (
+            {"EMBED_TOKEN": "a", "EMBED_TOKEN_FILE": "{token}"},
+            2,
+            "EMBED_TOKEN and EMBED_TOKEN_FILE are both set",
+        ),
+        ({}, 2, "0.0.0.0 is not a loopback address"),
+    ],
+)
+def test_the_token_from_the_environment(
+    frozen_sample: Path, tmp_path: Path, variables: dict[str, str], code: int, words: str
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    token.chmod(0o600)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            START,
+            str(frozen_sample),
+            "serve",
+            "--host",
+            "0.0.0.0",
+            "--port=0",
+            "--check",
+        ],
+        env={**os.environ, **{name: value.format(token=token) for name, value in variables.items()}},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
