@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import bundle_name, open_bundle
 from edgepack.bundles.packages import Packagers, make_packages, packagers_of
-from edgepack.bundles.place import placed_folder, require_free, require_writable
+from edgepack.bundles.place import held_place, placed_folder, require_free, require_writable
 from edgepack.bundles.room import require_room
 from edgepack.errors import BundleError, MissingToolError, PluginError, VerificationError
 from edgepack.files.store import written_beside
@@ -111,7 +112,11 @@ def build(
     with story.step("runner"):
         runner = builder.make_runner(prepared, runtime)
     # Archive and report go to their places after the folder: whatever a kill leaves there, none is beside another bundle's.
-    with ExitStack() as beside, placed_folder(destination, force=force) as folder:
+    with (
+        held_place(destination, waiting=partial(_tell_of_another, destination, context)),
+        ExitStack() as beside,
+        placed_folder(destination, force=force) as folder,
+    ):
         with story.step("bundle"), registered.to_blame_for_its_model():
             bundle = assemble(
                 target=target,
@@ -184,6 +189,10 @@ def _require_room(foretold: Expected | None, output: Path, packages: int, contex
         archives=foretold.least * (1 + packages),
         cached=COMPILED + foretold.full + foretold.made if first else 0,
     )
+
+
+def _tell_of_another(destination: Path, context: HostContext) -> None:
+    context.warn(f"another build is putting {destination} in its place: waiting until it is done")
 
 
 def _prove(

@@ -1,7 +1,9 @@
 """What ``edgepack plugin new`` writes, for each axis: installed as a wheel beside edgepack's, its own tests and the kit pass."""
 
 import json
+import re
 import subprocess
+from email import message_from_string
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,22 @@ def test_the_wheel_holds_every_file_of_the_source(environment: Path) -> None:
         for file in source.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 assert (place / file.relative_to(source)).is_file(), f"{file} is not in the wheel"
+
+
+def test_the_wheel_s_description_leads_to_pages_that_are_there(environment: Path) -> None:
+    (info,) = site_packages(environment).glob("edgepack-*.dist-info")
+    metadata = message_from_string((info / "METADATA").read_text(encoding="utf-8"))
+    text = metadata.get_payload()
+    assert isinstance(text, str) and text.startswith("# edgepack\n")
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert (info / "licenses/LICENSE").is_file()
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    ours = [link for link in links if link.startswith("https://github.com/edgepack/edgepack/")]
+    assert len(ours) > 10
+    assert [link for link in links if "://" not in link] == []
+    for link in ours:
+        path = re.sub(r".*?/(blob|raw)/main/|#.*", "", link)
+        assert (ROOT / path).exists(), link
 
 
 def test_they_are_listed_like_our_own(environment: Path) -> None:

