@@ -62,7 +62,8 @@ def search(
     from edgepack.plugins.host import load_plugins
     from edgepack.recipes.registry import recipe_named
     from edgepack.recipes.search import search as run_search
-    from edgepack.reports.frontier import as_dict, frontier_page, frontier_table, recommendation_lines
+    from edgepack.reports.frontier import as_dict, frontier_table, recommendation_lines
+    from edgepack.reports.page.frontier import frontier_page
     from edgepack.targets import with_reading
 
     target = with_reading(load_plugins().target(target_name, overrides), reading)
@@ -87,7 +88,8 @@ def search(
     title = f"{source.name} for {target.name}"
     if html is not None:
         with written_beside(html) as temporary:
-            temporary.write_text(frontier_page(points, title), encoding="utf-8")
+            page = frontier_page(points, title, gate=target.model.min_cosine)
+            temporary.write_text(page, encoding="utf-8")
     if as_json:
         print_json(as_dict(points))
     else:

@@ -1,20 +1,23 @@
 """Where a frontier's points and their names go in a picture: for the page's plot."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from edgepack.recipes.frontier import Point, is_dominated
 
-WIDTH, HEIGHT = 900, 520
-"""Of the field that points are put in, pixels."""
-LETTER, LINE, GAP = 6.6, 15, 8
-"""Of a name's letter, its line, and what is left free behind it, pixels."""
+LETTER, LINE = 7.0, 15
+"""Of a name's letter and its line, pixels."""
 FINE, COARSE = (1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 5)
 EXACT = 1e-5
 """A loss of the mean cosine below which nothing is to be seen; everything better is drawn here."""
 ROOM = 0.08
 """Between the outermost points and the edges, as a share of the field."""
+FAR = 48
+"""Halves of lines that a name may be away from its point."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,25 +25,24 @@ class Mark:
     """A point of the picture; places are pixels from the field's upper left corner."""
 
     point: Point
+    label: str
     x: float
     y: float
     radius: float
     label_x: float
+    """Where the name begins."""
     label_y: float
     """The middle of the name's line."""
     dominated: bool
 
-    @property
-    def label(self) -> str:
-        """The point's name and latency."""
-        return label_of(self.point)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """All marks, and the values at the edges of the field, whose scales are logarithmic."""
+    """All marks, the field's size in pixels, and the values at its edges, whose scales are logarithmic."""
 
     marks: tuple[Mark, ...]
+    width: float
+    height: float
     left: float
     right: float
     """Bytes under zstd."""
@@ -50,16 +52,11 @@ class Scatter:
 
     def across(self, size: float) -> float:
         """The place of so many bytes."""
-        return WIDTH * _share(size, self.left, self.right)
+        return self.width * _share(size, self.left, self.right)
 
     def down(self, loss: float) -> float:
         """The place of such a loss."""
-        return HEIGHT * _share(loss, self.top, self.bottom)
-
-
-def label_of(point: Point) -> str:
-    """What stands beside a point."""
-    return f"{point.name}, {point.milliseconds:.1f} ms"
+        return self.height * _share(loss, self.top, self.bottom)
 
 
 def loss_of(point: Point) -> float:
@@ -67,30 +64,35 @@ def loss_of(point: Point) -> float:
     return max(1.0 - point.cosine, EXACT)
 
 
-def scatter(points: Sequence[Point]) -> Scatter:
-    """A plan in which no name lies upon another, as long as there is room for all."""
+def scatter(points: Sequence[Point], labels: Sequence[str], *, width: float, height: float) -> Scatter:
+    """A plan in which no name lies upon another or upon a point, as long as there is room for all."""
     left, right = _limits([point.compressed_bytes for point in points])
     top, bottom = _limits([loss_of(point) for point in points])
-    field = Scatter(marks=(), left=left, right=right, top=top, bottom=bottom)
-    marks: list[Mark] = []
-    for point in sorted(points, key=lambda each: (loss_of(each), each.compressed_bytes)):
-        x, y = field.across(point.compressed_bytes), field.down(loss_of(point))
-        radius = 3 + math.sqrt(point.milliseconds)
-        width = LETTER * len(label_of(point)) + GAP
-        beside = x + radius + 4
-        label_x = beside if beside + width < WIDTH else x - radius - 4 - width
+    field = Scatter(marks=(), width=width, height=height, left=left, right=right, top=top, bottom=bottom)
+    spots = [
+        (field.across(point.compressed_bytes), field.down(loss_of(point)), 3 + math.sqrt(point.milliseconds))
+        for point in points
+    ]
+    taken: list[Box] = [(x - radius, y - radius, x + radius, y + radius) for x, y, radius in spots]
+    marks = []
+    for point, label, (x, y, radius) in zip(points, labels, spots, strict=True):
+        place = _free_place(x, y, radius, LETTER * len(label), taken, width=width, height=height)
+        taken.append(place)
         marks.append(
             Mark(
                 point=point,
+                label=label,
                 x=x,
                 y=y,
                 radius=radius,
-                label_x=label_x,
-                label_y=_free_line(marks, label_x, y, width),
+                label_x=place[0],
+                label_y=(place[1] + place[3]) / 2,
                 dominated=is_dominated(point, points),
             )
         )
-    return Scatter(marks=tuple(marks), left=left, right=right, top=top, bottom=bottom)
+    return Scatter(
+        marks=tuple(marks), width=width, height=height, left=left, right=right, top=top, bottom=bottom
+    )
 
 
 def ticks(low: float, high: float, steps: Sequence[float]) -> list[float]:
@@ -99,16 +101,38 @@ def ticks(low: float, high: float, steps: Sequence[float]) -> list[float]:
     return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
 
 
-def _free_line(marks: Sequence[Mark], x: float, y: float, width: float) -> float:
-    """The nearest place at or below ``y`` where a name of that width meets no other name."""
-    beside = [
-        mark.label_y
-        for mark in marks
-        if x < mark.label_x + LETTER * len(mark.label) + GAP and mark.label_x < x + width
-    ]
-    while near := [other for other in beside if abs(other - y) < LINE]:
-        y = max(near) + LINE
-    return y
+def _free_place(
+    x: float, y: float, radius: float, length: float, taken: Sequence[Box], *, width: float, height: float
+) -> Box:
+    """The nearest place beside a point where a name meets nothing; where there is none, on its right."""
+    places = list(_places(x, y, radius, length))
+    return next(
+        (
+            place
+            for place in places
+            if place[0] >= 0
+            and place[1] >= 0
+            and place[2] <= width
+            and place[3] <= height
+            and not any(_meet(place, other) for other in taken)
+        ),
+        places[0],
+    )
+
+
+def _places(x: float, y: float, radius: float, length: float) -> Iterator[Box]:
+    """Right, left, below and above, ever farther away."""
+    half = LINE / 2
+    for step in range(FAR):
+        for shift in (step * half, -step * half)[: 2 if step else 1]:
+            for start in (x + radius + 4, x - radius - 4 - length, x - length / 2):
+                box = (start, y + shift - half, start + length, y + shift + half)
+                if start != x - length / 2 or abs(shift) > radius + half:
+                    yield box
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:

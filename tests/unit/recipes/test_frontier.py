@@ -1,11 +1,15 @@
 """The frontier: what is worth having, what is recommended, and how it is shown."""
 
-from itertools import pairwise
+import re
+from itertools import combinations
+
+import pytest
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
 from edgepack.records.report import Verification
-from edgepack.reports.frontier import as_dict, frontier_page, recommendation_lines, rows
-from edgepack.reports.scatter import HEIGHT, LINE, WIDTH, scatter
+from edgepack.reports.frontier import as_dict, recommendation_lines, rows
+from edgepack.reports.page.frontier import frontier_page
+from edgepack.reports.scatter import LETTER, LINE, Mark, scatter
 
 
 def point(
@@ -64,25 +68,62 @@ def test_data_for_programs() -> None:
     assert [each["compressed_bytes"] for each in data["points"]] == [each.compressed_bytes for each in POINTS]
 
 
-def test_the_page_holds_its_plot_and_asks_nobody() -> None:
+def test_the_page_holds_its_plots_and_asks_nobody() -> None:
     page = frontier_page(POINTS, "a <model>")
-    assert page.count("<circle") == 4
-    assert "a &lt;model&gt;" in page and "http" not in page and "<script" not in page
+    assert page.count("<circle") == 2 * len(POINTS), "one for wide windows, one for narrow ones"
+    assert "a &lt;model&gt;" in page and "http-equiv" in page and "http:" not in page and "https:" not in page
+    assert "<script" not in page and "default-src 'none'; style-src 'unsafe-inline'\"" in page
+    assert re.findall("<h3>(.*?)</h3><strong>(.*?)</strong>", page) == [
+        ("Smallest within the gate", "int8"),
+        ("Fastest within the gate", "int8"),
+    ]
 
 
-def test_no_name_lies_upon_another() -> None:
-    crowd = [point(f"recipe number {at}", 20_000_000 + at, 0.999, 3.0) for at in range(12)]
+def box(mark: Mark) -> tuple[float, float, float, float]:
+    end = mark.label_x + LETTER * len(mark.label)
+    return mark.label_x, mark.label_y - LINE / 2, end, mark.label_y + LINE / 2
+
+
+@pytest.mark.parametrize("spread", [1, 100_000, 1_000_000])
+def test_no_name_lies_upon_another_or_upon_a_point(spread: int) -> None:
+    crowd = [
+        point(f"recipe number {at}", 20_000_000 + at * spread, 0.999 - at * 1e-5, 3.0) for at in range(12)
+    ]
     last = point("the largest of them all", 80_000_000, 1.0, 8.0)
-    marks = scatter([*crowd, last]).marks
-    lines = sorted(mark.label_y for mark in marks if mark.point is not last)
-    assert all(below - above >= LINE for above, below in pairwise(lines))
-    (alone,) = (mark for mark in marks if mark.point is last)
-    assert alone.label_x < alone.x, "at the right edge the name stands on the left"
-    assert all(0 < mark.x < WIDTH and 0 < mark.y < HEIGHT for mark in marks)
+    points = [*crowd, last]
+    marks = scatter(points, [each.name for each in points], width=860, height=480).marks
+    for one, other in combinations(marks, 2):
+        (a, b, c, d), (e, f, g, h) = box(one), box(other)
+        assert c <= e or g <= a or d <= f + 1e-9 or h <= b + 1e-9, f"{one.label}, {other.label}"
+    for name in marks:
+        left, top, right, bottom = box(name)
+        assert left >= 0 and right <= 860 and top >= 0 and bottom <= 480
+        for mark in marks:
+            clear = (right <= mark.x - mark.radius or mark.x + mark.radius <= left) or (
+                bottom <= mark.y - mark.radius or mark.y + mark.radius <= top
+            )
+            assert clear, f"{name.label} lies upon {mark.label}"
+    assert all(0 < mark.x < 860 and 0 < mark.y < 480 for mark in marks)
 
 
 def test_the_page_names_its_axes_and_fits_a_phone() -> None:
     page = frontier_page(POINTS, "recipes")
     assert 'name="viewport"' in page
-    assert "download: MB under zstd" in page and "1 - mean cosine" in page
-    assert "<title>int4: 12.00 MB under zstd, mean cosine 0.98000, lowest 0.9800, 9.00 ms</title>" in page
+    assert "download: MB under zstd" in page and "mean cosine to fp32 (higher is better)" in page
+    said = "int4: 12.00 MB under zstd, mean cosine 0.98000, lowest 0.9800, 9.00 ms"
+    assert page.count(f"<title>{said}</title>") == 2 and f'aria-label="{said}"' in page
+    narrow = page.partition('<div class="narrow">')[2]
+    assert re.findall(r'<text x="[\d.]+" y="[\d.]+">([^<]*)</text>', narrow) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(("gate", "shaded"), [(0.985, True), (0.5, False), (0.0, False)])
+def test_what_is_below_the_gate_is_shaded(gate: float, shaded: bool) -> None:
+    page = frontier_page(POINTS, "recipes", gate=gate)
+    assert (f"mean cosine under {gate:g}" in page) == ('<rect class="gate"' in page) == shaded
+    if shaded:
+        (top,) = {float(y) for y in re.findall(r'<rect class="gate" y="([\d.]+)" width="860', page)}
+        places = {
+            mark.point.name: mark.y
+            for mark in scatter(POINTS, [""] * len(POINTS), width=860, height=480).marks
+        }
+        assert places["int4"] > top > places["int8-dynamic"]
