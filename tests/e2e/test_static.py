@@ -129,4 +129,4 @@ def test_a_module_of_sentence_transformers_for_another_processor(tmp_path: Path,
 def test_a_transformer_is_refused_in_words(tmp_path: Path) -> None:
     done = edgepack("bundle", "-t", "linux-x86-static", "-o", str(tmp_path), "--offline")
     assert done.returncode != 0
-    assert "is no static model" in done.stderr
+    assert "is not a static model" in done.stderr

@@ -115,8 +115,11 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
             )
         told = " ".join(capsys.readouterr().err.split())
         assert "not installed: zig" in told and "pip install" in told
-        assert "warning: target kiosk-one: [x-koisk] (did you mean kiosk?) is for no installed plugin" in told
-        assert told.count("is for no plugin") == 1
+        assert (
+            "warning: target kiosk-one: [x-koisk] (did you mean kiosk?) belongs to no installed plugin"
+            in told
+        )
+        assert told.count("belongs to no installed plugin") == 1
         with pytest.raises(TargetError, match="there is no recipe 'int9'"):
             build(Path("all-MiniLM-L6-v2"), tmp_path / "dist", context, "model.recipe=int9")
 
@@ -276,7 +279,9 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     with pytest.raises(UsageError, match="its model is hf:someone/else, and edgepack does not fetch"):
         verify_again(made, model=None, run=True, context=own)
     for limits in (None, ModelOptions(min_cosine=0.9999)):
-        with pytest.raises(VerificationError, match="too far from the full-precision model: mean cosine"):
+        with pytest.raises(
+            VerificationError, match="differ too much from the full-precision model: mean cosine"
+        ):
             verify_again(made, model=str(model), limits=limits, run=True, context=own)
     assert (
         verify_again(made, model=str(model), limits=ModelOptions(), run=True, context=own).mean_cosine < 0.985
@@ -477,7 +482,7 @@ def test_needs_that_are_not_known_are_not_claimed_to_be_met(
     )
     made = build(model, tmp_path / "dist", own)
     assert made.bundle.manifest["runtime"]["operators"] is None
-    with pytest.raises(ModelError, match="a model whose operators are not known"):
+    with pytest.raises(ModelError, match="a model with unknown operators"):
         reduce_runtime(None, platform=Platform(os="linux", arch="x86_64"), context=own)
 
 

@@ -38,7 +38,7 @@ def require_unfused(model: onnx.ModelProto) -> None:
         raise UnsupportedModelError(
             f"the graph was fused by ONNX Runtime or Optimum already ({', '.join(sorted(fused))}); this recipe is for TensorRT, "
             "which does not know such operators",
-            hint="give the model as it was before: model.safetensors, or the .onnx file that was optimized",
+            hint="use the original model: model.safetensors, or the .onnx file before optimization",
         )
 
 

@@ -121,20 +121,20 @@ def describe(found: Verification) -> str:
     """The figures in a line."""
     mean, low, lowest = f"{found.mean_cosine:.4f}", f"{found.p1_cosine:.4f}", f"{found.min_cosine:.4f}"
     said = [
-        f"cosine to {_reference(found)}: mean {mean}, first percentile {low}, min {lowest} over {found.texts} texts",
-        f"nearest neighbour kept for {found.neighbour_agreement:.1%}, ten nearest for {found.top10_agreement:.1%}",
+        f"cosine to {_reference(found)}: mean {mean}, 1st percentile {low}, lowest {lowest} on {found.texts} texts",
+        f"nearest neighbour unchanged {found.neighbour_agreement:.1%}, ten nearest in common {found.top10_agreement:.1%}",
     ]
     if found.batch_cosine is not None:
-        said.append(f"alone and among 31 others {found.batch_cosine:.4f}")
+        said.append(f"batch-independent {found.batch_cosine:.4f}")
     if found.processor_cosine is not None:
-        said.append(f"other processors {found.processor_cosine:.4f}")
+        said.append(f"on other CPUs {found.processor_cosine:.4f}")
     if found.same_tokens:
-        said.append(f"the same tokens for {found.same_tokens} texts")
+        said.append(f"tokenizer identical on {found.same_tokens:,} texts")
     if (retrieval := found.retrieval) is not None:
         said.append(
             f"{retrieval.queries} words among {retrieval.glosses} glosses: recall@10 {retrieval.recall:.4f} "
             f"(fp32 {retrieval.recall_fp32:.4f}), MRR {retrieval.mrr:.4f} (fp32 {retrieval.mrr_fp32:.4f}), "
-            f"ten nearest kept for {retrieval.top10_agreement:.1%}"
+            f"ten nearest in common {retrieval.top10_agreement:.1%}"
         )
     if found.retrieval_missing:
         said.append(f"RETRIEVAL NOT MEASURED: {found.retrieval_missing}")
@@ -175,7 +175,7 @@ def _checked(
     rows: Sequence[Sequence[float]], texts: Sequence[str], source: ModelSource
 ) -> NDArray[np.float32]:
     """The rows as float32 [texts, dimension], finite and, where the model normalises, of length 1."""
-    hint = "the runner in this bundle is broken; run its `embed --self-test` by hand to see how"
+    hint = "the runner in this bundle is broken; run its `embed --self-test` for details"
     if len(rows) != len(texts):
         raise VerificationError(f"the bundle gave {len(rows)} vectors for {len(texts)} texts", hint=hint)
     wrong = next((at for at, row in enumerate(rows) if len(row) != source.dimension), None)

@@ -125,9 +125,9 @@ def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
         ("mean cosine", found.mean_cosine, options.min_cosine),
         ("1st percentile of the cosines", found.p1_cosine, options.min_p1_cosine),
         ("lowest cosine", found.min_cosine, options.min_worst_cosine),
-        ("top-1 neighbours unchanged", found.neighbour_agreement, options.min_agreement),
-        ("top-10 overlap", found.top10_agreement, options.min_top10),
-        ("batch independence", found.batch_cosine, options.min_batch_cosine),
+        ("nearest neighbour unchanged", found.neighbour_agreement, options.min_agreement),
+        ("ten nearest neighbours in common", found.top10_agreement, options.min_top10),
+        ("batch-independent cosine", found.batch_cosine, options.min_batch_cosine),
     ]
     # A bundle that is verified again has no proofs of other processors.
     if (cosine := found.processor_cosine) is not None:

@@ -221,7 +221,7 @@ def test_a_bare_encoder(tmp_path: Path, context: HostContext) -> None:
     ("modules", "words"),
     [
         ([Pooling(WIDTH, ("cls", "mean"))], "pools by cls and mean"),
-        ([Pooling(WIDTH), LayerNorm(WIDTH)], "asks for LayerNorm"),
+        ([Pooling(WIDTH), LayerNorm(WIDTH)], "requires LayerNorm"),
         ([Pooling(WIDTH), Normalize(), dense(WIDTH, 8)], "Normalize → Dense"),
         ([Pooling(WIDTH), dense(WIDTH, 8, use_residual=True)], "the Dense module does not turn"),
         ([Pooling(WIDTH), dense(WIDTH, 8, activation_function=torch.nn.GELU())], "activated by .*GELU"),

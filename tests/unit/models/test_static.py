@@ -158,9 +158,9 @@ def test_what_is_no_static_model_is_refused(tmp_path: Path, context: HostContext
     dense = {"idx": 1, "name": "1", "path": "1_Dense", "type": "sentence_transformers.models.Dense"}
     first = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}
     write_json(folder / "modules.json", [first, dense])
-    with pytest.raises(UnsupportedModelError, match="asks for Dense behind StaticEmbedding"):
+    with pytest.raises(UnsupportedModelError, match="requires Dense behind StaticEmbedding"):
         ingest(str(folder), context=context)
-    with pytest.raises(UnsupportedModelError, match="is no static model"):
+    with pytest.raises(UnsupportedModelError, match="is not a static model"):
         static_table(ingest(str(write_model(tmp_path / "bert")), context=context))
 
 

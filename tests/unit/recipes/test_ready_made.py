@@ -168,7 +168,7 @@ def test_recipes_for_tensorrt_want_the_graph_unfused(
         UnsupportedModelError, match=r"\(Attention, BiasGelu, EmbedLayerNormalization, Skip"
     ) as caught:
         prepare_model(theirs, options=ModelOptions(recipe="half"), context=context)
-    assert "as it was before" in (caught.value.hint or "")
+    assert "use the original model" in (caught.value.hint or "")
     with pytest.raises(UnsupportedModelError, match="this recipe is for TensorRT"):
         search(theirs, options=ModelOptions(), names=("unfused",), mixed=False, context=context)
     tried = [Candidate(name=name, recipe=name) for name in ("fp32", "unfused", "int8")]
@@ -178,7 +178,7 @@ def test_recipes_for_tensorrt_want_the_graph_unfused(
     monkeypatch.setattr(type(context), "warn", lambda _, message: warned.append(message))
     points = search(theirs, options=ModelOptions(), mixed=False, context=context)
     assert [point.name for point in points] == ["fp32", "int8"]
-    assert len(warned) == 1 and warned[0].startswith("unfused is left out: the graph was fused")
+    assert len(warned) == 1 and warned[0].startswith("unfused is skipped: the graph was fused")
 
 
 @pytest.mark.parametrize(("change", "precision"), QUANTIZED.values(), ids=QUANTIZED)
@@ -215,7 +215,7 @@ def test_what_was_optimized_for_one_kind_of_hardware_is_refused_at_once(
     with pytest.raises(UnsupportedModelError) as caught:
         ingest(str(file), context=context)
     assert caught.value.message == f"other.onnx was optimized for {named} and runs only there"
-    assert "the file that it was made from" in (caught.value.hint or "")
+    assert "use the original file" in (caught.value.hint or "")
 
 
 def test_ort_format_is_not_taken_for_a_model(exact: ModelSource, context: HostContext) -> None:

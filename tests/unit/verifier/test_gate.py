@@ -85,10 +85,10 @@ def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
     noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
     with pytest.raises(VerificationError, match=r"mean cosine 0\.\d+ is below 0\.985") as refused:
         verify(bundle, source, giving(noisy.tolist()), options=GATE, context=context)
-    assert "min 0." in refused.value.message
-    assert "over 200 texts" in refused.value.message
+    assert "lowest 0." in refused.value.message
+    assert "on 200 texts" in refused.value.message
     assert "recipe" in str(refused.value.hint)
-    assert "--set model.KEY=" in str(refused.value.hint) and "min_cosine" in str(refused.value.hint)
+    assert "--set model.min_cosine=" in str(refused.value.hint) and "min_cosine" in str(refused.value.hint)
     lenient = ModelOptions(min_cosine=0.1, min_agreement=0.0)
     found = verify(bundle, source, giving(noisy.tolist()), options=lenient, context=context)
     assert found.status == "passed"
@@ -102,7 +102,7 @@ def test_lost_neighbours_fail_though_the_cosine_is_high(
     near = reference + noise
     near /= np.linalg.norm(near, axis=1, keepdims=True)
     strict = ModelOptions(min_cosine=0.985, min_agreement=1.0)
-    with pytest.raises(VerificationError, match=r"nearest-neighbour agreement 0\.\d+ is below 1"):
+    with pytest.raises(VerificationError, match=r"nearest neighbour unchanged 0\.\d+ is below 1"):
         verify(bundle, source, giving(near.tolist()), options=strict, context=context)
 
 
@@ -201,7 +201,7 @@ def test_a_batch_that_changes_a_vector_fails_where_the_target_forbids_it(
     found = verify(bundle, source, embed, options=GATE, context=context)
     assert found.status == "passed" and found.batch_cosine is not None and found.batch_cosine < 0.999
     strict = replace(GATE, min_batch_cosine=0.9999)
-    with pytest.raises(VerificationError, match=r"alone and among 31 others 0\.9\d+ is below 0\.9999"):
+    with pytest.raises(VerificationError, match=r"batch-independent cosine 0\.9\d+ is below 0\.9999"):
         verify(bundle, source, embed, options=strict, context=context)
 
 
@@ -210,7 +210,7 @@ def test_a_batch_that_changes_a_vector_fails_where_the_target_forbids_it(
     [
         ({"min_p1_cosine": 0.99}, "1st percentile of the cosines"),
         ({"min_worst_cosine": 0.99}, "lowest cosine"),
-        ({"min_top10": 0.999}, "top-10 overlap"),
+        ({"min_top10": 0.999}, "ten nearest neighbours in common"),
     ],
 )
 def test_every_limit_can_fail(
@@ -265,7 +265,7 @@ def test_what_was_proved_on_other_processors_counts(
     found = verify(bundle, source, embed, options=GATE, proofs=proofs, context=context)
     assert found.processor_cosine == 0.995
     strict = replace(GATE, min_processor_cosine=0.999)
-    with pytest.raises(VerificationError, match=r"other processors' vectors 0\.9950 is below 0\.999"):
+    with pytest.raises(VerificationError, match=r"cosine on other CPUs 0\.9950 is below 0\.999"):
         verify(bundle, source, embed, options=strict, proofs=proofs, context=context)
     verify(bundle, source, embed, options=strict, context=context)  # later, with nothing to compare
 
@@ -280,9 +280,9 @@ def test_vectors_of_another_processor_are_compared(
     np.save(tmp_path / "other.npy", reference[::-1])
     found = verify(bundle, source, embed, options=GATE, others=tmp_path / "other.npy", context=context)
     assert found.processor_cosine is not None and found.processor_cosine < 0.9
-    assert "other processors 0." in describe(found) or "other processors -0." in describe(found)
+    assert "on other CPUs 0." in describe(found) or "on other CPUs -0." in describe(found)
     np.save(tmp_path / "short.npy", reference[:3])
-    with pytest.raises(UsageError, match="holds no vectors of the verification texts"):
+    with pytest.raises(UsageError, match="holds no vectors of this bundle"):
         verify(bundle, source, embed, options=GATE, others=tmp_path / "short.npy", context=context)
 
 

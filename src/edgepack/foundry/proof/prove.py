@@ -168,7 +168,7 @@ def require_near(
     if not cosine >= tolerance:
         raise ProofError(
             f"vectors of {what} on {where} differ from the stock library's: cosine {cosine:.5f}, "
-            f"at least {tolerance} is asked for",
+            f"at least {tolerance} is required",
             hint="this is a bug in the reduced runtime; please report it with the model's name and the target",
         )
     return cosine

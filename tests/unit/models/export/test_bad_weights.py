@@ -46,7 +46,7 @@ def test_a_wrong_shape_names_both(source: ModelSource, tmp_path: Path) -> None:
     change_weights(source, {QUERY: torch.zeros(32, 16)})
     error = refused(source, tmp_path)
     assert isinstance(error, ModelError)
-    assert f"{QUERY} has shape [32, 16], config.json asks for [32, 32]" in error.message
+    assert f"{QUERY} has shape [32, 16], config.json requires [32, 32]" in error.message
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -155,7 +155,7 @@ def test_a_graph_that_is_not_there(server: Server, model: Path, online: HostCont
 def test_a_folder_without_a_model(server: Server, online: HostContext) -> None:
     error = refused(f"{server.base}/nothing", online)
     assert isinstance(error, ModelError)
-    assert "there is no model at" in error.message
+    assert "no model found at" in error.message
     assert ".tar.zst" in (error.hint or "")
 
 
@@ -201,7 +201,7 @@ def test_offline_and_not_there(server: Server, model: Path, context: HostContext
         ),
         ("https://device.invalid/m.zip#sha256=12", "is not a digest"),
         ("https://device.invalid/m.zip#readme", "is not a digest"),
-        ("https://device.invalid/model#sha256=" + "0" * 64, "behind the address of an archive"),
+        ("https://device.invalid/model#sha256=" + "0" * 64, "only valid in the URL of an archive"),
     ],
 )
 def test_addresses_that_are_not_taken(form: str, words: str, online: HostContext) -> None:

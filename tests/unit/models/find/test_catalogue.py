@@ -96,7 +96,7 @@ def test_other_content_at_one_place_gives_way_to_the_next(
     with online.story.step("model") as step:
         source = ingest_entry(entry, context=online)
     assert digest_tree(source.directory) == digest_tree(model)
-    assert any(note.startswith(f"{HUB} has another file") for note in step.notes)
+    assert any(note.startswith(f"{HUB} has a different file") for note in step.notes)
 
 
 def test_a_folder_on_a_server_is_a_place(
@@ -135,7 +135,7 @@ def test_nobody_reached_names_every_place(
     index: Server, entry: Entry, online: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(DownloadError, match="tiny/bert cannot be had") as caught:
+    with pytest.raises(DownloadError, match="tiny/bert is not available") as caught:
         ingest_entry(entry, context=online)
     assert HUB in caught.value.message
     assert WHEEL in caught.value.message
