@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
-PLUGINS = ("cuda", "deb", "levels", "nomic", "npm", "tensorrt", "wheel")
+PLUGINS = ("cuda", "deb", "decoders", "levels", "nomic", "npm", "tensorrt", "wheel")
 
 
 def run(folder: Path, *words: str) -> str:

@@ -49,6 +49,10 @@ MODERN: dict[str, Any] = {
     **dict.fromkeys(("pad_token_id", "eos_token_id", "bos_token_id", "cls_token_id", "sep_token_id"), 0),
 }
 """Layers of both kinds, and texts longer than the window."""
+DECODER: dict[str, Any] = {**MODERN, "num_key_value_heads": 2, "hidden_act": "silu", "max_window_layers": 2}
+"""Heads share keys."""
+DECODER.pop("local_attention")
+SLIDING: dict[str, Any] = {"use_sliding_window": True, "sliding_window": 5}
 
 FAMILIES = {
     "bert": Family(config="BertConfig", model="BertModel", small=SMALL, types=True),
@@ -58,6 +62,10 @@ FAMILIES = {
     "mpnet": Family(config="MPNetConfig", model="MPNetModel", small=SMALL, padding=1),
     "distilbert": Family(config="DistilBertConfig", model="DistilBertModel", small=DISTIL),
     "modernbert": Family(config="ModernBertConfig", model="ModernBertModel", small=MODERN),
+    "llama": Family(config="LlamaConfig", model="LlamaModel", small={**DECODER, "num_key_value_heads": 4}),
+    "mistral": Family(config="MistralConfig", model="MistralModel", small={**DECODER, "sliding_window": 5}),
+    "qwen2": Family(config="Qwen2Config", model="Qwen2Model", small={**DECODER, **SLIDING}),
+    "qwen3": Family(config="Qwen3Config", model="Qwen3Model", small={**DECODER, **SLIDING, "head_dim": 12}),
     "nomic_bert": Family(config="NomicBertConfig", model="NomicBertModel", small=SMALL, types=True),
 }
 

@@ -3,6 +3,7 @@ from edgepack.models.export.bert import read_shape as read_shape
 from edgepack.models.export.encoder import Encoder as Encoder
 from edgepack.models.export.encoder import EncoderShape as EncoderShape
 from edgepack.models.export.encoder import LayerNames as LayerNames
+from edgepack.models.export.encoder import Prefixed as Prefixed
 from edgepack.models.export.encoder import activation_of as activation_of
 from edgepack.models.export.encoder import add_and_norm as add_and_norm
 from edgepack.models.export.encoder import additive_mask as additive_mask
@@ -16,11 +17,13 @@ from edgepack.models.export.encoder import linear as linear
 from edgepack.models.export.encoder import matrix as matrix
 from edgepack.models.export.encoder import open_encoder as open_encoder
 from edgepack.models.export.encoder import placed_words as placed_words
+from edgepack.models.export.encoder import prefixed as prefixed
 from edgepack.models.export.encoder import require_absolute_positions as require_absolute_positions
 from edgepack.models.export.encoder import require_encoder as require_encoder
 from edgepack.models.export.encoder import split_heads as split_heads
 from edgepack.models.export.encoder import word_vectors as word_vectors
 from edgepack.models.export.encoder import write_layers as write_layers
+from edgepack.models.export.rotary import causal_order as causal_order
 from edgepack.models.export.rotary import count_places as count_places
 from edgepack.models.export.rotary import local_window as local_window
 from edgepack.models.export.rotary import rotary_angles as rotary_angles

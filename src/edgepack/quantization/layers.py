@@ -7,7 +7,10 @@ import onnx
 from edgepack.models.graph.editor import GraphEditor
 from edgepack.records.recipe import Patterns
 
-NORMALIZATIONS = ("LayerNormalization", "SkipLayerNormalization", "EmbedLayerNormalization")
+NORMALIZATIONS = (
+    *("LayerNormalization", "SkipLayerNormalization", "EmbedLayerNormalization"),
+    *("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"),
+)
 ENCODER = (*NORMALIZATIONS, "Attention", "MultiHeadAttention")
 """Operators of an encoder whose outputs are of about the same size for every token."""
 WITH_BIAS = ("BiasGelu", "FastGelu")

@@ -107,10 +107,14 @@ def open_encoder(
 
     ``words`` is what the architecture calls the table that tells what is put before.
     """
+    return Encoder(writer=writer, tensors=prefixed(weights, words, names=names), shape=shape)
+
+
+def prefixed(weights: TensorFile, words: str, *, names: Sequence[str]) -> Prefixed:
+    """The weights by the names that they have behind what is put before ``words``. Raises ``ModelError`` where that is missing."""
     for prefix in (*WRAPPERS, *names, *(wrapper + name for wrapper in WRAPPERS[1:] for name in names)):
         if prefix + words in weights.tensors:
-            tensors = Prefixed(weights=weights, prefix=prefix)
-            return Encoder(writer=writer, tensors=tensors, shape=shape)
+            return Prefixed(weights=weights, prefix=prefix)
     raise missing_tensor(weights.path, words)
 
 

@@ -81,7 +81,10 @@ def layer_kinds(config: Mapping[str, Any], layers: int) -> Sequence[str]:
         every = size_of(config, "global_attn_every_n_layers", 3)
         return [LOCAL if number % every else GLOBAL for number in range(layers)]
     if not isinstance(listed, list) or len(listed) != layers:
-        raise ModelError(f"config.json: layer_types does not name the kind of each of {layers} layers")
+        raise ModelError(
+            f"config.json: layer_types does not name the kind of each of {layers} layers",
+            hint="get config.json again from where the weights come from",
+        )
     if odd := set(map(str, listed)) - {GLOBAL, LOCAL}:
         raise UnsupportedModelError(
             f"config.json asks for layers of {min(odd)}; edgepack writes {GLOBAL} and {LOCAL}",

@@ -81,11 +81,22 @@ def rotary_base(parameters: Mapping[str, Any] | None, default: float) -> float:
     return float(base)
 
 
+def causal_order(writer: GraphWriter, places: str) -> str:
+    """float32 [1, 1, sequence, sequence]: 0 for a token and those before it, ``FAR`` for those after."""
+    row = writer.add("Transpose", "causal.row", places, perm=[1, 0])
+    later = writer.add("Greater", "causal.later", row, places)
+    return _added(writer, "causal.", later)
+
+
 def local_window(writer: GraphWriter, places: str, reach: int) -> str:
     """float32 [1, 1, sequence, sequence]: 0 for pairs of tokens at most ``reach`` places apart, ``FAR`` for others."""
     row = writer.add("Transpose", "window.row", places, perm=[1, 0])
     apart = writer.add("Abs", "window.apart", writer.add("Sub", "window.differences", places, row))
     outside = writer.add("Greater", "window.outside", apart, writer.scalar("window.reach", float(reach)))
-    numbers = writer.add("Cast", "window.numbers", outside, to=TensorProto.FLOAT)
-    added = writer.add("Mul", "window.pairs", numbers, writer.scalar("window.far", FAR))
-    return writer.add("Unsqueeze", "window.bias", added, writer.ints(0, 1))
+    return _added(writer, "window.", outside)
+
+
+def _added(writer: GraphWriter, part: str, hidden: str) -> str:
+    numbers = writer.add("Cast", f"{part}numbers", hidden, to=TensorProto.FLOAT)
+    added = writer.add("Mul", f"{part}pairs", numbers, writer.scalar("window.far", FAR))
+    return writer.add("Unsqueeze", f"{part}bias", added, writer.ints(0, 1))

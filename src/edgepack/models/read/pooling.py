@@ -9,8 +9,10 @@ from edgepack.models.read.modules import Modules
 from edgepack.records.model import Pooling, PoolingOrigin
 from edgepack.records.target import PoolingMode, Reading
 
+LAST_TOKEN = r"qwen3-embedding|e5-mistral|gte-qwen2|bge-en-icl|bge-multilingual-gemma"
+"""Names of decoders that were trained to embed."""
 FAMILIES: Mapping[str, PoolingMode] = {
-    r"qwen3-embedding|e5-mistral|gte-qwen2|bge-en-icl|bge-multilingual-gemma": "last",
+    LAST_TOKEN: "last",
     r"(?<![a-z])bge[-_]|gte-[\w-]*v1\.5|gte-multilingual|gte-modernbert|mxbai-embed|arctic-embed|granite-embedding|labse": "cls",
     r"(?<![a-z])(gte|e5)-|minilm|mpnet|nomic-embed|modernbert-embed|jina-embeddings-v2|distilroberta|contriever": "mean",
 }

@@ -10,6 +10,7 @@ from edgepack.errors import UnsupportedModelError
 from edgepack.models.read.card import Card
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.pooling import LAST_TOKEN
 from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
 
 RERANKER, CLASSIFIER, TOKENS = "a reranker", "a classifier", "a token classifier"
@@ -36,6 +37,8 @@ _ARCHITECTURES = {
     "ColBERT": LATE,
 }
 """Ends of transformers' class names."""
+_DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
+"""``model_type`` of models that generate text unless something says that they were trained to embed it."""
 _SETTINGS = {"CrossEncoder": RERANKER, "SparseEncoder": SPARSE, "MultiVectorEncoder": LATE, "ColBERT": LATE}
 """``model_type`` of config_sentence_transformers.json."""
 _MODULES = {
@@ -103,6 +106,8 @@ def other_purpose(evidence: Evidence) -> str | None:
     if of := _of_something_else(config, directory):
         return f"{of} ({config.get('model_type')})"
     found = _by_architecture(config) or _by_head(evidence.tensors) or _by_output(evidence.outputs)
+    if found is None and config.get("model_type") in _DECODERS:
+        found = f"{GENERATES} ({config['model_type']})"
     tagged = next((_TAGS[tag] for tag in evidence.card.tags if tag in _TAGS), None)
     said = tagged or _TASKS.get(evidence.card.task)
     if found is None or (found.startswith(MASKED) and said == SPARSE):
@@ -128,7 +133,7 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
     What modules.json says is final: there is no other way to the vectors that it describes.
     """
     purpose = other_purpose(evidence)
-    if purpose is None:
+    if purpose is None or (purpose.startswith(GENERATES) and _embeds_by_name(evidence, name)):
         return ()
     final = module_kinds(evidence.directory) is not None
     if treat and not final:
@@ -139,6 +144,12 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
         f"{name} is {purpose}: its vectors were not trained for comparing texts",
         hint="take an embedding model" + ("" if final else "; if this is one, --treat-as-embedding takes it"),
     )
+
+
+def _embeds_by_name(evidence: Evidence, name: str) -> bool:
+    """Whether a decoder is of a family of embedders that pool by the last token."""
+    names = (name, str(evidence.config.get("_name_or_path", "")))
+    return any(re.search(LAST_TOKEN, each.lower()) for each in names)
 
 
 def _by_architecture(config: Mapping[str, Any]) -> str | None:

@@ -11,15 +11,20 @@ from edgepack.runner.tokenizer.sections import u32
 from edgepack.runner.tokenizer.trie import build_trie
 from edgepack.runner.tokenizer.unsupported import unsupported
 
-PREFIX_SPACE, SPLITS, IGNORES_MERGES = 1, 2, 4
+PREFIX_SPACE, SPLITS, IGNORES_MERGES, LINES, THREE_DIGITS = 1, 2, 4, 8, 16
+_LINES = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {
+    _LINES.replace("DIGITS", r"\p{N}"): SPLITS | LINES,
+    _LINES.replace("DIGITS", r"\p{N}{1,3}"): SPLITS | LINES | THREE_DIGITS,
+}
+"""Regular expressions that split as the program can: Qwen's and Llama 3's."""
 OTHER, LETTER, NUMBER, SPACE = 0, 1, 2, 3
 
 
 def byte_level_sections(document: Mapping[str, Any], pad_id: int) -> dict[str, bytes]:
     """Vocabulary, merges and classes of characters. Raises ``UnsupportedModelError``."""
-    model, splitter = document["model"], document.get("pre_tokenizer") or {"type": "nothing"}
-    if splitter["type"] != "ByteLevel":
-        raise unsupported("pre_tokenizer", splitter["type"])
+    model = document["model"]
+    flags = _splits(document.get("pre_tokenizer") or {"type": "nothing"})
     for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         if model.get(key):
             raise unsupported("BPE with", key)
@@ -32,10 +37,7 @@ def byte_level_sections(document: Mapping[str, Any], pad_id: int) -> dict[str, b
     alphabet = [vocabulary.get(bytes([byte])) for byte in range(256)]
     if None in alphabet:
         raise unsupported("BPE without", "all 256 bytes")
-    flags = PREFIX_SPACE * bool(splitter.get("add_prefix_space", True))
-    flags |= SPLITS * bool(splitter.get("use_regex", True)) | IGNORES_MERGES * bool(
-        model.get("ignore_merges")
-    )
+    flags |= IGNORES_MERGES * bool(model.get("ignore_merges"))
     return {
         "model": b"bytebpe\0" + u32([flags, 0, pad_id]),
         "vocab": build_trie(vocabulary),
@@ -43,6 +45,23 @@ def byte_level_sections(document: Mapping[str, Any], pad_id: int) -> dict[str, b
         "merges": _merges(model),
         "pieces": two_stage(character_kinds(), width=1),
     }
+
+
+def _splits(splitter: Mapping[str, Any]) -> int:
+    """Flags of a pre-tokenizer: ``ByteLevel`` by itself, or behind a split by one of the patterns."""
+    if splitter["type"] == "ByteLevel":
+        spaced = PREFIX_SPACE * bool(splitter.get("add_prefix_space", True))
+        return spaced | SPLITS * bool(splitter.get("use_regex", True))
+    steps = splitter.get("pretokenizers") or ()
+    if [step["type"] for step in steps] != ["Split", "ByteLevel"]:
+        raise unsupported("pre_tokenizer", splitter["type"])
+    split, after = steps
+    flags = PATTERNS.get(split["pattern"].get("Regex"))
+    if flags is None or split["behavior"] != "Isolated" or split["invert"]:
+        raise unsupported("pre_tokenizer that splits by", str(split["pattern"]))
+    if after.get("add_prefix_space", True) or after.get("use_regex", True):
+        raise unsupported("pre_tokenizer", "ByteLevel that splits again")
+    return flags
 
 
 def byte_alphabet() -> dict[str, int]:

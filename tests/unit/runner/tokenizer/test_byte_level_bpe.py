@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.support.parity import pair_of
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from edgepack.errors import UnsupportedModelError
+from edgepack.runner.tokenizer.byte_level_bpe import PATTERNS
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 pytestmark = pytest.mark.tools("c++")
@@ -65,6 +66,26 @@ def test_composed_as_modernbert_has_it(
     )
     pair = pair_of(tokenizer.to_str(), tokenizer_tool, tmp_path / "table.bin", max_length=64)
     assert list(pair.mismatches([*composable(), *pair.texts(fuzz, seed=13)])) == []
+
+
+ODD = (
+    "it's IT'S '\u017f '\u017ft 'Ll x'D 'rE're 'v e", "a1234567 1٣४೬12 ½² 12.5", "  a  1  !\n", "a\r\n\r\n  b\t\tc \n d   \n", " \u00a0x\u2003\u2003",
+    "!?\n\n!", " !\n x", "\n\n", "  ", "\t", "\u3000日本 語 \n\n\n", "\x1c\x1d a", "'", "'x", "a'", "\u0301a \u0301", " \n \n x",
+)  # fmt: skip
+QWEN, LLAMA = PATTERNS
+
+
+@pytest.mark.parametrize("pattern", [QWEN, LLAMA])
+def test_split_as_qwen_and_llama_have_it(
+    document: str, tokenizer_tool: Path, tmp_path: Path, fuzz: int, pattern: str
+) -> None:
+    tokenizer = Tokenizer.from_str(document)
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    rest = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, rest])
+    tokenizer.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 2)])
+    pair = pair_of(tokenizer.to_str(), tokenizer_tool, tmp_path / "table.bin", max_length=64)
+    assert list(pair.mismatches([*ODD, *pair.texts(fuzz // 2, seed=14)])) == []
 
 
 def composable() -> list[str]:

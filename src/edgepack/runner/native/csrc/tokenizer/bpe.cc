@@ -10,7 +10,7 @@ namespace embed {
 namespace {
 
 enum Sort : uint8_t { IS_OTHER, IS_LETTER, IS_NUMBER, IS_SPACE };
-enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4 };
+enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4, LINES = 8, THREE_DIGITS = 16 };
 
 class Bpe final : public TextModel {
 public:
@@ -39,7 +39,7 @@ public:
         }
         if (!(flags_ & SPLITS)) return piece(text, ids);
         for (size_t at = 0; at < text.size() && !ids.full();) {
-            size_t length = next_piece(text.substr(at));
+            size_t length = flags_ & LINES ? next_of_line(text.substr(at)) : next_piece(text.substr(at));
             piece(text.substr(at, length), ids);
             at += length;
         }
@@ -68,6 +68,54 @@ private:
         }
         // The last white space before something else belongs to that, unless it is the only one.
         return kind == IS_SPACE && end < text.size() && last > 0 ? last : end;
+    }
+
+    // Behind the run of characters that `fits` says yes to, from `at` on.
+    template <class Fits> size_t behind(std::string_view text, size_t at, Fits fits) const {
+        size_t next = at;
+        while (at < text.size() && fits(kind_at(text, at, next), text[at])) at = next;
+        return at;
+    }
+
+    static bool ends_line(char letter) { return letter == '\r' || letter == '\n'; }
+
+    // How long one of 's 't 're 've 'm 'll 'd is, in letters of either case; 0 where the text begins with none.
+    static size_t ending(std::string_view text) {
+        for (std::string_view known : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
+            size_t at = 1;
+            while (at < known.size() && at < text.size() && (text[at] | 0x20) == known[at]) at++;
+            if (text[0] == '\'' && at == known.size()) return at;
+        }
+        return text.substr(0, 3) == "'\u017F" ? 3 : 0;
+    }
+
+    // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+    // as Qwen has it; Llama 3 takes up to three \p{N}.
+    size_t next_of_line(std::string_view text) const {
+        if (size_t length = ending(text)) return length;
+        auto letters = [](uint8_t kind, char) { return kind == IS_LETTER; };
+        auto others = [](uint8_t kind, char) { return kind == IS_OTHER; };
+        size_t first = 0, end = 0;
+        uint8_t kind = kind_at(text, 0, first);
+        if (kind == IS_LETTER) return behind(text, first, letters);
+        if (kind == IS_NUMBER) {
+            for (int more = flags_ & THREE_DIGITS ? 2 : 0; more > 0 && first < text.size(); more--)
+                if (kind_at(text, first, end) == IS_NUMBER) first = end;
+            return first;
+        }
+        if (!ends_line(text[0]) && (end = behind(text, first, letters)) > first) return end;
+        if (kind == IS_OTHER || (text[0] == ' ' && behind(text, 1, others) > 1))
+            return behind(text, behind(text, first, others), [](uint8_t, char letter) { return ends_line(letter); });
+        size_t line = 0, last = 0;
+        for (end = 0; end < text.size();) {
+            size_t next = end;
+            if (kind_at(text, end, next) != IS_SPACE) break;
+            if (ends_line(text[end])) line = next;
+            last = end;
+            end = next;
+        }
+        if (line) return line;
+        return end < text.size() && last > 0 ? last : end;
     }
 
     struct Symbol {

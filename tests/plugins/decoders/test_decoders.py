@@ -1,0 +1,127 @@
+"""Decoders by the built-in plugin; what every architecture is asked is in tests/unit/models/export/test_families.py."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.support.berts import Tokens, onnx_vectors
+from tests.support.families import expected_vectors, tokens_of, write_family
+from tests.support.installed import export_onnx, installed
+from tests.support.tiny import write_json
+
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.find.source import ingest
+from edgepack.records.model import ModelSource, Pooling
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 1}),
+        ("qwen3", {"attention_bias": True, "use_sliding_window": False}),
+        ("qwen3", {"layer_types": ["sliding_attention", "full_attention"] * 2}),
+        ("mistral", {"sliding_window": None, "num_key_value_heads": 4}),
+    ],
+    ids=str,
+)
+def test_settings_are_those_of_transformers(tmp_path: Path, kind: str, shape: dict[str, Any]) -> None:
+    source, model = write_family(tmp_path / "model", kind, **shape)
+    tokens = tokens_of(kind, lengths=(31, 5, 2, 12))
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+def test_the_last_token_on_whichever_side_the_padding_is(tmp_path: Path) -> None:
+    source, model = write_family(tmp_path / "model", "qwen3", pooling=Pooling(mode="last"))
+    tokens = tokens_of("qwen3")
+    lengths = tokens.mask.sum(axis=1)
+    before = [np.roll(row, -length) for row, length in zip(tokens.ids, lengths, strict=True)]
+    left = Tokens(ids=np.stack(before), mask=tokens.mask[:, ::-1].copy(), types=tokens.types)
+    exported = export_onnx(source, tmp_path / "model.onnx")
+    rows = []
+    for row, length in enumerate(lengths):
+        with torch.no_grad():
+            rows.append(
+                model(input_ids=torch.tensor(tokens.ids[row : row + 1, :length])).last_hidden_state[0, -1]
+            )
+    expected = torch.nn.functional.normalize(torch.stack(rows), dim=1).numpy()
+    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(onnx_vectors(exported, left), expected, atol=1e-5, rtol=0)
+
+
+def test_the_words_of_older_versions_and_tensors_of_a_model_with_a_head(tmp_path: Path) -> None:
+    """As on the hub: ``rope_theta`` by itself, windows from a layer on, names that begin with ``model.``."""
+    rope = {"rope_type": "default", "rope_theta": 7000.0}
+    source, model = write_family(tmp_path / "model", "qwen2", rope_parameters=rope)
+    tokens = tokens_of("qwen2")
+    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    assert source.weights is not None
+    save_file({f"model.{name}": tensor for name, tensor in load_file(source.weights).items()}, source.weights)
+    config = {
+        key: value for key, value in source.config.items() if key not in ("layer_types", "rope_parameters")
+    }
+    config |= {"rope_theta": 7000.0, "rope_scaling": None, "use_sliding_window": True, "sliding_window": 5}
+    exported = export_onnx(replace(source, config=config), tmp_path / "model.onnx")
+    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        (
+            {"attention_bias": True},
+            ModelError,
+            "asks for a bias in self_attn.q_proj, model.safetensors has none",
+        ),
+        ({"num_key_value_heads": 3}, ModelError, "4 attention heads cannot share 3 heads of keys"),
+        ({"head_dim": 8}, ModelError, r"q_proj.weight has shape \[48, 32\]"),
+        ({"layer_types": ["full_attention"]}, ModelError, "each of 4 layers"),
+        ({"layer_types": ["chunked"] * 4}, UnsupportedModelError, "layers of chunked"),
+        ({"rope_scaling": {"rope_type": "yarn"}}, UnsupportedModelError, "of type 'yarn'"),
+        ({"rope_parameters": {"rope_type": "llama3"}}, UnsupportedModelError, "of type 'llama3'"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, UnsupportedModelError, r"\(0.5\)"),
+        ({"is_causal": False}, UnsupportedModelError, "code that comes with the model"),
+        ({"hidden_act": "snake"}, UnsupportedModelError, "hidden_act 'snake'"),
+    ],
+    ids=str,
+)
+def test_what_contradicts_the_weights_or_is_not_written_is_said(
+    tmp_path: Path, changes: dict[str, Any], error: type[EdgepackError], said: str
+) -> None:
+    source, _ = write_family(tmp_path / "model", "qwen3")
+    with pytest.raises(error, match=said) as caught:
+        export_onnx(replace(source, config={**source.config, **changes}), tmp_path / "model.onnx")
+    assert caught.value.hint
+
+
+def read(folder: Path) -> ModelSource:
+    with installed() as context:
+        return ingest(str(folder), context=context)
+
+
+def test_a_decoder_that_is_no_embedder_is_refused_by_name(tmp_path: Path) -> None:
+    folder = write_family(tmp_path / "plain", "qwen3")[0].directory
+    with pytest.raises(UnsupportedModelError, match=r"a model that generates text \(qwen3\)") as caught:
+        read(folder)
+    assert "--treat-as-embedding" in str(caught.value.hint)
+
+
+def test_a_decoder_is_taken_for_what_its_modules_or_its_name_say(tmp_path: Path) -> None:
+    named = write_family(tmp_path / "Qwen3-Embedding-tiny", "qwen3")[0].directory
+    assert read(named).pooling.mode == "last"
+    folder = write_family(tmp_path / "plain", "qwen3")[0].directory
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": number, "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (path, kind) in enumerate(kinds.items())
+    ]
+    (folder / "1_Pooling").mkdir()
+    write_json(folder / "modules.json", modules)
+    write_json(folder / "1_Pooling" / "config.json", {"pooling_mode_lasttoken": True})
+    source = read(folder)
+    assert (source.pooling.mode, source.pooling_from) == ("last", "modules.json")
