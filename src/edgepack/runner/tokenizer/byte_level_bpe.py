@@ -52,7 +52,7 @@ def _splits(splitter: Mapping[str, Any]) -> int:
     if splitter["type"] == "ByteLevel":
         spaced = PREFIX_SPACE * bool(splitter.get("add_prefix_space", True))
         return spaced | SPLITS * bool(splitter.get("use_regex", True))
-    steps = splitter.get("pretokenizers") or ()
+    steps: Sequence[Mapping[str, Any]] = splitter.get("pretokenizers") or ()
     if [step["type"] for step in steps] != ["Split", "ByteLevel"]:
         raise unsupported("pre_tokenizer", splitter["type"])
     split, after = steps
