@@ -51,6 +51,9 @@ test("unpaired surrogates are taken for U+FFFD", async () => {
 test("what is no text is refused, and named by its place", async () => {
   await assert.rejects(embedder.embed(["a cat", 5]), /text 1 is a number/);
   await assert.rejects(embedder.embed([null]), /text 0 is null/);
+  await assert.rejects(embedder.embed(42), { name: "TypeError", message: /a string or several; this is a number/ });
+  await assert.rejects(embedder.embed({}), /this is an object/);
+  await assert.rejects(embedder.embed(), /this is undefined/);
 });
 
 test("prefixes and dimensions that the model does not know are refused", async () => {

@@ -111,6 +111,7 @@ export class Embedder {
    */
   async embed(texts, { prefix, dim, signal, onProgress } = {}) {
     signal?.throwIfAborted();
+    if (typeof texts !== "string") requireTexts(texts);
     const list = typeof texts === "string" ? [texts] : Array.from(texts);
     list.forEach(requireText);
     const { prefixes = {}, matryoshka, dimension } = this.#bundle.model;
@@ -307,7 +308,16 @@ function stopped({ name, gpu }, { message }) {
 }
 
 function requireText(text, index) {
-  if (typeof text !== "string") throw new TypeError(`text ${index} is ${text === null ? "null" : `a ${typeof text}`}, not a string`);
+  if (typeof text !== "string") throw new TypeError(`text ${index} is ${kindOf(text)}, not a string`);
+}
+
+/** `Array.from` makes an empty array of a number. */
+function requireTexts(texts) {
+  if (typeof texts?.[Symbol.iterator] !== "function") throw new TypeError(`embed takes a string or several; this is ${kindOf(texts)}`);
+}
+
+function kindOf(value) {
+  return value === null || value === undefined ? String(value) : `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
 }
 
 function noPrefix(prefix, prefixes) {

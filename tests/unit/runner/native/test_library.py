@@ -117,6 +117,24 @@ def test_vectors_have_length_one_and_invalid_bytes_are_replaced(bundle: Path) ->
     assert half.stdout == "True\n", half.stderr
 
 
+def test_the_module_takes_wishes_with_each_call(bundle: Path) -> None:
+    script = (
+        "import numpy as np\n"
+        "b, e = edgepack_bundle.Bundle(), edgepack_bundle.embed\n"
+        "print(b, e('a', dim=4).shape, e('a').shape, (e('cat', prefix='query') == e('the cat')).all())\n"
+        "b._rows = lambda texts: np.array([[3, 4], [0, 0]], 'float32')\n"
+        "print(b.embed(['a', 'b'], normalize=True).tolist(), b.embed('a').tolist())\n"
+        "b._rows = lambda texts: [[3.0, 4.0], [0.0, 0.0]]\n"
+        "print(b.embed(['a', 'b'], normalize=True), b.embed('a', normalize=True))\n"
+    )
+    done = python(bundle, script)
+    assert done.stdout.splitlines() == [
+        f"Bundle({str(bundle)!r}, dimension=8) (4,) (8,) True",
+        "[[0.6000000238418579, 0.800000011920929], [0.0, 0.0]] [3.0, 4.0]",
+        "[[0.6, 0.8], [0.0, 0.0]] [0.6, 0.8]",
+    ], done.stderr
+
+
 def test_wishes_and_what_is_wrong_with_them(bundle: Path) -> None:
     script = (
         "b = edgepack_bundle.Bundle(dim=4); print(b.dimension, b.embed(['a']).shape); b.close()\n"

@@ -7,6 +7,7 @@ Needs nothing but Python 3.8 or newer. Put the folder of this file on ``sys.path
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 
 TYPE_CHECKING = False
@@ -59,6 +60,7 @@ class Bundle:
         check: str = "content",
         public_key: str | None = None,
     ) -> None:
+        self._folder = os.fspath(folder)
         self._library = ctypes.CDLL(os.path.join(folder, "lib", "libembed.so"))
         self._library.embed_dimension.restype = ctypes.c_size_t
         for function in (self._library.embed_dimension, self._library.embed_close):
@@ -70,14 +72,19 @@ class Bundle:
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))
         self.dimension = int(self._library.embed_dimension(self._bundle))
 
-    def embed(self, texts: str | Iterable[str]) -> Any:
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._folder!r}, dimension={self.dimension})"
+
+    def embed(self, texts: str | Iterable[str], *, normalize: bool = False) -> Any:
         """One text's vector, float32 [dimension], or a row for each of several, float32 [texts, dimension].
 
-        NumPy arrays where NumPy is installed, else lists. ``TypeError`` for what is neither a text nor texts, bytes too.
+        NumPy arrays where NumPy is installed, else lists. ``normalize`` brings vectors to length 1 where the model does not.
+        ``TypeError`` for what is neither a text nor texts, bytes too.
         """
-        if isinstance(texts, str):
-            return self._rows([texts])[0]
-        return self._rows(_checked(texts))
+        rows = self._rows([texts] if isinstance(texts, str) else _checked(texts))
+        if normalize:
+            rows = _unit(rows)
+        return rows[0] if isinstance(texts, str) else rows
 
     def _rows(self, texts: list[str]) -> Any:
         raw = [text.encode("utf-8", "replace") for text in texts]
@@ -121,12 +128,24 @@ def _checked(texts: Iterable[str]) -> list[str]:
     return checked
 
 
-_own: Bundle | None = None
+def _unit(rows: Any) -> Any:
+    """Rows of length 1; zeros stay zeros."""
+    if isinstance(rows, list):
+        lengths = [math.sqrt(sum(x * x for x in row)) or 1.0 for row in rows]
+        return [[x / length for x in row] for row, length in zip(rows, lengths)]
+    import numpy
+
+    lengths = numpy.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return rows / numpy.where(lengths > 0, lengths, 1)
 
 
-def embed(texts: str | Iterable[str]) -> Any:
-    """``Bundle.embed`` of the bundle of this file, which stays open."""
-    global _own
-    if _own is None:
-        _own = Bundle()
-    return _own.embed(texts)
+_own: dict[tuple[str | None, int], Bundle] = {}
+
+
+def embed(
+    texts: str | Iterable[str], *, prefix: str | None = None, dim: int = 0, normalize: bool = False
+) -> Any:
+    """``Bundle.embed`` of the bundle of this file, which stays open: once for each ``prefix`` and ``dim`` that is asked for."""
+    if (prefix, dim) not in _own:
+        _own[prefix, dim] = Bundle(prefix=prefix, dim=dim)
+    return _own[prefix, dim].embed(texts, normalize=normalize)
