@@ -23,7 +23,7 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
         if name not in known:
             raise TargetError(
                 f"target {target.name}: unknown option {name}{did_you_mean(name, known)}",
-                hint=_elsewhere(name)
+                hint=_elsewhere(name, value)
                 or f"options of builder {target.builder}: {', '.join(sorted(known)) or 'none'}",
             )
         given[name] = _checked(target, name, value, known[name])
@@ -35,11 +35,11 @@ def defaults_of(known: OptionTable) -> dict[str, Any]:
     return {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
 
 
-def _elsewhere(name: str) -> str:
+def _elsewhere(name: str, value: object) -> str:
     """A hint for a key of the target that was taken for an option."""
     tables = {"model": ModelOptions, "platform": Platform}
     places = [table for table, kind in tables.items() if name in {each.name for each in fields(kind)}]
-    return "".join(f"{name} is a key of [{table}]: --set {table}.{name}=…" for table in places[:1])
+    return "".join(f"{name} is a key of [{table}]: --set {table}.{name}={value}" for table in places[:1])
 
 
 def require_platform(

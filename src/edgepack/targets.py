@@ -218,7 +218,10 @@ def _download(value: object) -> int:
     try:
         return parse_size(str(value))
     except ValueError as error:
-        raise Malformed(f"is {value!r}: {error}", hint='e.g. download = "30 MB"') from error
+        unit = f'; write the unit: "{value} MB"' if re.fullmatch(r"[\d.]+", str(value)) else ""
+        raise Malformed(
+            f"is {value!r}, which is not a size", hint=f'e.g. download = "30 MB"{unit}'
+        ) from error
 
 
 def _prompts(value: object) -> Mapping[str, str]:

@@ -167,7 +167,9 @@ def _target_of_this_machine(context: click.Context, parameter: click.Parameter, 
     if value is not None:
         return value
     name = target_of_this_machine()
-    click.echo(f"target: {name}, the smallest for this machine; choose another with -t", err=True)
+    # The tab key asks, too, and what it prints is in the way.
+    if not context.resilient_parsing:
+        click.echo(f"target: {name}, the smallest for this machine; choose another with -t", err=True)
     return name
 
 

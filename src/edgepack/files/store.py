@@ -16,6 +16,8 @@ from edgepack.records.model import FileDigest
 
 ENTRY_FILE = ".edgepack-entry.json"
 LOCKS = "locks"
+WORK = "edgepack-"
+"""What the names of work folders begin with, where temporary files go."""
 
 
 def default_root() -> Path:
@@ -171,7 +173,8 @@ def room_hint(path: Path, *, cache: Path) -> str:
     """How there can be room for what is written to a path."""
     if path.is_relative_to(cache):
         return "free some space (edgepack cache clean), or set EDGEPACK_CACHE to a folder on a larger disk"
-    if path.is_relative_to(tempfile.gettempdir()):
+    temporary = Path(tempfile.gettempdir())
+    if path == temporary or any(each.match(f"{temporary}/{WORK}*") for each in (path, *path.parents)):
         return "free some space, or set TMPDIR to a folder on a larger disk"
     return "free some space there, or name a folder on another disk (--output)"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgepack import tools
 from edgepack.console import Story
 from edgepack.context import Extension, Progress
-from edgepack.files.store import Store, default_root, disk_errors
+from edgepack.files.store import WORK, Store, default_root, disk_errors
 from edgepack.plugins.host import PluginHost, load_plugins
 
 
@@ -66,7 +66,7 @@ def host_context(
 ) -> Iterator[HostContext]:
     """A context whose work folder is removed when the block ends, however it ends."""
     with disk_errors(Path(tempfile.gettempdir())):
-        work = tempfile.TemporaryDirectory(prefix="edgepack-", ignore_cleanup_errors=True)
+        work = tempfile.TemporaryDirectory(prefix=WORK, ignore_cleanup_errors=True)
     with work as folder:
         yield HostContext(
             work_dir=Path(folder),

@@ -135,14 +135,15 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
     purpose = other_purpose(evidence)
     if purpose is None or (purpose.startswith(GENERATES) and _embeds_by_name(evidence, name)):
         return ()
-    final = module_kinds(evidence.directory) is not None
+    final = module_kinds(evidence.directory) is not None or purpose.startswith((IMAGES, SOUND))
     if treat and not final:
         return (
             f"it is {purpose}, and is treated as an embedding model because --treat-as-embedding says so",
         )
     raise UnsupportedModelError(
         f"{name} is {purpose}: its vectors were not trained for comparing texts",
-        hint="take an embedding model" + ("" if final else "; if this is one, --treat-as-embedding takes it"),
+        hint="take an embedding model of texts"
+        + ("" if final else "; if this is one, --treat-as-embedding takes it"),
     )
 
 

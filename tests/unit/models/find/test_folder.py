@@ -133,7 +133,9 @@ def test_what_takes_no_texts(
     write_json(tmp_path / "m/config.json", {"model_type": "vit", **config})
     if processor:
         write_json(tmp_path / "m/preprocessor_config.json", processor)
-    assert refused(tmp_path / "m", context).message.startswith(f"m is {words}: ")
+    error = refused(tmp_path / "m", context)
+    assert error.message.startswith(f"m is {words}: ")
+    assert error.hint == "take an embedding model of texts"
 
 
 def split(model: Path) -> Path:
