@@ -70,13 +70,25 @@ def mentions(page: Path) -> list[str]:
     return [line for line in re.findall(r"`(edgepack [^`\n]+)`", text) if "…" not in line]
 
 
-def words_of(line: str) -> list[str]:
-    """The words of the command in a line of shell, up to a pipe, a redirection or a comment."""
+def words_of(line: str, program: str = "edgepack") -> list[str]:
+    """What follows a program in a line of shell, up to a pipe, a redirection or a comment."""
     lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words = list(lexer)
-    ends = [at for at, word in enumerate(words) if set(word) <= set("|&;<>()")]
-    return words[words.index("edgepack") + 1 : min(ends, default=None)]
+    begin = next(at for at, word in enumerate(words) if word.rpartition("/")[2] == program)
+    ends = [at for at, word in enumerate(words) if at > begin and set(word) <= set("|&;<>()")]
+    return words[begin + 1 : min(ends, default=None)]
+
+
+def program_lines(page: Path) -> list[str]:
+    """Every line of shell that runs the program of a bundle."""
+    lines = [
+        line
+        for block in blocks(page)
+        if block.language in {"sh", *OUTPUT}
+        for line in block.text.replace("\\\n", " ").splitlines()
+    ]
+    return [line for line in lines if re.match(r"\s*(?:\$ )?(?:\S*/)?embed ", line)]
 
 
 def parse(words: list[str], *, host: PluginHost) -> None:

@@ -26,10 +26,14 @@ from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
 from edgepack.project.build import Result
+from edgepack.project.file import Wanted
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
 from edgepack.runner.frozen.base import errors as embed_errors
+from edgepack.runner.frozen.program import options as embed_options
+from edgepack.runner.frozen.search import options as search_options
+from edgepack.runner.frozen.serve import options as serve_options
 from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
 
@@ -83,6 +87,24 @@ READ_BY_OTHERS = {"TMPDIR", "NO_COLOR"}
 """Variables that Python and rich read."""
 NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
 """What the shell's completion sets, and what is only passed on."""
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("embed", embed_options), ("embed search", search_options), ("embed serve", serve_options)],
+)
+def test_every_option_of_the_program_is_in_its_page(
+    name: str, options: ModuleType, update_golden: bool
+) -> None:
+    # Without the usage, whose lines each version of argparse breaks elsewhere.
+    said = options.parser(name).format_help().partition("\n\n")[2]
+    matches_block("reference/embed.md", name, f"\n```text\n{said}```\n", update=update_golden)
+
+
+def test_every_key_of_a_project_file_is_in_its_page() -> None:
+    text = page("project.md")
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", text, re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(rows))) == {each.name for each in dataclasses.fields(Wanted)}
 
 
 def test_every_variable_of_the_environment_is_documented() -> None:

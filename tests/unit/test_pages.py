@@ -11,10 +11,22 @@ import click
 import pytest
 import yaml
 from tests.support.golden import ROOT
-from tests.support.pages import PAGES, blocks, command_lines, mentions, options_of, parse, words_of
+from tests.support.pages import (
+    PAGES,
+    blocks,
+    command_lines,
+    mentions,
+    options_of,
+    parse,
+    program_lines,
+    words_of,
+)
 
 from edgepack.errors import EdgepackError
 from edgepack.plugins.host import PluginHost, load_plugins
+from edgepack.runner.frozen.program import options as embed_options
+from edgepack.runner.frozen.search import options as search_options
+from edgepack.runner.frozen.serve import options as serve_options
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -61,6 +73,18 @@ def test_every_command_that_is_mentioned_has_its_options(page: Path) -> None:
         if line != "edgepack NAME":
             asked, known = options_of(words_of(line))
             assert asked <= known, line
+
+
+@each_page
+def test_every_option_of_the_program_is_one_that_it_has(page: Path) -> None:
+    for line in program_lines(page):
+        words = words_of(line, "embed")
+        of = {"search": search_options, "serve": serve_options}.get(words[0] if words else "", embed_options)
+        known = {name for action in of.parser("embed")._actions for name in action.option_strings}
+        said = {
+            word.partition("=")[0] for word in words[: [*words, "--"].index("--")] if word.startswith("-")
+        }
+        assert said <= known, line
 
 
 @each_page
