@@ -135,6 +135,12 @@ class SignatureError(EdgepackError):
     exit_code = 21
 
 
+class ReproducibilityError(EdgepackError):
+    """`edgepack bundle --check-reproducible`: a second build of the same inputs gave other bytes."""
+
+    exit_code = 22
+
+
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """This host cannot execute the bundle; the reason goes into the report."""
 

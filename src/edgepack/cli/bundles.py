@@ -30,7 +30,7 @@ from edgepack.cli.options import (
 )
 from edgepack.cli.output import print_json, print_rich, say
 from edgepack.cli.signing import private_key
-from edgepack.errors import NotVerifiedError
+from edgepack.errors import NotVerifiedError, UsageError
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading, Target
 
@@ -80,6 +80,11 @@ if TYPE_CHECKING:
     "Sign the bundle, its archive and its packages with this private key; see `edgepack sign`.",
     exists=True,
 )
+@click.option(
+    "--check-reproducible",
+    is_flag=True,
+    help="Build it again in other surroundings and compare byte for byte; exit code 22 where the two differ.",
+)
 @prices_option
 @offline_option
 @common_options
@@ -95,6 +100,7 @@ def bundle(
     formats: tuple[str, ...],
     force: bool,
     sign: Path | None,
+    check_reproducible: bool,
     prices: Path | None,
     offline: bool,
     as_json: bool,
@@ -114,6 +120,11 @@ def bundle(
         overrides = (*overrides, f"package.formats={json.dumps(formats)}")
     target, words = target_with_flags(host, target_name, overrides, click_context)
     target, model = with_reading(target, reading), one_model(*words, model)
+    if sign and check_reproducible:
+        raise UsageError(
+            "--check-reproducible compares what is not signed yet",
+            hint="sign afterwards: edgepack sign BUNDLE",
+        )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
         outcome = pipeline.build(
@@ -126,6 +137,10 @@ def bundle(
             host=host,
             context=context,
         )
+        if check_reproducible:
+            from edgepack.project.again import require_reproducible
+
+            require_reproducible(outcome, target, model=model, context=context)
     from edgepack.reports import text
 
     if as_json:

@@ -13,6 +13,7 @@ SCHEMA = "5"
 OF_THE_LINKER = frozenset(
     {"__dso_handle", "__start___lcxx_override", "__stop___lcxx_override", "_GLOBAL_OFFSET_TABLE_"}
 )
+_WORK = "@WORK@"
 _START = "Scrt1.o"
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
 
@@ -81,7 +82,9 @@ def _zig_links(
         env=zig_environment(work / "cache"),
         log_file=log,
     )
-    return log.read_text().split()
+    # zig quotes nothing, and the user's folder for temporary files may have a space in its name.
+    words = log.read_text().replace(str(work), _WORK).split()
+    return [word.replace(_WORK, str(work)) for word in words]
 
 
 def _without_string_functions(archive: bytes) -> bytes:
