@@ -113,7 +113,7 @@ def _build_elsewhere(order: Order, root: Path, context: HostContext) -> None:
         "LC_ALL": "C",
         "TZ": "Asia/Kathmandu",
     }
-    command = [sys.executable, "-m", "edgepack.project.again", file]
+    command: list[str | Path] = [sys.executable, "-m", "edgepack.project.again", file]
     context.run(command, cwd=root / "another folder", env=surroundings)
 
 
