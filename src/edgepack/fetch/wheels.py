@@ -47,7 +47,7 @@ class Wheel:
 def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildContext) -> Path:
     """A folder with those of a wheel's files whose paths match a pattern of ``keep``, fetched once.
 
-    Raises ``DownloadError``, ``HashMismatchError``, ``DiskFullError`` or ``MissingToolError``; nothing half-made stays.
+    Raises ``DownloadError``, ``HashMismatchError``, ``DiskFullError`` or ``MissingToolError``; no partial files stay.
     """
 
     def make(folder: Path) -> None:

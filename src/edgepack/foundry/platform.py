@@ -111,7 +111,7 @@ class RuntimePlatform(Protocol):
     def prove_file(
         self, model: Path, library: Path, *, levels: Levels, context: BuildContext
     ) -> tuple[LevelProof, ...]:
-        """The same for files that are out there."""
+        """The same for existing files."""
 
     def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
         """Whether a library runs a model, found by running it. Raises ``BundleError`` where that cannot be tried."""

@@ -56,7 +56,7 @@ class TargetBuilder(Protocol):
     """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them."""
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        """Make the model small; its ``needs`` are those of the file as it will be shipped, ``None`` where it is no ONNX graph."""
+        """Quantize the model; its ``needs`` are those of the file as it will be shipped, ``None`` where it is no ONNX graph."""
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
         """A runtime whose ``provides`` covers ``model.needs``, which the host checks; ``None``: the runner is all there is."""

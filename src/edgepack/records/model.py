@@ -152,12 +152,12 @@ class PreparedModel:
     output: str = "sentence_embedding"
     """The graph's output, float32 [batch, dimension]; without meaning for a model that is no graph."""
     batch_dependent: bool = False
-    """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale a tensor). A
+    """Whether a text's vector depends on its neighbours in the batch (dynamic quantization: one scale per tensor). A
     program that computes each text by itself, as one of a static table does: no."""
     cpu_file: Path | None = None
     """Another form of the model for the processor, where an execution provider's form is one that it cannot run."""
     companions: tuple[Path, ...] = ()
-    """Further files that must lie beside the model."""
+    """Further files that must be beside the model."""
     oracle: Path | None = None
     """An ONNX file with the same inputs and output that golden vectors are made from, and that never ships: for a ``file`` that
     ONNX Runtime does not read. The host compares it with the full-precision model. ``None``: golden vectors are those of

@@ -43,7 +43,7 @@ class Verification:
     top10_agreement: float = 0.0
     """Share of a text's ten nearest other texts that are the same ones as for fp32."""
     batch_cosine: float | None = None
-    """Lowest cosine between a text's vector alone and among 31 others; ``None``: not measured."""
+    """Lowest cosine between a text's vectors alone and in a batch of 32; ``None``: not measured."""
     retrieval: Retrieval | None = None
     retrieval_missing: str = ""
     """Why retrieval was asked for and not measured."""
@@ -88,7 +88,7 @@ class Tier:
     up_to: float
     """GB in a month up to which, from the tier below, this price holds; infinite for the last."""
     price: float
-    """Of a GB, in the provider's currency."""
+    """Per GB, in the provider's currency."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,7 @@ class RuntimeArtifact:
     licenses: tuple[Path, ...] = ()
     """Licence texts of what is linked in; a file's stem names the component."""
     companions: tuple[Path, ...] = ()
-    """Further files that must lie beside the library."""
+    """Further files that must be beside the library."""
     isa: tuple[str, ...] = ()
     """Kinds of processors that it has kernels for; empty: all."""
     requires: tuple[str, ...] = ()

@@ -74,7 +74,7 @@ class ModelOptions:
     format: str = "ort"
     """One of ``FORMATS``, or of its builder's own."""
     calibration: Path | None = None
-    """The user's texts for passes that look at activations, one a line; without them edgepack's own."""
+    """The user's calibration texts, one per line, for passes that measure activations; ``None``: edgepack's own."""
     min_cosine: float = 0.0
     """The build fails when the mean cosine of the bundle's vectors to fp32 is below this."""
     min_agreement: float = 0.0
@@ -88,7 +88,7 @@ class ModelOptions:
     min_top10: float = 0.0
     """The build fails when the texts keep a smaller share than this of their ten nearest neighbours."""
     min_batch_cosine: float = 0.0
-    """The build fails when a text alone and among 31 others gets vectors of a lower cosine than this."""
+    """The build fails when the cosine between a text's vectors alone and in a batch of 32 is lower than this."""
     min_processor_cosine: float = 0.0
     """The build fails when another kind of processor gives a text a vector of a lower cosine to this one's than this."""
     max_retrieval_loss: float = 1.0

@@ -92,7 +92,7 @@ def interrupted_leaves_nothing(subject: TargetSubject) -> None:
 
 @check(
     "killed-leaves-nothing",
-    "A build that is killed leaves nothing half-made in the output, and the next one succeeds.",
+    "A build that is killed leaves no partial output, and the next one succeeds.",
     section=BUILDER,
 )
 def killed_leaves_nothing(subject: TargetSubject) -> None:

@@ -26,7 +26,7 @@ class AcmeBuilder:
     prefix: str
 
     def prepare_model(self, source: api.ModelSource) -> api.PreparedModel:
-        """The model, made small by the target's recipe."""
+        """The model, quantized by the target's recipe."""
         return api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context
         )
