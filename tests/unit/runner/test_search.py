@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.sample_program import Run, complaint, run_program, vectors_of
+from tests.support.sample_program import Run, command_of, complaint, run_program, vectors_of
+
+from edgepack.runner.frozen.search.search import cosine_of_units
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -187,6 +191,26 @@ def test_a_bad_line_ends_it_and_nothing_is_kept(run: Run, notes: Path) -> None:
     done = run("search", "--strict", "--skip-bad", "cat", str(notes))
     assert lines_of(done) == [1]
     assert done.stderr.startswith(b"skipped: line 2")
+
+
+def test_told_to_stop_it_leaves_no_half_of_an_index(sample: Path, tmp_path: Path) -> None:
+    command = [*command_of(sample), "search", "--index", str(tmp_path / "index"), "cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        program.stdin.write(b"a cat\n" * 100)
+        program.stdin.flush()
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.01)
+        program.terminate()
+        assert program.wait() == -signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_of_which_the_model_makes_nothing_is_near_to_nothing() -> None:
+    units = [(0.6, 0.8), (0.0, 1.0), (0.0, 0.0)]
+    cosines = [cosine_of_units(units[0], other) for other in units]
+    assert cosines == pytest.approx([1, 0.8, 0])
+    assert cosine_of_units(units[2], units[1]) == 0
 
 
 def test_the_two_programs_say_the_same(frozen_sample: Path, native_sample: Path, notes: Path) -> None:

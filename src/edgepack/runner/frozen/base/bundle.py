@@ -90,7 +90,8 @@ class Bundle:
         path = os.path.join(self.directory, entry["path"])
         if entry.get("mode") == "link":
             right = (
-                os.path.islink(path) and sha256(os.fsencode(os.readlink(path))).hexdigest() == entry["sha256"]
+                os.path.islink(path)
+                and sha256_type()(os.fsencode(os.readlink(path))).hexdigest() == entry["sha256"]
             )
         else:
             right = sha256_of(self.check_size(entry)) == entry["sha256"]
@@ -121,13 +122,13 @@ def read_manifest(directory: str) -> dict[str, Any]:
     return manifest
 
 
-def sha256(data: bytes = b"") -> Any:
-    """A digest that can be updated."""
+def sha256_type() -> Any:
+    """What makes digests, to be kept by whoever makes many: an import that fails is tried again each time."""
     try:  # hashlib would bring in OpenSSL, and digests that nobody asks for
         from _sha2 import sha256 as new  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         from _sha256 import sha256 as new  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
-    return new(data)
+    return new
 
 
 def open_bundle(directory: str, *, require_signature: str | None = None) -> Bundle:
@@ -148,7 +149,7 @@ def open_bundle(directory: str, *, require_signature: str | None = None) -> Bund
 
 def sha256_of(path: str) -> str:
     """SHA-256 of a file, hexadecimal."""
-    digest = sha256()
+    digest = sha256_type()()
     try:
         with open(path, "rb") as stream:
             while chunk := stream.read(1 << 20):

@@ -13,7 +13,7 @@ from stat import S_ISREG
 from struct import unpack_from
 from zlib import adler32
 
-from ..base.bundle import sha256
+from ..base.bundle import sha256_type
 from ..base.errors import InputError, OutputError
 from ..base.signals import hold, remove_when_stopped
 from ..base.streams import say
@@ -23,13 +23,16 @@ from ..program.write import failed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
 HEADER = 256
 MARK = " # embed search 1, model "
 DIGITS = 32
 CHUNK = 1 << 20
+
+
+sha256 = sha256_type()
 
 
 def digest_of(text: str) -> str:
@@ -98,9 +101,9 @@ class Kept:
     def row(self, at: int) -> tuple[float, ...]:
         return unpack_from(self._form, self._mapped, HEADER + at * self._width)
 
-    def rows(self, count: int) -> bytes:
-        """The first of them, as they lie there."""
-        return self._mapped[HEADER : HEADER + count * self._width]
+    def rows(self, start: int, count: int) -> bytes:
+        """Some of them, as they lie there."""
+        return self._mapped[HEADER + start * self._width : HEADER + (start + count) * self._width]
 
     def _digest(self, at: int) -> str:
         start = HEADER + self.count * self._width + at * DIGITS
@@ -141,27 +144,31 @@ class Index:
 
     def vectors(
         self, texts: Sequence[str], embed: Callable[[list[str]], list[array[float]]]
-    ) -> list[Sequence[float]]:
+    ) -> Iterator[Sequence[float]]:
         """Unit vectors of the texts that follow those of the last call; ``embed`` makes those that are not kept."""
         digests = [digest_of(text) for text in texts]
         start = len(self._digests)
         places = [self._kept.place(digest, at) for at, digest in enumerate(digests, start)]
         made = embed([text for text, place in zip(texts, places, strict=True) if place < 0])
-        rest = iter(made)
-        rows: list[Sequence[float]] = [self._kept.row(at) if at >= 0 else next(rest) for at in places]
         if self._path is not None:
             try:
-                if self._stream is None and places != list(range(start, start + len(places))):
-                    self._begin()
-                if self._stream is not None:
-                    for row in rows:
-                        self._write(packed(row))
+                self._keep(places, made)
             except OSError as error:
                 self._give_up(failed(error))
             except OutputError as error:
                 self._give_up(error)
         self._digests += digests
-        return rows
+        rest = iter(made)
+        return (self._kept.row(at) if at >= 0 else next(rest) for at in places)
+
+    def _keep(self, places: list[int], made: Sequence[array[float]]) -> None:
+        start = len(self._digests)
+        if self._stream is None and places != list(range(start, start + len(places))):
+            self._begin()
+        if self._stream is not None:
+            rest = iter(made)
+            for at in places:
+                self._write(self._kept.rows(at, 1) if at >= 0 else little_endian(next(rest)))
 
     def _begin(self) -> None:
         """A new file, with the rows that are as they were."""
@@ -170,7 +177,7 @@ class Index:
         except OSError as error:
             raise OutputError(f"cannot write to {self._path}: {error.strerror}") from error
         self._stream.write(bytes(HEADER))
-        self._write(self._kept.rows(len(self._digests)))
+        self._write(self._kept.rows(0, len(self._digests)))
 
     def _write(self, data: bytes) -> None:
         assert self._stream is not None
@@ -218,12 +225,6 @@ class Index:
             # What it has not written yet may not fit on the disk either.
             self._stream = None
             os.unlink(self._temporary)
-
-
-def packed(row: Sequence[float]) -> bytes:
-    from array import array
-
-    return little_endian(row if isinstance(row, array) else array("f", row))
 
 
 def foreign(path: str) -> InputError:
