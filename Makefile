@@ -27,6 +27,7 @@ test-all: prepared
 fuzz: prepared
 	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.requests $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)
 
 # What needs no test, beside what has to be fetched for them.

@@ -9,11 +9,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.runner.native.sources import program_sources
+from edgepack.runner.native.sources import Signatures, program_sources
 from tests.support.native import compile_together as compile_one
 from tests.support.native import compiler
 
-TARGETS = ("table", "json", "lines", "bundle")
+TARGETS = ("table", "json", "lines", "bundle", "signature")
 SANITIZERS = (
     "-O1",
     "-g",
@@ -37,9 +37,8 @@ def compile_targets(folder: Path) -> Path:
         f"fuzz/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted(Path(__file__).parent.glob("*.cc"))
     }
-    sources = {
-        name: text for name, text in program_sources(linked=False).items() if name != "program/main.cc"
-    }
+    sources = dict(program_sources(linked=False, signatures=Signatures(checked=True)))
+    del sources["program/main.cc"]
     flags = SANITIZERS if has_sanitizers(folder) else ("-O1",)
     return compile_one({**sources, **own}, folder / "fuzz", *flags)
 
@@ -74,6 +73,11 @@ def write_seeds(folder: Path, target: str) -> list[Path]:
         from tests.fuzz.tables import small_manifest
 
         contents = [small_manifest()]
+    elif target == "signature":
+        from edgepack.bundles.manifest import SIGNATURE
+        from tests.fuzz.signatures import KEY, seeds
+
+        contents = [KEY.public.pem + b"\0" + seeds()[SIGNATURE]]
     else:
         contents = [line.encode() for line in LINES]
     paths = [folder / f"{target}-{number}" for number in range(len(contents))]

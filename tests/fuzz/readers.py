@@ -26,6 +26,7 @@ from edgepack.files.hardening import weaknesses
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.operators.config import parse_config
 from edgepack.targets import read_target
+from tests.fuzz import signatures
 
 ODD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
 WORDS = (
@@ -112,6 +113,7 @@ def read_archive(file: Path) -> None:
 
 
 READERS: Mapping[str, Callable[[Path], object]] = {
+    **signatures.READERS,
     "manifest.json": lambda file: read_manifest(file.parent),
     "bundle.tar.zst": read_archive,
     "bundle.tar": read_archive,
@@ -142,6 +144,7 @@ def seeds(library: Path) -> Mapping[str, bytes]:
         {"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}, "__metadata__": {"a": "b"}}
     )
     return {
+        **signatures.seeds(),
         "manifest.json": manifest,
         "bundle.tar": tar.getvalue(),
         "bundle.tar.zst": zstandard.compress(tar.getvalue()),

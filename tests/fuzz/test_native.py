@@ -10,7 +10,7 @@ from tests.support.once import made_once
 
 pytestmark = pytest.mark.tools("c++")
 
-SECONDS = float(os.environ.get("EDGEPACK_FUZZ_SECONDS", "3"))
+SECONDS = float(os.environ.get("EDGEPACK_FUZZ_SECONDS", "2"))
 
 
 def compile_all(folder: Path) -> None:
