@@ -14,7 +14,7 @@ from edgepack.bundles.manifest import bundle_name, open_bundle
 from edgepack.bundles.packages import Packagers, make_packages, packagers_of
 from edgepack.bundles.place import held_place, placed_folder, require_free, require_writable
 from edgepack.bundles.room import require_room
-from edgepack.errors import BundleError, MissingToolError, PluginError, VerificationError
+from edgepack.errors import BundleError, MissingToolError, PluginError, UsageError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.models.find.source import ingest, name_of
 from edgepack.operators.fit import OPERATORS
@@ -36,14 +36,14 @@ from edgepack.reports.made import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_json
-from edgepack.signing.keys import PrivateKey
-from edgepack.signing.signatures import sign_bundle, sign_file, signature_of
+from edgepack.signing.keys import PrivateKey, load_public
+from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
 from edgepack.tools import install_hint
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.gate import verify
 from edgepack.verifier.made_here import remember
 from edgepack.verifier.oracle import require_oracle
-from edgepack.verifier.proofs import prove_bundle
+from edgepack.verifier.proofs import prove_bundle, unsealed
 from edgepack.verifier.run import BundleRunner
 
 STEPS = 8
@@ -82,6 +82,7 @@ def build(
     story.plan(STEPS)
     for unread in host.unread_tables(target):
         context.warn(f"target {target.name}: {unread} belongs to no installed plugin")
+    _require_key(target, key)
     packagers = packagers_of(target, context)
     table = prices_of(prices, context)
     registered = host.builder_of(target)
@@ -129,9 +130,12 @@ def build(
                 folder=folder,
                 context=context,
             )
+            if key is not None:
+                # Before anything runs: a program may refuse to work without it.
+                sign_bundle(bundle, key)
         run = BundleRunner(context=context)
         with story.step("prove"):
-            proofs = _prove(bundle, run, runtime, context)
+            proofs = _prove(bundle, run, runtime, key, context)
         with story.step("verify"):
             verification = verify(
                 bundle,
@@ -145,8 +149,6 @@ def build(
             require_used_files(bundle, run.embed, context=context)
             _require_untouched(bundle)
         with story.step("pack"):
-            if key is not None:
-                sign_bundle(bundle, key)
             outcome = _pack_and_report(
                 bundle, packagers, verification, proofs, destination, target, table, beside, context
             )
@@ -195,12 +197,27 @@ def _tell_of_another(destination: Path, context: HostContext) -> None:
     context.warn(f"another build is putting {destination} in its place: waiting until it is done")
 
 
+def _require_key(target: Target, key: PrivateKey | None) -> None:
+    """A program that refuses unsigned bundles cannot be verified without a signature. Raises ``UsageError``."""
+    wanted = target.options.get("require_signature")
+    if wanted and (key is None or key.public != load_public(Path(str(wanted)))):
+        raise UsageError(
+            f"target {target.name}: require_signature = {str(wanted)!r}: its program refuses bundles that are not signed with that key",
+            hint="--sign names the private key that belongs to it",
+        )
+
+
 def _prove(
-    bundle: Bundle, run: BundleRunner, runtime: RuntimeArtifact | None, context: HostContext
+    bundle: Bundle,
+    run: BundleRunner,
+    runtime: RuntimeArtifact | None,
+    key: PrivateKey | None,
+    context: HostContext,
 ) -> tuple[LevelProof, ...]:
     """The bundle's own files, as on each kind of processor that its runtime has kernels for."""
     levels, isa = ("here", ()) if runtime is None else (runtime.levels, runtime.isa)
-    proofs = prove_bundle(bundle, run.at, levels=levels, isa=isa, context=context)
+    seal = unsealed if key is None else partial(sign_copy, key=key)
+    proofs = prove_bundle(bundle, run.at, levels=levels, isa=isa, seal=seal, context=context)
     if proofs:
         proved = sum(proof.proved for proof in proofs)
         context.note(f"{proved} of {len(proofs)} CPU levels proved")

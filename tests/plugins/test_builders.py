@@ -11,8 +11,9 @@ import pytest
 from tests.support.golden import ROOT
 from tests.support.kiosk import install, prepare_site
 from tests.support.schema import against
+from tests.support.signed import key_in
 
-from edgepack import pipeline
+from edgepack import library, pipeline
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.golden import TEXTS
 from edgepack.bundles.manifest import digest, open_bundle
@@ -24,6 +25,7 @@ from edgepack.errors import (
     MismatchError,
     ModelError,
     PluginError,
+    SignatureError,
     TargetError,
     UsageError,
     VerificationError,
@@ -498,3 +500,24 @@ def test_an_unknown_axis_is_refused(kiosk: Path, monkeypatch: pytest.MonkeyPatch
     install(kiosk, monkeypatch, ('axis="builder"', 'axis="flavour"'))
     info = next(plugin for plugin in load_plugins().plugins if plugin.name == "kiosk")
     assert "'flavour'; plugins bring: builder" in info.error
+
+
+def test_a_bundle_is_signed_before_it_is_packed(
+    kiosk: Path, model: Path, kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Archive and package hold the bundle's signature, and have one each; a bundle made anew without one takes them away."""
+    install(kiosk, monkeypatch)
+    key, public, host = key_in(tmp_path), tmp_path / "key.pub", load_plugins()
+    target = host.target("kiosk-one", ['package.formats=["deb"]'])
+    with host_context(story=Story(quiet=True), offline=True, store=kept) as context:
+        made = pipeline.build(target, model=str(model), output=tmp_path, key=key, host=host, context=context)
+    assert made.bundle.archive is not None
+    for number, file in enumerate((made.bundle.archive, next(tmp_path.glob("*.deb")))):
+        assert library.check_signature(file, key=public).name == made.bundle.name
+        unpacked = unpack_bundle(file, tmp_path / f"unpacked {number}")
+        assert library.check_signature(unpacked, key=public).name == made.bundle.name
+    with host_context(story=Story(quiet=True), offline=True, store=kept) as context:
+        pipeline.build(target, model=str(model), output=tmp_path, force=True, host=host, context=context)
+    assert not list(tmp_path.glob("*.sigstore.json"))
+    with pytest.raises(SignatureError, match="is not signed"):
+        library.check_signature(made.bundle.directory, key=public)

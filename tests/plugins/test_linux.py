@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from tests.support.signed import key_in
 
+from edgepack import pipeline
 from edgepack.errors import TargetError, UsageError
 from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import load_plugins
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
@@ -56,3 +59,29 @@ def test_a_runner_of_this_machine_s_kind_is_not_for_another(
     with pytest.raises(TargetError, match="made for this machine's own kind, x86_64") as caught:
         builder.prepare_model(source)
     assert "--set runner=native" in str(caught.value.hint)
+
+
+def test_a_program_that_refuses_unsigned_bundles_wants_them_signed(
+    tmp_path: Path, context: HostContext
+) -> None:
+    """Said before anything is fetched or made."""
+    host, key = load_plugins(), key_in(tmp_path)
+    key_in(tmp_path, "other")
+    for wanted, given in (("key", None), ("other", key)):
+        target = host.target("linux-x86-min", [f'require_signature="{tmp_path}/{wanted}.pub"'])
+        with pytest.raises(UsageError, match="not signed with that key"):
+            pipeline.build(target, model=None, output=tmp_path, key=given, host=host, context=context)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (['require_signature="/nowhere.pub"'], "/nowhere.pub cannot be read"),
+        (["signatures=true", "runner=pyinstaller"], "signatures goes with the native runner"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_program_is_refused(
+    context: HostContext, overrides: list[str], words: str
+) -> None:
+    with pytest.raises(TargetError, match=words):
+        create_builder(small(*overrides), context)

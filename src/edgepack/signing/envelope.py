@@ -24,7 +24,24 @@ def pae(payload: bytes) -> bytes:
 
 def sealed_statement(statement: Mapping[str, Any], key: PrivateKey) -> bytes:
     """The file with a signed in-toto statement."""
-    payload = json.dumps(statement, indent=1, ensure_ascii=False).encode()
+    return sealed_payload(json.dumps(statement, indent=1, ensure_ascii=False).encode(), key)
+
+
+def is_statement(file: Path) -> bool:
+    """Whether a file is an in-toto statement itself, e.g. of where a bundle comes from."""
+    if file.suffix != ".json" or file.stat().st_size > MOST:
+        return False
+    try:
+        document = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and str(document.get("_type")).startswith(
+        "https://in-toto.io/Statement/"
+    )
+
+
+def sealed_payload(payload: bytes, key: PrivateKey) -> bytes:
+    """The file with a signed in-toto statement, given as its bytes."""
     envelope = {
         "payload": _base64(payload),
         "payloadType": PAYLOAD_TYPE,

@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.bundles.archive import archive_of, pack
-from edgepack.bundles.manifest import SIGNATURE, open_bundle
+from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry, open_bundle, write_manifest
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError, SignatureError
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
-from edgepack.signing.envelope import open_statement, require_sealed, sealed_digest, sealed_statement
+from edgepack.signing.envelope import (
+    is_statement,
+    open_statement,
+    require_sealed,
+    sealed_digest,
+    sealed_payload,
+    sealed_statement,
+)
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.statement import require_statement_of, statement_of
 
@@ -40,13 +47,13 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
     where there is another signature already.
     """
     if path.is_file():
-        return [_put(signature_of(path), sealed_digest(path, key), force=force)]
+        return [sign_file(path, key, force=force)]
     bundle = open_bundle(path)
     archive = archive_of(path)
     made = [_put(path / SIGNATURE, sealed_statement(statement_of(bundle), key), force=force)]
     if archive.is_file():
         pack(bundle, archive, context=context)
-        made += [archive, _put(signature_of(archive), sealed_digest(archive, key), force=True)]
+        made += [archive, sign_file(archive, key)]
     return made
 
 
@@ -55,9 +62,28 @@ def sign_bundle(bundle: Bundle, key: PrivateKey) -> None:
     _put(bundle.directory / SIGNATURE, sealed_statement(statement_of(bundle), key), force=False)
 
 
-def sign_file(file: Path, key: PrivateKey) -> Path:
-    """Write an archive's or package's signature beside it."""
-    return _put(signature_of(file), sealed_digest(file, key), force=True)
+def sign_copy(bundle: Bundle, key: PrivateKey) -> None:
+    """Sign a copy of a bundle in which files were exchanged or added, as a program that refuses unsigned bundles wants it.
+
+    Its manifest is written anew; that of ``bundle`` stays, and so do the files that the copy is linked to.
+    """
+    folder = bundle.directory
+    for name in (MANIFEST, SIGNATURE):
+        (folder / name).unlink(missing_ok=True)
+    parts = {file["path"]: file["part"] for file in bundle.manifest["files"]}
+    files = [
+        file_entry(path, root=folder, part=parts.get(path.relative_to(folder).as_posix(), "runner"))
+        for path in sorted(folder.rglob("*"))
+        if path.is_symlink() or path.is_file()
+    ]
+    write_manifest(folder, {**bundle.manifest, "files": files})
+    sign_bundle(open_bundle(folder), key)
+
+
+def sign_file(file: Path, key: PrivateKey, *, force: bool = True) -> Path:
+    """Write the signature of an archive or package beside it; an in-toto statement is signed as such, in an envelope that holds it."""
+    sealed = sealed_payload(file.read_bytes(), key) if is_statement(file) else sealed_digest(file, key)
+    return _put(signature_of(file), sealed, force=force)
 
 
 def _put(path: Path, content: bytes, *, force: bool) -> Path:

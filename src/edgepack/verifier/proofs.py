@@ -55,8 +55,22 @@ class Run(Protocol):
         """
 
 
+Seal = Callable[[Bundle], None]
+"""What is done to a copy in which files were exchanged, so that its program takes it for a bundle: signing, or nothing."""
+
+
+def unsealed(copy: Bundle) -> None:
+    """For programs that look at sizes alone."""
+
+
 def prove_bundle(
-    bundle: Bundle, run: Run, *, levels: Levels, isa: Sequence[str] = (), context: BuildContext
+    bundle: Bundle,
+    run: Run,
+    *,
+    levels: Levels,
+    isa: Sequence[str] = (),
+    seal: Seal = unsealed,
+    context: BuildContext,
 ) -> tuple[LevelProof, ...]:
     """Let the bundle embed its golden texts as on each kind of processor: what was proved, by level.
 
@@ -65,7 +79,7 @@ def prove_bundle(
     ``MissingToolError`` when the program is for another architecture and there is no emulator. A level that nothing
     here can show is returned as not proved, with the reason.
     """
-    attempt = _attempt_of(bundle, run, context)
+    attempt = _attempt_of(bundle, run, seal, context)
     runtime = bundle.manifest["runtime"] or {}
     arch = architecture(bundle.program)
     if provider := runtime.get("provider"):
@@ -83,7 +97,8 @@ def prove_bundle(
     proofs = prove_levels(attempt, name=bundle.name, **asked)
     if library := bundle.manifest["runner"].get("library"):
         called = _calling(bundle, library, arch, context)
-        others = prove_levels(_attempt_of(called, run, context), name=called.name, **asked)
+        seal(called)
+        others = prove_levels(_attempt_of(called, run, seal, context), name=called.name, **asked)
         proofs = tuple(map(_lesser, proofs, others))
     return proofs
 
@@ -106,9 +121,9 @@ def _lesser(*proofs: LevelProof) -> LevelProof:
     return min(proofs, key=lambda proof: (proof.proved, proof.min_cosine))
 
 
-def _attempt_of(bundle: Bundle, run: Run, context: BuildContext) -> Attempt:
+def _attempt_of(bundle: Bundle, run: Run, seal: Seal, context: BuildContext) -> Attempt:
     texts, vectors = _golden(bundle)
-    masked = cache(partial(_masked_copy, bundle, context))
+    masked = cache(partial(_masked_copy, bundle, seal, context))
     return partial(_attempt, _Proof(bundle=bundle, run=run, texts=texts, vectors=vectors, masked=masked))
 
 
@@ -164,7 +179,7 @@ def _require_processor(bundle: Bundle) -> None:
         raise CannotRunHere(f"the bundle is for processors with {', '.join(lacking)}, which this one lacks")
 
 
-def _masked_copy(bundle: Bundle, context: BuildContext) -> Bundle:
+def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
     """The bundle with a runtime that does not ask the processor, and with what answers beside the program.
 
     The programs look at sizes when they start, and those stay; the runtime may lie in the program itself. Raises
@@ -180,7 +195,9 @@ def _masked_copy(bundle: Bundle, context: BuildContext) -> Bundle:
     replace_cpuid(bundle.directory / runtime, folder / runtime)
     program = folder / str(bundle.manifest["runner"]["program"])
     shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
-    return replace(bundle, directory=folder)
+    copy = replace(bundle, directory=folder)
+    seal(copy)
+    return copy
 
 
 def _calling(bundle: Bundle, library: str, arch: str, context: BuildContext) -> Bundle:

@@ -1,5 +1,7 @@
 """cosign's own client, a package of Debian's, as the judge of the signatures of archives."""
 
+import hashlib
+import json
 import subprocess
 from pathlib import Path
 
@@ -74,3 +76,22 @@ def test_what_cosign_signs_is_taken_here(cosign: Path, tmp_path: Path, folder: P
     file.write_bytes(b"another archive")
     with pytest.raises(SignatureError, match="was changed"):
         require_sealed(file, signature, key.public)
+
+
+def test_cosign_takes_a_statement_that_is_signed_here(cosign: Path, tmp_path: Path, key: PrivateKey) -> None:
+    (tmp_path / "file").write_bytes(b"an archive")
+    digest = hashlib.sha256(b"an archive").hexdigest()
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": "file", "digest": {"sha256": digest}}],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {"buildDefinition": {}, "runDetails": {}},
+    }
+    (tmp_path / "provenance.json").write_text(json.dumps(statement))
+    library.sign(tmp_path / "provenance.json", key=tmp_path / "key.key")
+    words = ("verify-blob-attestation", "--insecure-ignore-tlog=true", "--key", "key.pub")
+    words += ("--type", "slsaprovenance1", "--bundle", "provenance.json.sigstore.json", "file")
+    right = run(cosign, tmp_path, *words)
+    assert (right.returncode, right.stderr.splitlines()[-1]) == (0, "Verified OK"), right.stderr
+    (tmp_path / "file").write_bytes(b"another archive")
+    assert run(cosign, tmp_path, *words).returncode != 0

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from edgepack.bundles.archive import pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
 from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.signing.envelope import open_statement, require_sealed
 from edgepack.signing.keys import PrivateKey
+from edgepack.signing.signatures import sign_copy, signature_of
 from edgepack.verification import verify_again
 
 ROTATED = "other"
@@ -107,6 +111,16 @@ def test_an_archive_may_be_signed_alone(
         library.check_signature(archive, key=tmp_path / "other.pub")
 
 
+def test_a_statement_is_signed_as_one(tmp_path: Path, key: PrivateKey) -> None:
+    file, other = tmp_path / "provenance.json", tmp_path / "other.json"
+    file.write_text(json.dumps({"_type": "https://in-toto.io/Statement/v1", "predicateType": "mine"}))
+    other.write_text(json.dumps({"_type": "mine"}))
+    assert library.sign(file, key=tmp_path / "key.key") == [signature_of(file)]
+    assert open_statement(signature_of(file), key.public)["predicateType"] == "mine"
+    library.sign(other, key=tmp_path / "key.key")
+    require_sealed(other, signature_of(other), key.public)
+
+
 def test_verify_asks_before_it_runs_anything(
     tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
 ) -> None:
@@ -181,3 +195,20 @@ def test_statements_that_say_something_else_are_refused(
     rewritten(folder, key, old, new)
     with pytest.raises(SignatureError, match=words):
         library.check_signature(folder, key=tmp_path / "key.pub")
+
+
+def test_a_copy_with_another_file_is_signed_and_what_it_is_linked_to_stays(
+    tmp_path: Path, folder: Path, key: PrivateKey
+) -> None:
+    """So that a program that refuses unsigned bundles is proved in copies, too."""
+    library.sign(folder, key=tmp_path / "key.key")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, symlinks=True, copy_function=os.link)
+    (copy / "embed").unlink()
+    (copy / "embed").write_bytes(b"another program")
+    (copy / "embed").chmod(0o755)
+    (copy / "more.so").write_bytes(b"what is loaded into it")
+    sign_copy(Bundle(directory=copy, manifest=open_bundle(folder).manifest), key)
+    assert library.check_signature(copy, key=tmp_path / "key.pub").files == 9
+    assert {path: path.read_bytes() for path in before} == before

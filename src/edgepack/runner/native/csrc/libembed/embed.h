@@ -2,7 +2,7 @@
  *
  * Open a bundle's folder, turn texts into vectors, close it. One bundle may be used by any number of threads at once; opening and
  * closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
- * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, 5 the model does not load or run;
+ * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, or not signed as was asked, 5 the model does not load or run;
  * `error` then holds a sentence (cut to `error_size` bytes, NUL included; it may be NULL). What runs out of memory aborts.
  *
  * A bundle's files are mapped while it is open: replace its folder by a rename, never a file in it. A file that is cut short
