@@ -89,8 +89,8 @@ def test_cosign_takes_a_statement_that_is_signed_here(cosign: Path, tmp_path: Pa
     }
     (tmp_path / "provenance.json").write_text(json.dumps(statement))
     library.sign(tmp_path / "provenance.json", key=tmp_path / "key.key")
-    words = ("verify-blob-attestation", "--insecure-ignore-tlog=true", "--key", "key.pub")
-    words += ("--type", "slsaprovenance1", "--bundle", "provenance.json.sigstore.json", "file")
+    words = ["verify-blob-attestation", "--insecure-ignore-tlog=true", "--key", "key.pub"]
+    words += ["--type", "slsaprovenance1", "--bundle", "provenance.json.sigstore.json", "file"]
     right = run(cosign, tmp_path, *words)
     assert (right.returncode, right.stderr.splitlines()[-1]) == (0, "Verified OK"), right.stderr
     (tmp_path / "file").write_bytes(b"another archive")
