@@ -17,6 +17,8 @@ from edgepack.bundles.room import require_room
 from edgepack.errors import BundleError, MissingToolError, PluginError, UsageError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.models.find.source import ingest, name_of
+from edgepack.models.inspection import TABLE_TARGETS
+from edgepack.models.read.static import is_static_source
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.builder import RegisteredBuilder
@@ -96,6 +98,7 @@ def build(
         foretold = expected(source, passes)
         foretell_from_weights(target, foretold)
         _require_room(foretold, output, len(packagers), context)
+        _advise_on_static(source, target, context)
     destination = output / bundle_name(source.name, target)
     require_free(destination, force=force)
     with story.step("prepare"):
@@ -191,6 +194,14 @@ def _require_room(foretold: Expected | None, output: Path, packages: int, contex
         archives=foretold.least * (1 + packages),
         cached=COMPILED + foretold.full + foretold.made if first else 0,
     )
+
+
+def _advise_on_static(source: ModelSource, target: Target, context: HostContext) -> None:
+    """As a graph it works, too, with a runtime that it does without."""
+    if is_static_source(source) and target.model.format != "table":
+        context.warn(
+            f"{source.name} is a static model: --target {' or '.join(TABLE_TARGETS)} ships its table without ONNX Runtime"
+        )
 
 
 def _tell_of_another(destination: Path, context: HostContext) -> None:

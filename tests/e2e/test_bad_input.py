@@ -228,7 +228,8 @@ def test_a_full_disk(tiny_model: Path, tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 16, done.stderr
-    assert "error: no space left" in done.stderr
+    assert f"error: the disk that holds {mounted}/out has" in done.stderr
+    assert "or name a folder on another disk (--output)" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == "", "the output folder is empty"
 

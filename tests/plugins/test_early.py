@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.berts import write_bert
 from tests.support.kiosk import install, prepare_site
+from tests.support.static_models import write_module
 
 from edgepack import pipeline
 from edgepack.bundles import room
@@ -60,6 +61,30 @@ def a_file(output: Path) -> None:
 def below_a_file(output: Path) -> None:
     output.parent.rmdir()
     output.parent.touch()
+
+
+def test_a_static_model_for_another_target_is_told_its_own(
+    kiosk: Path,
+    own: HostContext,
+    prepared: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(kiosk, monkeypatch)
+    told: list[str] = []
+    monkeypatch.setattr(Story, "warn", lambda story, message: told.append(message))
+    with pytest.raises(AttributeError):
+        build(write_module(tmp_path / "table"), tmp_path / "dist", own)
+    assert prepared == [1]
+    assert [each for each in told if each.startswith("table is a static model: --target linux-x86-static or")]
+
+
+def test_a_place_where_nobody_can_write(
+    kiosk: Path, own: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch)
+    with pytest.raises(OutputError, match="cannot write to /proc/of/dist"):
+        build(Path("all-MiniLM-L6-v2"), Path("/proc/of/dist"), own)
 
 
 @pytest.mark.parametrize(

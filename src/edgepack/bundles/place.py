@@ -122,8 +122,14 @@ def require_writable(folder: Path) -> None:
     there = nearest(folder)
     if not there.is_dir():
         raise OutputError(f"cannot write to {folder}: {there} is a file", hint="choose another folder")
-    with disk_errors(folder), tempfile.TemporaryFile(dir=there):
-        pass
+    try:
+        with disk_errors(folder), tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        # What /proc says of itself, and the like.
+        raise OutputError(
+            f"cannot write to {folder}: {error.strerror}", hint="choose another folder"
+        ) from error
 
 
 def remove_leftovers(destination: Path) -> None:
