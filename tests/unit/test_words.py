@@ -57,7 +57,7 @@ def test_the_help_of_the_program_uses_the_terms_of_the_glossary() -> None:
 def test_summaries_of_commands_are_imperative_and_fit_on_a_line() -> None:
     for name, context in commands().items():
         summary = context.command.get_short_help_str(limit=1000)
-        assert summary.split()[0] in VERBS, f"{name}: {summary}"
+        assert re.split(r"\W", summary)[0] in VERBS, f"{name}: {summary}"
         assert len(summary) <= LONGEST or " " not in name, f"{name}: {summary}"
 
 
