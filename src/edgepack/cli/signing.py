@@ -24,7 +24,7 @@ _password_env = click.option(
     metavar="NAME",
     default=PASSWORD,
     show_default=True,
-    help="Environment variable that holds the key's password; without it, a terminal is asked.",
+    help="Environment variable with the password of the key; if it is not set, the terminal prompts for it.",
 )
 
 
@@ -61,7 +61,7 @@ def new(name: Path, sealed: bool, variable: str, as_json: bool) -> None:
 @click.option("-f", "--force", is_flag=True, help="Replace an existing signature.")
 @common_options
 def sign(path: Path, key: Path | None, variable: str, force: bool, as_json: bool) -> None:
-    """Sign a bundle, so that others can check that it is yours and unchanged.
+    """Sign a bundle so that others can verify its origin and integrity.
 
     BUNDLE is the folder of a bundle, or a file. The folder gets a signature of OpenSSF model-signing; the archive beside it is
     packed again with the signature inside. An archive or other file gets a signature of cosign beside it. `edgepack verify
