@@ -24,6 +24,18 @@ let restarted;
 /** The runtime that the address names: `?runtime=webgpu`. */
 const wanted = new URLSearchParams(location.search).get("runtime") ?? undefined;
 
+at("code").textContent = at("code").textContent.replace("./embed.mjs", new URL("embed.mjs", location.href).href);
+at("copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(at("code").textContent);
+    at("copy").textContent = "Copied";
+  } catch {
+    // On plain http there is no clipboard for pages.
+    getSelection().selectAllChildren(at("code"));
+    at("copy").textContent = "Selected";
+  }
+});
+
 const begun = performance.now();
 showCost();
 at("again").addEventListener("click", () => location.reload());
@@ -243,7 +255,7 @@ function drawMatrix() {
       context.fillRect(column, row, 1, 1);
     }),
   );
-  at("matrix-help").textContent = `Each text with each other${lines.length > SQUARES ? `, the first ${SQUARES}` : ""}: the stronger, the nearer. Point at a square, or walk with the arrow keys.`;
+  at("matrix-help").textContent = `Pairwise${lines.length > SQUARES ? `, the first ${SQUARES}` : ""}: ${dark ? "brighter" : "darker"} is closer. Point at a square, or use the arrow keys.`;
   pair ??= nearest;
   showPair();
 }
@@ -284,18 +296,18 @@ function showCost() {
   const groups = {
     "This visit": [
       ["downloaded", embedder ? bytes(transferred + own) : "…"],
-      ["all files here and checked after", took(times.downloaded)],
+      ["downloaded and checked in", took(times.downloaded)],
       ["runtime started in", took(times.runtime, times.downloaded)],
       ["model opened in", took(times.session, times.runtime)],
     ],
     "A first visit": [
       ["under brotli", size(downloads.brotli)],
       ["under gzip", size(downloads.gzip)],
-      [`a million of them, brotli, $${PRICE} a GB`, downloads.brotli ? `$${number(Math.round((downloads.brotli / 1e9) * PRICE * 1e6))}` : "…"],
+      [`cost of 1 M, at $${PRICE}/GB`, downloads.brotli ? `$${number(Math.round((downloads.brotli / 1e9) * PRICE * 1e6))}` : "…"],
     ],
     "The model": [
-      ["numbers in a vector", dimension],
-      ["tokens of a text, at most", maxLength],
+      ["dimensions", dimension],
+      ["max tokens", maxLength],
       ["runtime", runtime],
     ],
   };

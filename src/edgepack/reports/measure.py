@@ -162,9 +162,9 @@ def _vectors(model: Mapping[str, Any]) -> str:
 
 
 def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> tuple[str, ...]:
-    sent = "the archive" if has_archive else "all files under zstd"
+    sent = f"one download of {'the archive' if has_archive else 'all files under zstd'} per device"
     if bundle.manifest.get("visits"):
-        sent = "a first visit's files under brotli"
+        sent = "one first visit per visitor, files under brotli"
     brotli = f"brotli {BEST.brotli} ({LARGER.brotli} for files above {BROTLI_LARGE / 1e6:g} MB)"
     huge = any(int(file["size"]) > HUGE for file in bundle.manifest["files"])
     quick = (
@@ -193,5 +193,5 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
         _vectors(bundle.manifest["model"]),
         f"gzip -{BEST.gzip}, {brotli} and zstd -{BEST.zstd} of each file by itself",
         *([quick] if huge else []),
-        f"costs: one download of {sent} per device, within one month; list egress prices only: check them against your contract",
+        f"costs: {sent}, within one month; list egress prices only: check them against your contract",
     )
