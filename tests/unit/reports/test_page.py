@@ -13,8 +13,9 @@ from edgepack.errors import ModelError, UsageError
 from edgepack.foundry.explain.sizes import Explanation, MemberRow, Row
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.ort.tensors import Tensor, tensors_of
+from edgepack.records.bundle import Bundle
 from edgepack.reports.page.beside import stock
-from edgepack.reports.page.contents import Node, object_parts, tensor_parts
+from edgepack.reports.page.contents import Node, contents_of, object_parts, tensor_parts
 from edgepack.reports.page.facts import read_bench
 
 
@@ -85,6 +86,35 @@ def test_tensors_are_grouped_by_the_words_of_their_names_and_sum_to_the_file() -
     assert parts[0].parts[0].parts[0].what == "int8 [10, 10]"
     for node in (each for part in parts for each in every(part)):
         assert not node.parts or node.bytes == sum(part.bytes for part in node.parts)
+
+
+def test_a_bundle_is_its_files_and_a_model_in_pieces_is_its_tensors(
+    model: onnx.ModelProto, tmp_path: Path
+) -> None:
+    content = convert_to_ort(model, tmp_path / "model.ort", level="none").read_bytes()
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    step = len(content) // 10
+    pieces = [content[at * step : (at + 1) * step if at < 10 else None] for at in range(11)]
+    texts = {f"model-{at}.0a1b.bin": piece for at, piece in enumerate(pieces, 1)}
+    texts |= {"index.html": b"<!doctype html>", "index.html.br": b"x"}
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
+    (folder / "manifest.json").write_bytes(b"{}")
+    part = {"index.html": "runner", "index.html.br": "encoded"}
+    files = [{"path": name, "mode": "0644", "part": part.get(name, "model")} for name in texts]
+    made = contents_of(Bundle(directory=folder, manifest={"name": "b", "files": files}), lambda path: None)
+    assert {node.name: node.bytes for node in made.parts} == {
+        "model": len(content),
+        "runner": 15,
+        "manifest": 2,
+    }
+    assert made.bytes == len(content) + 17
+    assert {"layer.0.dense", "weight", "bias"} <= {node.name for node in every(made.parts[0])}
+    assert made.parts[0].what == "in 11 files"
+    (folder / "model-1.0a1b.bin").write_bytes(bytes(step))
+    whole = contents_of(Bundle(directory=folder, manifest={"name": "b", "files": files}), lambda path: None)
+    assert len(whole.parts[0].parts) == 11, "what cannot be read is shown by its files"
 
 
 def test_objects_are_grouped_by_the_operator_that_asks_for_them_and_sum_to_the_file() -> None:

@@ -39,17 +39,27 @@ def tensors_of(file: Path) -> list[Tensor]:
     return found
 
 
-def _of_ort(file: Path) -> Iterator[Tensor]:
+def is_ort(content: bytes | mmap) -> bool:
+    """Whether this is the content of a file in ORT format."""
+    return content[4:8] == IDENTIFIER
+
+
+def tensors_in(content: bytes | mmap) -> Iterator[Tensor]:
+    """The constants of the main graph, of the content of a file in ORT format. Raises anything where it is damaged."""
+    if not is_ort(content):
+        raise ModelError("it is not in ORT format")
+    for tensor in tables(table_at(table_at(root(content), MODEL), GRAPH), INITIALIZERS):
+        yield Tensor(
+            name=text(tensor, NAME),
+            type=_type(number(tensor, TYPE, "<i")),
+            shape=integers(tensor, SHAPE),
+            bytes=vector_length(tensor, DATA),
+        )
+
+
+def _of_ort(file: Path) -> list[Tensor]:
     with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
-        if content[4:8] != IDENTIFIER:
-            raise ModelError("it is not in ORT format")
-        for tensor in tables(table_at(table_at(root(content), MODEL), GRAPH), INITIALIZERS):
-            yield Tensor(
-                name=text(tensor, NAME),
-                type=_type(number(tensor, TYPE, "<i")),
-                shape=integers(tensor, SHAPE),
-                bytes=vector_length(tensor, DATA),
-            )
+        return list(tensors_in(content))
 
 
 def _of_onnx(file: Path) -> Iterator[Tensor]:

@@ -9,13 +9,14 @@ from pathlib import Path
 from edgepack.bundles.manifest import ENCODED, LINK, MANIFEST
 from edgepack.errors import EdgepackError
 from edgepack.foundry.explain.sizes import EVERY, SEVERAL, Explanation, MemberRow, short_name
-from edgepack.models.ort.tensors import ONNX, ORT, Tensor, tensors_of
+from edgepack.models.ort.tensors import ONNX, ORT, Tensor, is_ort, tensors_in, tensors_of
 from edgepack.records.bundle import Bundle
 
 SMALL = 0.0004
 """Of a file: parts below this share are shown together."""
 MANY = 5
 """More operators than this are counted, not named."""
+_PIECE = re.compile(r"-(\d+)\.[^/]*$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,8 @@ def contents_of(bundle: Bundle, explained: Callable[[Path], Explanation | None])
         if file["mode"] != LINK and file["part"] != ENCODED:
             parts[file["part"]].append(_file(bundle.directory / file["path"], file["path"], explained))
     parts["manifest"].append(_leaf(MANIFEST, (bundle.directory / MANIFEST).stat().st_size))
+    if pieces := _in_pieces(bundle.directory, parts["model"]):
+        parts["model"] = [pieces]
     return _group(bundle.name, [_part(name, files) for name, files in parts.items()])
 
 
@@ -81,6 +84,22 @@ def _file(path: Path, place: str, explained: Callable[[Path], Explanation | None
     except EdgepackError as error:
         return _leaf(place, size, error.message)
     return Node(name=place, bytes=size, parts=object_parts(found) if found else ())
+
+
+def _in_pieces(folder: Path, files: Sequence[Node]) -> Node | None:
+    """A model in ORT format that lies in several files, numbered as ``model-1.DIGEST.bin``."""
+    numbers = {int(found[1]): file.name for file in files if (found := _PIECE.search(file.name))}
+    if len(numbers) < 2 or len(numbers) < len(files):
+        return None
+    content = b"".join((folder / name).read_bytes() for _, name in sorted(numbers.items()))
+    try:
+        parts = tensor_parts(list(tensors_in(content)), len(content)) if is_ort(content) else ()
+    # What readers of damaged files raise has no class in common.
+    except Exception:
+        return None
+    return (
+        Node(name="model", bytes=len(content), what=f"in {len(files)} files", parts=parts) if parts else None
+    )
 
 
 def _part(name: str, files: Sequence[Node]) -> Node:
