@@ -1,10 +1,11 @@
-"""Decoders that embedders are made from: Qwen, Llama and Mistral, from their weights and without PyTorch."""
+"""Decoders that embedders are made from: Qwen, Llama, Mistral and Gemma 3, from their weights and without PyTorch."""
 
 from collections.abc import Iterable
 
 from edgepack.api import Spec, hookimpl
 
 FAMILIES = {
+    "gemma3_text": "EmbeddingGemma",
     "llama": "embedders made from Llama and from what is written as Llama",
     "mistral": "embedders made from Mistral",
     "qwen2": "embedders made from Qwen2 and Qwen2.5",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edgepack.api import ModelError
 from edgepack.api.graphs import (
     GraphWriter,
@@ -53,7 +55,8 @@ def write_decoder(config: Mapping[str, Any], weights: TensorFile, writer: GraphW
         writer=writer, tensors=prefixed(weights, WORDS, names=("language_model.",)), settings=settings
     )
     _require_biases(decoder)
-    table = writer.weight(WORDS, decoder.tensors.read(WORDS, settings.vocabulary, settings.hidden))
+    words = decoder.tensors.read(WORDS, settings.vocabulary, settings.hidden)
+    table = writer.weight(WORDS, words * np.float32(settings.embedding_scale))
     hidden = writer.add("Gather", "embeddings.words", table, "input_ids")
     attentions = _attentions(decoder)
     for number, layer in enumerate(settings.layers):
@@ -92,12 +95,17 @@ def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
 
 def _layer(decoder: Decoder, part: str, hidden: str, attention: Attention) -> str:
     """Each half takes what was normalised, and is added to what was not."""
-    writer = decoder.writer
+    writer, after = decoder.writer, decoder.settings.norms_after
     attended = _attended(
         decoder, f"{part}self_attn.", _norm(decoder, f"{part}input_layernorm", hidden), attention
     )
+    if after:
+        attended = _norm(decoder, f"{part}post_attention_layernorm", attended)
     middle = writer.add("Add", f"{part}self_attn.residual", attended, hidden)
-    inner = _feed_forward(decoder, f"{part}mlp.", _norm(decoder, f"{part}post_attention_layernorm", middle))
+    before = "pre_feedforward_layernorm" if after else "post_attention_layernorm"
+    inner = _feed_forward(decoder, f"{part}mlp.", _norm(decoder, part + before, middle))
+    if after:
+        inner = _norm(decoder, f"{part}post_feedforward_layernorm", inner)
     return writer.add("Add", f"{part}mlp.residual", inner, middle)
 
 
@@ -176,7 +184,9 @@ def _linear(decoder: Decoder, name: str, vector: str, inputs: int, outputs: int)
 def _norm(decoder: Decoder, name: str, vector: str, *, size: int = 0) -> str:
     """RMSNorm: vector / √(mean of squares + ε), times weight, in the nodes that the pass ``fuse`` takes for one."""
     writer, settings = decoder.writer, decoder.settings
-    weight = decoder.tensors.read(f"{name}.weight", size or settings.hidden)
+    weight = decoder.tensors.read(f"{name}.weight", size or settings.hidden) + np.float32(
+        settings.norm_offset
+    )
     squares = writer.add("Pow", f"{name}.squares", vector, writer.scalar("norm.two", 2.0))
     mean = writer.add("ReduceMean", f"{name}.mean", squares, axes=[-1], keepdims=1)
     floored = writer.add("Add", f"{name}.floored", mean, writer.scalar("norm.epsilon", settings.epsilon))

@@ -24,6 +24,8 @@ class Family:
     padding: int = 0
     types: bool = False
     """Whether it has token types."""
+    norm: float = 1.0
+    """About what the weights of norms are."""
 
 
 SMALL: dict[str, Any] = {
@@ -53,6 +55,15 @@ DECODER: dict[str, Any] = {**MODERN, "num_key_value_heads": 2, "hidden_act": "si
 """Heads share keys."""
 DECODER.pop("local_attention")
 SLIDING: dict[str, Any] = {"use_sliding_window": True, "sliding_window": 5}
+GEMMA: dict[str, Any] = {
+    **{key: value for key, value in DECODER.items() if key not in ("hidden_act", "max_window_layers")},
+    "num_key_value_heads": 1,
+    "head_dim": 12,
+    "query_pre_attn_scalar": 9,
+    "sliding_window": 6,
+    "use_bidirectional_attention": True,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+}
 
 FAMILIES = {
     "bert": Family(config="BertConfig", model="BertModel", small=SMALL, types=True),
@@ -62,6 +73,7 @@ FAMILIES = {
     "mpnet": Family(config="MPNetConfig", model="MPNetModel", small=SMALL, padding=1),
     "distilbert": Family(config="DistilBertConfig", model="DistilBertModel", small=DISTIL),
     "modernbert": Family(config="ModernBertConfig", model="ModernBertModel", small=MODERN),
+    "gemma3_text": Family(config="Gemma3TextConfig", model="Gemma3TextModel", small=GEMMA, norm=0.0),
     "llama": Family(config="LlamaConfig", model="LlamaModel", small={**DECODER, "num_key_value_heads": 4}),
     "mistral": Family(config="MistralConfig", model="MistralModel", small={**DECODER, "sliding_window": 5}),
     "qwen2": Family(config="Qwen2Config", model="Qwen2Model", small={**DECODER, **SLIDING}),
@@ -83,7 +95,7 @@ def write_family(
     with torch.no_grad():
         for name, weight in model.named_parameters():
             is_norm = "norm" in name.lower() and name.endswith("weight")
-            weight.normal_(mean=1.0 if is_norm else 0.0, std=std)
+            weight.normal_(mean=family.norm if is_norm else 0.0, std=std)
     model.save_pretrained(folder)
     write_json(folder / "tokenizer.json", tokenizer_document())
     return source_of(folder, pooling=pooling), model

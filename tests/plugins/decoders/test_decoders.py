@@ -25,6 +25,8 @@ from edgepack.records.model import ModelSource, Pooling
         ("qwen3", {"attention_bias": True, "use_sliding_window": False}),
         ("qwen3", {"layer_types": ["sliding_attention", "full_attention"] * 2}),
         ("mistral", {"sliding_window": None, "num_key_value_heads": 4}),
+        ("gemma3_text", {"use_bidirectional_attention": False, "attention_bias": True}),
+        ("gemma3_text", {"sliding_window": 7, "num_key_value_heads": 4, "hidden_size": 36}),
     ],
     ids=str,
 )
@@ -68,6 +70,30 @@ def test_the_words_of_older_versions_and_tensors_of_a_model_with_a_head(tmp_path
     config |= {"rope_theta": 7000.0, "rope_scaling": None, "use_sliding_window": True, "sliding_window": 5}
     exported = export_onnx(replace(source, config=config), tmp_path / "model.onnx")
     np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+
+
+def test_the_words_of_embeddinggemma(tmp_path: Path) -> None:
+    """As on the hub: two bases by themselves, and a pattern in place of a list."""
+    bases = {"full_attention": 9000.0, "sliding_attention": 300.0}
+    rope = {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()}
+    shape = {"layer_types": None, "sliding_window_pattern": 3, "rope_parameters": rope}
+    source, model = write_family(tmp_path / "model", "gemma3_text", **shape)
+    tokens = tokens_of("gemma3_text")
+    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    config = {
+        key: value for key, value in source.config.items() if key not in ("layer_types", "rope_parameters")
+    }
+    config |= {"_sliding_window_pattern": 3, "rope_theta": 9000.0, "rope_local_base_freq": 300.0}
+    exported = export_onnx(replace(source, config=config), tmp_path / "model.onnx")
+    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+
+
+def test_gemma_with_capped_scores_is_refused(tmp_path: Path) -> None:
+    source, _ = write_family(tmp_path / "model", "gemma3_text")
+    with pytest.raises(UnsupportedModelError, match="attn_logit_softcapping"):
+        export_onnx(
+            replace(source, config={**source.config, "attn_logit_softcapping": 50.0}), tmp_path / "m.onnx"
+        )
 
 
 @pytest.mark.parametrize(

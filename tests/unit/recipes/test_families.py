@@ -17,8 +17,8 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 
-DECODERS = ("llama", "mistral", "qwen2", "qwen3")
-SHARED = ("mistral", "qwen2", "qwen3")
+DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
+SHARED = ("gemma3_text", "mistral", "qwen2", "qwen3")
 """Heads of the query share keys, which no fused operator for processors does without a cache."""
 FUSED: dict[str, dict[str, int]] = {
     "modernbert": {"MultiHeadAttention": 4, "RotaryEmbedding": 8, "SkipLayerNormalization": 8, "Gelu": 4},

@@ -42,7 +42,7 @@ def byte_level_sections(document: Mapping[str, Any], pad_id: int) -> dict[str, b
         "model": b"bytebpe\0" + u32([flags, 0, pad_id]),
         "vocab": build_trie(vocabulary),
         "bytes": u32([number for number in alphabet if number is not None]),
-        "merges": _merges(model),
+        "merges": merge_table(model),
         "pieces": two_stage(character_kinds(), width=1),
     }
 
@@ -71,7 +71,7 @@ def byte_alphabet() -> dict[str, int]:
     return {chr(byte): byte for byte in plain} | {chr(256 + index): byte for index, byte in enumerate(rest)}
 
 
-def _merges(model: Mapping[str, Any]) -> bytes:
+def merge_table(model: Mapping[str, Any]) -> bytes:
     """Rows by the left id: the right ids, sorted, with the rank and the id of the two together."""
     vocabulary = model["vocab"]
     pairs: dict[tuple[int, int], tuple[int, int]] = {}

@@ -17,6 +17,7 @@ from edgepack.context import BuildContext
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
 from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
+from edgepack.runner.tokenizer.character_bpe import character_sections
 from edgepack.runner.tokenizer.code_point_tables import normalizer_sections, two_stage
 from edgepack.runner.tokenizer.code_points import compositions, piece_kinds
 from edgepack.runner.tokenizer.sections import pack_sections, u32
@@ -29,7 +30,7 @@ BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
 BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
 STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
 """As normalizer.cc numbers them."""
-COMPOSE_STEP = 7
+COMPOSE_STEP, SPACES_STEP = 7, 8
 COMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
 """Normal forms that are another one, composed."""
 FILE = "tokenizer.bin"
@@ -46,7 +47,8 @@ def compile_tokenizer(text: str) -> bytes:
     if kind == "WordPiece":
         sections = _wordpiece(document, tokenizer)
     elif kind == "BPE":
-        sections = byte_level_sections(document, pad_id_of(tokenizer))
+        make = character_sections if document["model"].get("byte_fallback") else byte_level_sections
+        sections = make(document, pad_id_of(tokenizer))
         sections |= normalizer_tables(document.get("normalizer"), tokenizer)
     elif kind == "Unigram":
         steps = document.get("pre_tokenizer")
@@ -120,6 +122,8 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
         return PRECOMPILED_STEP, precompiled_sections(step["precompiled_charsmap"])
     if step["type"] == "Replace" and step["pattern"] == {"Regex": " {2,}"}:
         return SQUEEZE_STEP, {"squeeze": step["content"].encode()}
+    if step["type"] == "Replace" and step["pattern"] == {"String": " "}:
+        return SPACES_STEP, {"spaces": step["content"].encode()}
     if step["type"] == "Strip" and (step["strip_left"] or step["strip_right"]):
         return STRIP_STEPS[step["strip_left"], step["strip_right"]], {}
     pattern = step.get("pattern")

@@ -1,4 +1,5 @@
-// Byte-level BPE: text is split as GPT-2 splits it, and the pairs of a piece's parts are joined in the order of their ranks.
+// BPE: the pairs of a piece's parts are joined in the order of their ranks. The parts are bytes, of text that is split as GPT-2, Qwen
+// or Llama 3 split it, or characters of the whole text, as SentencePiece has it, where one that is not known is its bytes.
 #include <algorithm>
 #include <queue>
 
@@ -10,7 +11,7 @@ namespace embed {
 namespace {
 
 enum Sort : uint8_t { IS_OTHER, IS_LETTER, IS_NUMBER, IS_SPACE };
-enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4, LINES = 8, THREE_DIGITS = 16 };
+enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4, LINES = 8, THREE_DIGITS = 16, CHARACTERS = 32 };
 
 class Bpe final : public TextModel {
 public:
@@ -143,9 +144,18 @@ private:
         if (flags_ & IGNORES_MERGES)
             if (uint32_t id = vocabulary_.find(text); id != Trie::none) return ids.add(id);
         std::vector<Symbol> symbols;
-        for (char letter : text) {
+        auto begin = [&](uint32_t id) {
             int32_t at = int32_t(symbols.size());
-            symbols.push_back({bytes_[uint8_t(letter)], at - 1, at + 1, false});
+            symbols.push_back({id, at - 1, at + 1, false});
+        };
+        for (size_t at = 0, size = 1; at < text.size(); at += size) {
+            uint32_t id = Trie::none;
+            if (flags_ & CHARACTERS) {
+                size = utf8_length(uint8_t(text[at]));
+                id = vocabulary_.find(text.substr(at, size));
+            }
+            if (id != Trie::none) begin(id);
+            else for (char letter : text.substr(at, size)) begin(bytes_[uint8_t(letter)]);
         }
         symbols.back().after = -1;
         std::priority_queue<Merge> queue;

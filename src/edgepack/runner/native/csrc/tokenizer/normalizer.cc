@@ -265,6 +265,22 @@ private:
     std::string_view content_;
 };
 
+// Each space becomes a text.
+class Spaces final : public NormalizerStep {
+public:
+    explicit Spaces(std::string_view content) : content_(content) {}
+
+    void apply(std::string_view text, std::string &normal) const override {
+        for (char letter : text) {
+            if (letter == ' ') normal += content_;
+            else normal += letter;
+        }
+    }
+
+private:
+    std::string_view content_;
+};
+
 // White space goes from the ends.
 class Strip final : public NormalizerStep {
 public:
@@ -291,7 +307,7 @@ private:
     bool left_, right_;
 };
 
-enum Code : uint32_t { BY_CODE_POINT = 1, PRECOMPILED, SQUEEZE, STRIP_LEFT, STRIP_RIGHT, STRIP_BOTH, COMPOSE };
+enum Code : uint32_t { BY_CODE_POINT = 1, PRECOMPILED, SQUEEZE, STRIP_LEFT, STRIP_RIGHT, STRIP_BOTH, COMPOSE, SPACES };
 
 }  // namespace
 
@@ -302,6 +318,7 @@ bool Normalizer::open(const Table &table) {
         if (code == BY_CODE_POINT) steps_.push_back(std::make_unique<ByCodePoint>());
         if (code == PRECOMPILED) steps_.push_back(std::make_unique<Precompiled>());
         if (code == SQUEEZE) steps_.push_back(std::make_unique<Squeeze>(table.section("squeeze").text()));
+        if (code == SPACES) steps_.push_back(std::make_unique<Spaces>(table.section("spaces").text()));
         if (code == COMPOSE) steps_.push_back(std::make_unique<Compose>());
         if (code >= STRIP_LEFT && code <= STRIP_BOTH) steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));
     }
