@@ -76,7 +76,7 @@ def test_the_words_of_embeddinggemma(tmp_path: Path) -> None:
     """As on the hub: two bases by themselves, and a pattern in place of a list."""
     bases = {"full_attention": 9000.0, "sliding_attention": 300.0}
     rope = {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()}
-    shape = {"layer_types": None, "sliding_window_pattern": 3, "rope_parameters": rope}
+    shape: dict[str, Any] = {"layer_types": None, "sliding_window_pattern": 3, "rope_parameters": rope}
     source, model = write_family(tmp_path / "model", "gemma3_text", **shape)
     tokens = tokens_of("gemma3_text")
     expected = expected_vectors(model, tokens, source.pooling, types=False)
