@@ -239,7 +239,7 @@ def test_who_is_told_of_a_bundle_answers_for_what_it_does(
         ('for line in sys.stdin: print(json.dumps({"embedding": [1.0] + [0.0] * 31}))', "differ from the stock library"),
         ('(root / "seen.txt").write_text("me")', "changed its bundle while it ran: .*seen.txt is not in the manifest"),
         ('for line in [*sys.stdin][1:]: print(json.dumps({"embedding": [1.0] * 32}))', "gave 11 vectors for 12 texts"),
-        ('for line in sys.stdin: print(json.dumps({"embedding": ["a"] * 32}))', "something that is not vectors"),
+        ('for line in sys.stdin: print(json.dumps({"embedding": ["a"] * 32}))', "invalid vectors"),
         ('import random\nfor line in sys.stdin: print(json.dumps({"embedding": [random.gauss(0, 1) for _ in range(32)]}))', "differ from the stock library"),
         ("raise SystemExit(7)", "the program of tiny-kiosk-one failed"),
         (ELSEWHERE, "the same vectors with zeros for its model .model/model.onnx.: the program does not use it"),
