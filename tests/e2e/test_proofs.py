@@ -50,7 +50,7 @@ def test_a_kernel_that_is_broken_in_one_shipped_file(
     break_kernel(folder / file, shared_context.store.root)
     broken = Bundle(directory=folder, manifest=library_bundle.manifest)
     run = BundleRunner(context=shared_context).at
-    with pytest.raises(ProofError, match=r"\(level avx2, this processor.*differ.*cosine -?0\.[0-8]"):
+    with pytest.raises(ProofError, match=r"\(level avx2, this CPU.*differ.*cosine -?0\.[0-8]"):
         prove_bundle(broken, run, levels="here", context=shared_context)
     others = [level.name for level in RELEASE.feature_levels.on("x86_64") if level.name != "avx2"]
     proofs = prove_bundle(broken, run, levels="here", isa=others, context=shared_context)

@@ -39,7 +39,7 @@ def library(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
     made = json.loads(done.stdout)
     assert made["library"] == str(folder / "lib" / "libonnxruntime.so.1.21.0")
     assert made["bytes"] < 2_000_000
-    here = [proof for proof in made["proofs"] if proof["by"] == "this processor"]
+    here = [proof for proof in made["proofs"] if proof["by"] == "this CPU"]
     assert len(here) == 1 and here[0]["min_cosine"] > 0.999
     if platform.machine() == "x86_64":
         assert {"sse2"} <= {proof["level"] for proof in made["proofs"] if proof["proved"]}
@@ -175,7 +175,7 @@ def test_a_model_is_proved_on_a_library_that_is_out_there(library: Path) -> None
     built = library / "lib" / "libonnxruntime.so.1.21.0"
     done = edgepack("runtime", "prove", str(built), str(model), "--json")
     assert done.returncode == 0, done.stderr
-    assert any(proof["by"] == "this processor" for proof in json.loads(done.stdout))
+    assert any(proof["by"] == "this CPU" for proof in json.loads(done.stdout))
     done = edgepack("runtime", "prove", str(built), str(library / "none.ort"))
     assert done.returncode == 2 and "there is no file" in done.stderr
 

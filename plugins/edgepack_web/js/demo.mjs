@@ -301,8 +301,8 @@ function showCost() {
       ["model opened in", took(times.session, times.runtime)],
     ],
     "A first visit": [
-      ["under brotli", size(downloads.brotli)],
-      ["under gzip", size(downloads.gzip)],
+      ["with brotli", size(downloads.brotli)],
+      ["with gzip", size(downloads.gzip)],
       [`cost of 1 M, at $${PRICE}/GB`, downloads.brotli ? `$${number(Math.round((downloads.brotli / 1e9) * PRICE * 1e6))}` : "…"],
     ],
     "The model": [

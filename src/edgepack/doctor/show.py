@@ -32,4 +32,4 @@ def render(made: Diagnosis) -> "Table":
 def _figures(cosines: Cosines | None) -> str:
     if cosines is None:
         return "not comparable"
-    return f"mean {cosines.mean:.5f}, first percentile {cosines.p1:.5f}, least {cosines.least:.5f}, {cosines.texts} texts"
+    return f"mean {cosines.mean:.5f}, 1st percentile {cosines.p1:.5f}, lowest {cosines.least:.5f}, {cosines.texts} texts"

@@ -289,7 +289,7 @@ def _raise_transport(url: str, error: httpx.RequestError) -> NoReturn:
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         host = error.request.url.host  # a redirect may have led to another one
         # A name that is not known now is rarely known a moment later: most likely there is no network.
-        raise TryAgain(f"no address is known for {host}", at_most=2) from error
+        raise TryAgain(f"cannot resolve {host} (DNS)", at_most=2) from error
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         raise TryAgain("no connection within the time limit") from error
     if isinstance(error, httpx.TimeoutException):

@@ -161,12 +161,12 @@ def _hindrances(source: ModelSource, parts: Sequence[ParameterGroup]) -> list[st
     if sizes[EMBEDDINGS] > sizes[MATRICES]:
         share = sizes[EMBEDDINGS] / max(sum(sizes.values()), 1)
         found.append(
-            f"{share:.0%} of its parameters are embedding tables: a long vocabulary weighs more than the layers"
+            f"{share:.0%} of the parameters are in embedding tables; int4 or prune-vocabulary shrinks them"
         )
     if source.max_length > LONG_TEXTS:
         found.append(
-            f"it takes {source.max_length} tokens: attention needs memory for the square of that, "
-            "so cut texts shorter where the device is small"
+            f"long texts ({source.max_length} tokens): memory of attention grows with the square of the length; "
+            "on small devices, truncate texts earlier"
         )
     return found
 
@@ -211,8 +211,8 @@ def _recommend_for_table(source: ModelSource, parts: Sequence[ParameterGroup]) -
     form, size = ("int8", 1) if source.precision == "int8" else ("fp16", 2)
     total = sum(part.parameters for part in parts)
     return form, (
-        f"a table of {size * total / 1e6:.1f} MB: it is a static model, a vector for each token and no transformer. "
-        f"Targets that ship the table: {' and '.join(TABLE_TARGETS)}, and plugins' own; others take it as a graph, by recipes for graphs"
+        f"a table of {size * total / 1e6:.1f} MB: a static model, with one vector per token and no transformer. "
+        f"Targets that ship the table: {' and '.join(TABLE_TARGETS)}, and plugins' own; others export it as a graph, with recipes for graphs"
     )
 
 
@@ -220,7 +220,7 @@ def _recommend(model: onnx.ModelProto, parts: Sequence[ParameterGroup]) -> tuple
     """A recipe, and why."""
     if found := quantized_by(model):
         return "fp32", (
-            f"it is quantized already ({precision_of(model)}, {found}) and is taken as it is: no recipe is applied"
+            f"the model is already quantized ({precision_of(model)}, {found}); no recipe is applied"
         )
     sizes = {part.name: part.parameters for part in parts}
     quantized = sizes[EMBEDDINGS] + sizes[MATRICES]

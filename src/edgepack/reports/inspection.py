@@ -18,7 +18,7 @@ MISSING_SHOWN = 4
 def render_inspection(inspection: ModelInspection) -> Group:
     """Facts, weights by part, operators before and after fusion, what hinders, and the recipe that fits."""
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in inspection.warnings]
-    hindrances = [Text(f"hindrance: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
+    hindrances = [Text(f"note: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")
     lacking = [Text(_lacking(fit)) for fit in inspection.providers if fit.missing]
     tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
@@ -30,10 +30,10 @@ def _facts(inspection: ModelInspection) -> Table:
     rows = {
         "architecture": inspection.architecture,
         "from": inspection.origin,
-        "licence": inspection.license or "not said",
+        "licence": inspection.license or "not stated",
         "vectors": f"{inspection.dimension} dimensions, {inspection.pooling.describe()}",
         "pooling from": inspection.pooling_from,
-        "longest text": "not cut"
+        "maximum length": "unlimited"
         if inspection.max_length == UNLIMITED
         else f"{inspection.max_length} tokens",
         "opset": str(inspection.opset),
@@ -43,7 +43,7 @@ def _facts(inspection: ModelInspection) -> Table:
     if inspection.prompts:
         rows["prompts"] = ", ".join(f"{purpose} {text!r}" for purpose, text in inspection.prompts.items())
     if inspection.matryoshka:
-        rows["may be cut to"] = ", ".join(map(str, inspection.matryoshka))
+        rows["Matryoshka dimensions"] = ", ".join(map(str, inspection.matryoshka))
     for name, value in rows.items():
         add_row(made, name, value)
     return made

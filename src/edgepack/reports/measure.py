@@ -162,9 +162,9 @@ def _vectors(model: Mapping[str, Any]) -> str:
 
 
 def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> tuple[str, ...]:
-    sent = f"one download of {'the archive' if has_archive else 'all files under zstd'} per device"
+    sent = f"one download of {'the archive' if has_archive else 'all files with zstd'} per device"
     if bundle.manifest.get("visits"):
-        sent = "one first visit per visitor, files under brotli"
+        sent = "one first visit per visitor, files with brotli"
     brotli = f"brotli {BEST.brotli} ({LARGER.brotli} for files above {BROTLI_LARGE / 1e6:g} MB)"
     huge = any(int(file["size"]) > HUGE for file in bundle.manifest["files"])
     quick = (
@@ -174,7 +174,7 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     native = bundle.manifest["target"].get("platform", {}).get("os", "linux") == "linux"
     emulated = verification.texts > 0 and native and arch != platform.machine()
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
-    warm = "a warm visit: what is asked for again; of what has not changed, a host that answers 304 sends headers only"
+    warm = "a repeated visit: the files that are revalidated; for unchanged ones, a host that answers 304 sends only headers"
     runtime = bundle.manifest.get("runtime", {})
     checks = bundle.manifest.get("checks", ())
     other = runtime if runtime and "name" in runtime else None

@@ -97,7 +97,9 @@ def proof_line(proofs: Sequence[LevelProof]) -> str:
 
 def proof_table(proofs: Sequence[LevelProof]) -> Table:
     """The same as a table."""
-    made = table("kernels", "proved on", Number("least cosine"), title="vectors against the stock library's")
+    made = table(
+        "kernels", "proved on", Number("lowest cosine"), title="vectors compared with the stock runtime's"
+    )
     for proof in proofs:
         cosine = f"{proof.min_cosine:.6f}" if proof.proved else ""
         add_row(made, proof.level, proof.by if proof.proved else f"not proved: {proof.reason}", cosine)

@@ -121,7 +121,7 @@ def test_costs_are_those_of_the_archive(bundle: Bundle, report: Report, context:
     without = measured(replace(bundle, archive=None), context)
     assert without.archive_bytes is None
     assert without.costs[0].bytes_total == 1_000 * sum(part.zstd for part in without.parts)
-    assert "all files under zstd" in " ".join(without.notes)
+    assert "all files with zstd" in " ".join(without.notes)
 
 
 def test_a_content_is_compressed_once(

@@ -71,8 +71,8 @@ REPORT = Report(
     notes=("gzip -9 of each file by itself",),
     digest="0123456789abcdef" * 4,
     proofs=(
-        LevelProof(level="avx2", proved=True, by="this processor, limited", min_cosine=0.9997),
-        LevelProof(level="amx", proved=False, reason="neither this processor nor qemu has it"),
+        LevelProof(level="avx2", proved=True, by="this CPU, features restricted", min_cosine=0.9997),
+        LevelProof(level="amx", proved=False, reason="neither this CPU nor qemu has it"),
     ),
     prices=load_prices().lists,
     made=Made(
@@ -136,7 +136,7 @@ def test_the_json_is_as_its_schema_says() -> None:
         packages=(DEB,),
         sections=(Section(name="kiosk", title="On a kiosk", rows=(("legs", "4"),)),),
         visits=(Visit(name="cold", files=1, raw=3, gzip=2, brotli=1),),
-        proofs=(LevelProof(level="avx2", proved=True, by="this processor", min_cosine=1.0),),
+        proofs=(LevelProof(level="avx2", proved=True, by="this CPU", min_cosine=1.0),),
     )
     unsure = dataclasses.replace(REPORT, verification=UNSURE, archive_bytes=None, costs=())
     for report in (REPORT, whole, unsure):
@@ -225,7 +225,7 @@ def test_a_report_without_archive_or_costs_still_renders() -> None:
 
 
 def test_each_package_is_priced_beside_the_archive() -> None:
-    flat = re.compile(r"flat 0\.05 a GB +2026-05 +([\d.,]+) ")
+    flat = re.compile(r"flat rate, 0\.05 per GB +2026-05 +([\d.,]+) ")
     alone = text_of(REPORT)
     assert len(flat.findall(alone)) == 1 and "\narchive (.tar.zst)\n" not in alone
     both = dataclasses.replace(REPORT, packages=(DEB,))
@@ -275,7 +275,7 @@ def test_the_page_shows_what_matters_first() -> None:
         "Mean cosine": ("0.9912", "limit ≥ 0.985 ✓", "lowest 0.9699"),
         "Recall@10": ("0.6540", "limit: 0.01 below fp32 ✓", "fp32: 0.6580"),
     }
-    assert "int8 &lt;b&gt;" in page and "not proved: neither this processor nor qemu has it" in page
+    assert "int8 &lt;b&gt;" in page and "not proved: neither this CPU nor qemu has it" in page
     device = Device(peak_mb=26.2, texts_per_second=290.2, tokens=32, threads=2, first_vector_ms=51.0)
     shown = cards_of(render_html(REPORT, dataclasses.replace(FACTS, device=device)))
     assert shown["Memory"][0] == "26.2 MB" and shown["Speed"] == (

@@ -258,8 +258,8 @@ def test_what_was_proved_on_other_processors_counts(
 ) -> None:
     embed = giving(reference.tolist())
     proofs = [
-        LevelProof(level="avx2", proved=True, by="this processor", min_cosine=0.995),
-        LevelProof(level="avx512", proved=True, by="this processor", min_cosine=1.0),
+        LevelProof(level="avx2", proved=True, by="this CPU", min_cosine=0.995),
+        LevelProof(level="avx512", proved=True, by="this CPU", min_cosine=1.0),
         LevelProof(level="amx", proved=False, reason="nothing here has it"),
     ]
     found = verify(bundle, source, embed, options=GATE, proofs=proofs, context=context)

@@ -137,8 +137,8 @@ def test_each_level_is_run_by_the_bundles_own_program(
     before = {path: size_and_sha256(path) for path in bundle.directory.rglob("*") if path.is_file()}
     proofs = prove_bundle(bundle, runner(context), levels="here", context=context)
     found = proved(proofs)
-    assert found["sse2"] == found["avx"] == "this processor, limited"
-    assert "this processor" in found.values()
+    assert found["sse2"] == found["avx"] == "this CPU, features restricted"
+    assert "this CPU" in found.values()
     assert all(proof.min_cosine == 1.0 for proof in proofs if proof.proved)
     assert all(proof.reason for proof in proofs if not proof.proved)
     after = {path: size_and_sha256(path) for path in bundle.directory.rglob("*") if path.is_file()}
@@ -150,7 +150,7 @@ def test_each_level_is_run_by_the_bundles_own_program(
 def test_what_is_wrong_at_one_level_is_found_there(library: bool, make: Make, context: HostContext) -> None:
     bundle = make(broken=1, library=library)
     with pytest.raises(
-        ProofError, match=r"model\.ort on small \(level avx, this processor, limited\).*0\.0000"
+        ProofError, match=r"model\.ort on small \(level avx, this CPU, features restricted\).*0\.0000"
     ):
         prove_bundle(bundle, runner(context), levels="here", context=context)
     assert "sse2" in proved(
@@ -163,14 +163,14 @@ def test_the_library_for_other_programs_is_proved_like_the_program(make: Make, c
     bundle = with_libembed(make(), f"-DBROKEN={NEVER}")
     files = sorted(bundle.directory.rglob("*"))
     proofs = prove_bundle(bundle, runner(context), levels="here", context=context)
-    assert proved(proofs)["avx"] == "this processor, limited"
+    assert proved(proofs)["avx"] == "this CPU, features restricted"
     assert sorted(bundle.directory.rglob("*")) == files, "what calls it lies in a copy"
 
 
 @needs_avx2
 def test_a_kernel_that_is_broken_in_the_library_alone(make: Make, context: HostContext) -> None:
     bundle = with_libembed(make(), "-DBROKEN=1")
-    said = r"model\.ort on small/lib/libembed\.so \(level avx, this processor, limited\).*0\.0000"
+    said = r"model\.ort on small/lib/libembed\.so \(level avx, this CPU, features restricted\).*0\.0000"
     with pytest.raises(ProofError, match=said):
         prove_bundle(bundle, runner(context), levels="here", context=context)
     own = Bundle(directory=bundle.directory, manifest=manifest_of({"library": "embed"}))
@@ -181,7 +181,7 @@ def test_a_kernel_that_is_broken_in_the_library_alone(make: Make, context: HostC
 def test_a_level_is_proved_where_both_are(make: Make, context: HostContext) -> None:
     bundle = with_libembed(make("-static"), f"-DBROKEN={NEVER}")
     proofs = prove_bundle(bundle, runner(context), levels="here", context=context)
-    assert list(proved(proofs).values()) == ["this processor"]
+    assert list(proved(proofs).values()) == ["this CPU"]
 
 
 @needs_avx2
@@ -201,13 +201,13 @@ def test_links_that_cannot_be_made_become_copies(
 
     monkeypatch.setattr(os, "link", refuse)
     found = proved(prove_bundle(make(library=True), runner(context), levels="here", context=context))
-    assert found["avx"] == "this processor, limited"
+    assert found["avx"] == "this CPU, features restricted"
 
 
 @needs_avx2
 def test_a_static_program_is_proved_on_this_processor_alone(make: Make, context: HostContext) -> None:
     proofs = prove_bundle(make("-static"), runner(context), levels="here", context=context)
-    assert list(proved(proofs).values()) == ["this processor"]
+    assert list(proved(proofs).values()) == ["this CPU"]
     assert "cannot be hidden from embed: it does not load glibc" in proofs[0].reason
 
 
@@ -215,9 +215,7 @@ def test_a_static_program_is_proved_on_this_processor_alone(make: Make, context:
 def test_a_program_that_fails_names_the_level(make: Make, context: HostContext) -> None:
     bundle = make(library=True)
     (bundle.directory / "lib/libonnxruntime.so.1").write_bytes(b"no library")
-    with pytest.raises(
-        ProofError, match=r"small \(level \w+, this processor\) does not run.*\n?.*no library"
-    ):
+    with pytest.raises(ProofError, match=r"small \(level \w+, this CPU\) does not run.*\n?.*no library"):
         prove_bundle(bundle, runner(context), levels="here", context=context)
 
 
@@ -263,7 +261,7 @@ def test_a_bundle_for_browsers_has_one_level(make: Make, context: HostContext) -
     target = {"platform": {"arch": "wasm32"}}
     bundle = Bundle(directory=made.directory, manifest={**made.manifest, "target": target})
     (proof,) = prove_bundle(bundle, answering([[1.0, 0.0]] * 2), levels="all", context=context)
-    assert (proof.level, proof.proved, proof.by) == ("wasm32", True, "this processor")
+    assert (proof.level, proof.proved, proof.by) == ("wasm32", True, "this CPU")
 
 
 @pytest.mark.parametrize(
@@ -293,8 +291,8 @@ def test_a_program_without_a_runtime_of_ours_is_run_as_it_is(make: Make, context
     made = make(content=ARM64)
     bundle = Bundle(directory=made.directory, manifest=manifest_of(None))
     (proof,) = prove_bundle(bundle, answering([[1.0, 0.0]] * 2), levels="all", context=context)
-    assert proof.proved and proof.level == "this processor"
-    assert proof.by == ("an emulated aarch64" if platform.machine() != "aarch64" else "this processor")
+    assert proof.proved and proof.level == "this CPU"
+    assert proof.by == ("an emulated aarch64" if platform.machine() != "aarch64" else "this CPU")
 
 
 def test_golden_vectors_that_are_damaged(make: Make, context: HostContext) -> None:
@@ -337,7 +335,7 @@ def test_another_architecture_without_an_emulator(
 def test_what_the_program_said_is_passed_on(make: Make, context: HostContext) -> None:
     bundle = make(content=b"#!")
     for error in (ToolError("embed failed: no kernel"), ProofError("embed failed: no kernel")):
-        with pytest.raises(ProofError, match=r"small \(level this processor.*failed: no kernel"):
+        with pytest.raises(ProofError, match=r"small \(level this CPU.*failed: no kernel"):
             prove_bundle(bundle, answering(error), levels="here", context=context)
 
 

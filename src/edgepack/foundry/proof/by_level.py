@@ -14,7 +14,7 @@ from edgepack.foundry.processors.known import find_processor
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.records.runtime import LevelProof, Levels
 
-HERE = "this processor"
+HERE = "this CPU"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +95,13 @@ def _own_levels(
         elif emulator and level.emulated:
             proofs.append(prove_way(attempt, _emulated(level, emulator)))
         elif processor.name == "x86_64" and level.runs_on(flags):
-            hiding = Way(level=level.name, by=f"{HERE}, limited", hidden=level.hidden_bits())
+            hiding = Way(level=level.name, by=f"{HERE}, features restricted", hidden=level.hidden_bits())
             proofs.append(prove_way(attempt, hiding))
         else:
             reason = (
-                f"this processor has it not; {lacking}"
+                f"this CPU does not have it; {lacking}"
                 if level.emulated
-                else "neither this processor nor qemu has it"
+                else "neither this CPU nor qemu has it"
             )
             proofs.append(LevelProof(level=level.name, proved=False, reason=reason))
     return tuple(proofs)

@@ -257,7 +257,7 @@ def _sent(report: Report) -> list[tuple[str, int]]:
         *([("archive (.tar.zst)", report.archive_bytes)] if report.archive_bytes else []),
         *((each.file, each.size) for each in report.packages),
         ("files under zstd", sum(part.zstd for part in report.parts)),
-        ("files under brotli", sum(part.brotli for part in report.parts)),
+        ("files with brotli", sum(part.brotli for part in report.parts)),
         ("files under gzip", sum(part.gzip for part in report.parts)),
         ("files as they are", report.raw_bytes),
     ]

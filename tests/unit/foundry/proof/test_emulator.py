@@ -133,7 +133,7 @@ def test_offline_and_not_in_the_store(context: HostContext) -> None:
 
 
 def test_a_processor_that_nothing_emulates(context: HostContext) -> None:
-    with pytest.raises(MissingToolError, match="nothing emulates m68k"):
+    with pytest.raises(MissingToolError, match="no emulator is known for m68k"):
         find_emulator("m68k", context=context)
 
 

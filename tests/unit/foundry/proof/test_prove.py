@@ -98,9 +98,9 @@ def test_a_model_that_runs(shipped: Shipped, context: HostContext) -> None:
     model, runtime = shipped
     model.file.write_text("0x1.3333333333333p-1 0x0p+0 0x1.999999999999ap-1\n")
     proofs = prove(model, runtime, context=context)
-    assert proofs[0].proved and proofs[0].by == "this processor" and proofs[0].min_cosine > 0.999999
+    assert proofs[0].proved and proofs[0].by == "this CPU" and proofs[0].min_cosine > 0.999999
     assert not any(proof.proved for proof in proofs[1:])
-    assert all("this processor" in proof.reason for proof in proofs[1:])
+    assert all("this CPU" in proof.reason for proof in proofs[1:])
 
 
 def test_a_missing_kernel_is_named(shipped: Shipped, context: HostContext) -> None:
@@ -221,13 +221,13 @@ def test_a_processor_that_hides_what_it_has(
         context=context,
     )
     sse2, avx, avx2 = (
-        Way(level=level.name, by="this processor, limited", hidden=level.hidden_bits())
+        Way(level=level.name, by="this CPU, features restricted", hidden=level.hidden_bits())
         for level in RELEASE.feature_levels.on("x86_64")[:3]
     )
     assert module._attempt(proof, sse2) == pytest.approx(1.0)
     if "avx2" not in processor_flags():
         return
-    with pytest.raises(ProofError, match=r"level avx, this processor, limited.*differ"):
+    with pytest.raises(ProofError, match=r"level avx, this CPU, features restricted.*differ"):
         module._attempt(proof, avx)
     fake_library([1.0, 3.0, 1.0, 1.0, 0.0])
     hidden = replace(proof, expected=module._stock(library, [[1, 2, 3]]))
