@@ -16,7 +16,7 @@ SAY_INSTEAD = {
     r"\b(texts|sentences|requests|tokens) a second\b": "/s, per second",
     r"\ba GB\b": "per GB",
     r"\bask(s|ed)? for (at least|every|several)\b|\d is asked for\b": "requires, is required",
-    r"\bma(k|d)es? (a |the |it )?(model )?small\b": "quantize",
+    r"\bma(k|d)es? (a |the |it )?(model )?small\b(?! [a-z]+s\b)": "quantize",
     r"\balone and among \d+\b": "batch-independent",
     r"\bbrought (back )?to length 1\b": "normalized",
     r"\bhalf-made\b": "no partial output",
