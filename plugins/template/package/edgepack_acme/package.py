@@ -25,7 +25,13 @@ class Zip:
         if "link" in modes.values():
             raise api.UsageError("this bundle has links, which a zip does not keep")
         with zipfile.ZipFile(destination, "w") as archive:
-            for name in sorted(["manifest.json", *modes]):
+            # A signature, where there is one, is the one file that no manifest lists.
+            own = [
+                name
+                for name in ("manifest.json", "signature.sigstore.json")
+                if (bundle.directory / name).is_file()
+            ]
+            for name in sorted([*own, *modes]):
                 entry = zipfile.ZipInfo(f"{bundle.name}/{name}", DATE)
                 # Programs stay programs.
                 entry.external_attr = (0o100755 if modes.get(name) == "0755" else 0o100644) << 16
