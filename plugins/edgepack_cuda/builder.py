@@ -111,7 +111,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     require_linux(target, hint="there is no wheel of ONNX Runtime's CUDA provider for other machines")
     if target.model.format != "onnx":
         raise TargetError(
-            f"target {target.name}: the CUDA runtime is of another version than the converter to {target.model.format}",
+            f"target {target.name}: the CUDA runtime is of a different version than the converter to {target.model.format}",
             hint="--set model.format=onnx",
         )
     options = read_options(target, OPTIONS)
@@ -119,7 +119,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         raise TargetError(
             f"target {target.name}: layout lite prunes NVIDIA's own libraries, whose licence does not let changed "
             "copies be passed on",
-            hint="--set prune_vendor=true for devices of your own, or --set layout=full",
+            hint="--set prune_vendor=true for your own devices, or --set layout=full",
         )
     if not options["capabilities"]:
         raise TargetError(

@@ -76,7 +76,9 @@ class Code:
         if not self.packed:
             return section[start : self.offset + self.size]
         if not self.flags & ZSTD:
-            raise BundleError("the device code is packed in a way of older CUDAs that is not read here")
+            raise BundleError(
+                "the device code uses a compression of older CUDA versions, which is not supported"
+            )
         import zstandard
 
         try:
@@ -117,10 +119,10 @@ def read_fatbins(section: bytes) -> tuple[Fatbin, ...]:
             continue
         magic, version, head, size = _unpack(HEADER, section, at)
         if magic != MAGIC or version != 1 or head != HEADER.size:
-            raise BundleError(f"the device code at {at:#x} of {SECTION} is of no kind that is known")
+            raise BundleError(f"the device code at {at:#x} of {SECTION} is of an unknown kind")
         end = at + head + size
         if end > len(section):
-            raise BundleError(f"the device code at {at:#x} of {SECTION} is cut short")
+            raise BundleError(f"the device code at {at:#x} of {SECTION} is truncated")
         codes = tuple(_codes(section, at + head, end))
         found.append(Fatbin(index=len(found), offset=at, size=end - at, codes=codes))
         at = end
@@ -134,7 +136,7 @@ def _codes(section: bytes, at: int, end: int) -> Iterator[Code]:
             continue
         kind, _, head, size, packed, _, _, architecture, flags, unpacked = _unpack(ENTRY, section, at)
         if kind not in KINDS or head < ENTRY.size or at + head + size > end:
-            raise BundleError(f"an entry at {at:#x} of {SECTION} is of no kind that is known, or cut short")
+            raise BundleError(f"an entry at {at:#x} of {SECTION} is of an unknown kind, or truncated")
         suffix = "a" if flags & SPECIFIC else ""
         yield Code(
             kind=KINDS[kind],
@@ -153,7 +155,7 @@ def _unpack(form: struct.Struct, section: bytes, at: int) -> tuple[int, ...]:
     try:
         return form.unpack_from(section, at)
     except struct.error as error:
-        raise BundleError(f"the device code at {at:#x} of {SECTION} is cut short") from error
+        raise BundleError(f"the device code at {at:#x} of {SECTION} is truncated") from error
 
 
 def only(fatbins: tuple[Fatbin, ...], keep: Callable[[Fatbin, Code], bool]) -> tuple[Fatbin, ...]:

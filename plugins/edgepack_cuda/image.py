@@ -37,16 +37,16 @@ def read_image(content: bytes | bytearray, name: str) -> Image:
         end = max((segment.offset + segment.in_file for segment in image.loads), default=0)
         sections = image.sections
     except ElfError as error:
-        raise BundleError(f"{name} is cut short: {error}", hint="copy or download it again") from error
+        raise BundleError(
+            f"{name} is not a valid ELF file: {error}", hint="copy or download it again"
+        ) from error
     if end > len(content):
         raise BundleError(
-            f"{name} is cut short: {len(content)} bytes, its segments need {end}",
+            f"{name} is truncated: {len(content)} bytes, its segments need {end}",
             hint="copy or download it again",
         )
     if not sections:
-        raise BundleError(
-            f"{name} has no section headers", hint="take the library as it was released, unstripped"
-        )
+        raise BundleError(f"{name} has no section headers", hint="use the library as released, unstripped")
     return image
 
 

@@ -123,7 +123,7 @@ def select_units(
     absent = lists.absent(kernels)
     if len(fatbins) != lists.units or absent:
         what = f"{len(fatbins)} units instead of {lists.units}" if not absent else f"no {absent[0]}"
-        note(f"{name} is not the build that the lists for {lists.version} are of ({what}): all units stay")
+        note(f"{name} is not the build that the lists for {lists.version} describe ({what}): all units stay")
         return None
     wanted = lists.operators if operators is None else operators
     if unknown := lists.unknown(wanted):

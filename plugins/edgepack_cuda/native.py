@@ -25,14 +25,14 @@ def _seen() -> tuple[str, ...]:
     """Of all GPUs here, whatever ``CUDA_VISIBLE_DEVICES`` says."""
     hint = "name the compute capability of the devices, e.g. 8.6"
     if not is_installed(TOOL):
-        raise TargetError(f"architecture native: no GPU is seen here, there is no {TOOL}", hint=hint)
+        raise TargetError(f"architecture native: no GPU found, there is no {TOOL}", hint=hint)
     try:
         said = run_tool([find(TOOL), "--query-gpu=compute_cap", "--format=csv,noheader"], timeout=SECONDS)
     except ToolError as error:
         raise TargetError(
-            f"architecture native: {TOOL} sees no GPU here: {error.message.splitlines()[-1]}", hint=hint
+            f"architecture native: {TOOL} finds no GPU here: {error.message.splitlines()[-1]}", hint=hint
         ) from error
     lines = [line.strip().replace(".", "") for line in said.splitlines() if line.strip()]
     if not lines or not all(line.isdigit() for line in lines):
-        raise TargetError(f"architecture native: {TOOL} sees no GPU here", hint=hint)
+        raise TargetError(f"architecture native: {TOOL} finds no GPU here", hint=hint)
     return tuple(sorted(set(lines), key=int))

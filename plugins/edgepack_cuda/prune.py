@@ -78,7 +78,7 @@ def device_code(image: Image, name: str) -> tuple[ElfSection, bytes, tuple[Fatbi
     if section is None:
         raise BundleError(
             f"{name} holds no device code: it has no {SECTION}",
-            hint="it is compiled without CUDA, or loads its kernels from elsewhere",
+            hint="it was compiled without CUDA, or loads its kernels from another file",
         )
     content = image.memory(section.address, section.size)
     return section, content, read_fatbins(content)
@@ -89,12 +89,14 @@ def require_architectures(fatbins: Sequence[Fatbin], architectures: Collection[s
     present = sorted({each for fatbin in fatbins for each in fatbin.architectures}, key=architecture_key)
     for architecture in architectures:
         if not architecture.rstrip("a").isdigit():
-            raise TargetError(f"{architecture!r} is no architecture", hint="a compute capability, e.g. 8.6")
+            raise TargetError(
+                f"{architecture!r} is not an architecture", hint="a compute capability, e.g. 8.6"
+            )
         if not any(chosen(fatbin, [architecture]) for fatbin in fatbins):
             raise TargetError(
                 f"{name} has no code that runs on compute capability {dotted(architecture)}",
                 hint=f"it has code for {', '.join(map(dotted, present))}, which runs on devices of the same major version "
-                "and the same or a higher minor one (9.0a on 9.0 alone); take another ONNX Runtime for other GPUs",
+                "and the same or a higher minor one (9.0a on 9.0 alone); use another ONNX Runtime for other GPUs",
             )
 
 

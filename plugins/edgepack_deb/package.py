@@ -69,12 +69,13 @@ def create_packager(target: Target) -> DebianPackage:
     platform = target.platform
     if platform.os != "linux" or platform.arch not in ARCHITECTURES:
         raise UsageError(
-            f"a bundle for {platform.os} on {platform.arch} is no Debian package",
+            f"a bundle for {platform.os} on {platform.arch} cannot be packed as a Debian package",
             hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
         )
     if not re.fullmatch(r"\d[A-Za-z0-9.+~-]*", target.version):
         raise UsageError(
-            f"{target.version!r} is no version of a Debian package", hint='e.g. --set package.version="1.2.0"'
+            f"{target.version!r} is not a valid version of a Debian package",
+            hint='e.g. --set package.version="1.2.0"',
         )
     own = dict(target.extra.get("deb", {}))
     maintainer = own.pop("maintainer", DebianPackage.maintainer)

@@ -14,7 +14,7 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 GEMMA = "gemma3_text"
 KINDS = (FULL, SLIDING)
 DAMAGED = "get config.json again from where the weights come from"
-EXPORTED = "export the model to ONNX yourself and give edgepack the .onnx file"
+EXPORTED = "export the model to ONNX yourself and use the .onnx file"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ class LinuxBuilder:
         # The first step of a build, and not when the target is created: a bundle that was made elsewhere is verified here.
         if self.runner == "pyinstaller" and self.target.platform.arch != platform.machine():
             raise TargetError(
-                f"target {self.target.name}: the frozen runner is made for this machine's own kind, {platform.machine()}",
+                f"target {self.target.name}: the frozen runner can only be made for this machine's architecture, {platform.machine()}",
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
             )
         return api.prepare_model(

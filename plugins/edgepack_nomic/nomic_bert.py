@@ -100,8 +100,8 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
     for key, written in FIXED.items():
         if key in config and config[key] not in written:
             raise UnsupportedModelError(
-                f"config.json: {key} is {config[key]!r}; of NomicBert models edgepack writes those with {written[0]!r}",
-                hint="export the model to ONNX yourself and give edgepack the .onnx file",
+                f"config.json: {key} is {config[key]!r}; edgepack supports NomicBert models with {written[0]!r}",
+                hint="export the model to ONNX yourself and use the .onnx file",
             )
 
     def size(hub: str, own: str) -> int:
@@ -124,7 +124,7 @@ def rotary_base(config: Mapping[str, Any]) -> float:
     """The base of the rotation's frequencies; raises ``UnsupportedModelError`` for scaled ones."""
     parameters = config.get("rope_parameters") or {}
     if (kind := parameters.get("rope_type", "default")) not in ("default", "dynamic"):
-        raise UnsupportedModelError(f"config.json asks for rotary positions of type {kind!r}")
+        raise UnsupportedModelError(f"config.json requires rotary positions of type {kind!r}")
     return float(config.get("rotary_emb_base", parameters.get("rope_theta", BASE)))
 
 

@@ -52,7 +52,7 @@ class NpmPackage:
         """Write the package; the same bundle and version give the same bytes. Raises ``UsageError``."""
         listed = {str(file["path"]): file["mode"] for file in bundle.manifest["files"]}
         if MODULE not in listed or "link" in listed.values():
-            raise UsageError(f"an npm package is of a bundle with {MODULE} and without symbolic links")
+            raise UsageError(f"an npm package requires a bundle with {MODULE} and without symbolic links")
         with destination.open("wb") as out:
             write_tgz(out, self._entries(bundle))
 
@@ -104,15 +104,15 @@ def create_packager(target: Target) -> NpmPackage:
     """Raises ``UsageError`` for a platform, version or name that no npm package is of."""
     if target.platform.os != "web":
         raise UsageError(
-            f"a bundle for {target.platform.os} is no npm package", hint="bundles of target web-wasm are"
+            f"a bundle for {target.platform.os} cannot be packed as an npm package",
+            hint="only bundles of target web-wasm can",
         )
     if target.builder == "web" and target.options.get("copies", True):
-        raise UsageError(
-            "an npm package has no use for the compressed copies in this bundle", hint="--set copies=false"
-        )
+        raise UsageError("an npm package must not contain compressed copies", hint="--set copies=false")
     if not VERSION.fullmatch(target.version):
         raise UsageError(
-            f"{target.version!r} is no version of an npm package", hint='e.g. --set package.version="1.2.0"'
+            f"{target.version!r} is not a valid version of an npm package",
+            hint='e.g. --set package.version="1.2.0"',
         )
     own = dict(target.extra.get("npm", {}))
     name = own.pop("name", "")

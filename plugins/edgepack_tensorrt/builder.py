@@ -108,9 +108,9 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     if not fits or target.model.format != "onnx":
         words = recipe if isinstance(recipe, str) else ", ".join(step.name for step in recipe)
         raise TargetError(
-            f"target {target.name}: TensorRT takes an unfused ONNX model, recipe half or unfused in format onnx, "
+            f"target {target.name}: TensorRT requires an unfused ONNX model, recipe half or unfused in format onnx, "
             f"not {words} in {target.model.format}",
-            hint="--recipe half and --set model.format=onnx; quantized models are for the processor",
+            hint="--recipe half and --set model.format=onnx; quantized models are for CPUs",
         )
     options = read_options(target, OPTIONS)
     profile_for(target, batch_size=options["batch_size"], max_batch=options["max_batch"], max_length=1)
@@ -133,7 +133,7 @@ def _capabilities(target: Target, wanted: Sequence[object]) -> tuple[str, ...]:
         if text not in CAPABILITIES:
             raise TargetError(
                 f"target {target.name}: TensorRT-RTX has no engines for compute capability {each}",
-                hint=f"it has for {', '.join(CAPABILITIES)}; GPUs of data centres take target linux-x64-cuda, or "
+                hint=f"it has for {', '.join(CAPABILITIES)}; for data-centre GPUs use target linux-x64-cuda, or "
                 "classic TensorRT with --tensorrt-home FOLDER",
             )
         found.append(text)

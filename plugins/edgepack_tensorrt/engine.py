@@ -83,6 +83,6 @@ def _refusal(model: Path, error: ToolError) -> Exception:
     nodes = re.findall(r'\[(\w+) -> "?([^"\]]+)', error.message)
     where = f" at {nodes[0][0]} {nodes[0][1]}" if nodes else ""
     return UnsupportedModelError(
-        f"TensorRT cannot take {model.name}{where}: {reasons[-1].strip() if reasons else 'it gives no reason'}",
-        hint="take target linux-x64-cuda, or --recipe unfused if it is a matter of types",
+        f"TensorRT cannot take {model.name}{where}: {reasons[-1].strip() if reasons else 'no reason given'}",
+        hint="take target linux-x64-cuda, or --recipe unfused if types are the problem",
     )

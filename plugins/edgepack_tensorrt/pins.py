@@ -44,7 +44,7 @@ def bindings(python: tuple[int, int] = (sys.version_info[0], sys.version_info[1]
     tag = f"cp{python[0]}{python[1]}"
     if tag not in _BINDINGS:
         raise MissingToolError(
-            f"engines are built by TensorRT's Python module, of which no wheel for Python {python[0]}.{python[1]} is pinned",
+            f"engines are built by TensorRT's Python module, which has no pinned wheel for Python {python[0]}.{python[1]}",
             hint=f"build with Python 3.11 to 3.13 ({', '.join(_BINDINGS)})",
         )
     sha256, size = _BINDINGS[tag]

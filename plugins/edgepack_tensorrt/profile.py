@@ -37,7 +37,7 @@ def profile_for(target: Target, *, batch_size: int, max_batch: int, max_length: 
     """The profile of a target's options for a model that takes texts of ``max_length`` tokens."""
     if not 1 <= batch_size <= max_batch <= MOST_TEXTS:
         raise TargetError(
-            f"target {target.name}: batch_size {batch_size} and max_batch {max_batch} make no profile",
+            f"target {target.name}: batch_size {batch_size} and max_batch {max_batch} are not a valid profile",
             hint=f"1 <= batch_size <= max_batch <= {MOST_TEXTS}",
         )
     return Profile(

@@ -141,7 +141,7 @@ class WebBuilder:
             self.context.note("tokenizer not compared: no Node")
             return
         compared = require_same_tokens(root, source, context=self.context)
-        self.context.note(f"tokenizer the same on {compared} texts")
+        self.context.note(f"tokenizer identical on {compared:,} texts")
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
@@ -163,8 +163,8 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         raise TargetError(f"target {target.name}: asset_cap: {error}") from error
     if options["threads"] and options["runtime"] != "reduced":
         raise TargetError(
-            f'target {target.name}: threads = true goes with runtime = "reduced"',
-            hint='the stock runtime has threads, and so has fallback = "stock"',
+            f'target {target.name}: threads = true requires runtime = "reduced"',
+            hint='the stock runtime has threads, as does fallback = "stock"',
         )
     return WebBuilder(
         target=target,

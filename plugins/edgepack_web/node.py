@@ -30,6 +30,6 @@ def require_same_tokens(root: Path, source: ModelSource, *, context: BuildContex
         if ids and (ids, types) != (found["ids"], found["types"]):
             raise ProofError(
                 f"the tokenizer in JavaScript differs for {text[:80]!r}: {found['ids'][:20]} instead of {ids[:20]}",
-                hint="this model's tokenizer cannot be had in a browser yet",
+                hint="this model's tokenizer is not supported in browsers yet",
             )
     return len(cases)

@@ -50,8 +50,8 @@ class Folder:
         path = f"assets/{stem}.{digest.hexdigest()[:16]}.{suffix}"
         if len(content) > self.cap:
             raise TargetError(
-                f"{path} has {len(content) / 2**20:.1f} MiB, hosts of this target take {self.cap / 2**20:.1f} MiB a file",
-                hint='a smaller runtime (--set runtime=reduced), or --set asset_cap="30 MiB" where the host takes more',
+                f"{path} has {len(content) / 2**20:.1f} MiB, hosts of this target accept {self.cap / 2**20:.1f} MiB per file",
+                hint='a smaller runtime (--set runtime=reduced), or --set asset_cap="30 MiB" if the host accepts more',
             )
         place = self.root / path
         place.parent.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ def test_a_runner_of_this_machine_s_kind_is_not_for_another(
         dimension=4,
     )
     builder = create_builder(read_target(file, origin="edgepack", overrides=["runner=pyinstaller"]), context)
-    with pytest.raises(TargetError, match="made for this machine's own kind, x86_64") as caught:
+    with pytest.raises(TargetError, match="made for this machine's architecture, x86_64") as caught:
         builder.prepare_model(source)
     assert "--set runner=native" in str(caught.value.hint)
 

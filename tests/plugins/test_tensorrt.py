@@ -151,7 +151,7 @@ def bundle(made: Bundle, tmp_path: Path) -> Bundle:
         ("model.format=ort", "in ort", "--set model.format=onnx"),
         ("platform.arch=aarch64", "not linux aarch64", "not pinned"),
         ("batch_size=64", "batch_size 64 and max_batch 32", "1 <= batch_size"),
-        ("max_batch=100000", "make no profile", "1024"),
+        ("max_batch=100000", "are not a valid profile", "1024"),
         ("capabilites=1", "unknown option capabilites (did you mean capabilities?)", "options of builder"),
     ],
 )
@@ -167,7 +167,7 @@ def test_capabilities_are_taken_in_both_spellings(context: HostContext) -> None:
 
 
 def test_a_python_that_tensorrt_has_no_module_for() -> None:
-    with pytest.raises(MissingToolError, match=r"no wheel for Python 3\.9") as caught:
+    with pytest.raises(MissingToolError, match=r"no pinned wheel for Python 3\.9") as caught:
         pins.bindings((3, 9))
     assert "cp311" in (caught.value.hint or "")
     assert pins.bindings((3, 12)).python == "cp312"

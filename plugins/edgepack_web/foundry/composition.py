@@ -55,7 +55,7 @@ def module_layout(path: Path) -> Layout:
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}") from error
     except WasmError as error:
-        raise BundleError(f"{path} is not a sound WebAssembly module: {error}") from error
+        raise BundleError(f"{path} is not a valid WebAssembly module: {error}") from error
     sizes: dict[str, int] = {}
     headers = len(MAGIC)
     for part in parts:

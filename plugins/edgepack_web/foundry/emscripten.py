@@ -125,7 +125,7 @@ _PARTS = ("emscripten", "binaryen")
 
 def _installed(table: Mapping[str, Any], context: BuildContext) -> Path:
     if platform.machine() != "x86_64" or sys.platform != "linux":
-        raise MissingToolError("Emscripten for this machine is not known", hint=HINT)
+        raise MissingToolError("no Emscripten is known for this machine", hint=HINT)
     archives = _archives(table)
     inputs = {"schema": SCHEMA, "catalogue": repr([table[part] for part in _PARTS])} | {
         archive.file: archive.sha256 for archive in archives
@@ -144,7 +144,7 @@ def _lay_out(
         files = fetch_archives([(archive,) for archive in archives], context=context)
         runtime = _runtime_packages(table["binaryen"]["runtime"], context)
     except (DownloadError, HashMismatchError, MissingToolError) as error:
-        raise MissingToolError(f"Emscripten cannot be had here: {error.message}", hint=HINT) from error
+        raise MissingToolError(f"Emscripten is not available here: {error.message}", hint=HINT) from error
     compiler = table["emscripten"]
     libraries = [
         f"{compiler['folder']}/cache/sysroot/lib/wasm32-emscripten/{n}" for n in compiler["libraries"]
@@ -161,7 +161,7 @@ def _lay_out(
 
 def _runtime_packages(table: Mapping[str, Any], context: BuildContext) -> list[Path]:
     if context.offline:
-        raise DownloadError("--offline forbids fetching", hint=HINT)
+        raise DownloadError("--offline forbids downloads", hint=HINT)
     folder = context.work_dir / "binaryen-runtime"
     fetch_packages(
         [Package(suite=table["suite"], kind="deb", name=name) for name in table["packages"]],

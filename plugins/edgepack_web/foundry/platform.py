@@ -38,7 +38,7 @@ class WebPlatform:
         if options.kind != "minimal":
             raise UsageError(f"there are no {options.kind} runtimes for wasm32", hint="--kind minimal")
         if options.glibc:
-            raise UsageError("a runtime for browsers needs no C library", hint="leave --glibc out")
+            raise UsageError("a runtime for browsers needs no C library", hint="omit --glibc")
 
     def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
         return EmscriptenToolchain(tools=emscripten(context=context), threads=options.threads)

@@ -49,7 +49,7 @@ def _fetched(name: str, version: str, context: BuildContext) -> Path:
         ) from error
     tarballs = sorted(folder.glob("*.tgz"))
     if len(tarballs) != 1:
-        raise DownloadError(f"npm brought no tarball of {name}@{version}")
+        raise DownloadError(f"npm downloaded no tarball of {name}@{version}")
     return tarballs[0]
 
 
@@ -58,6 +58,6 @@ def _check(tarball: Path, what: str, integrity: str) -> None:
     found = base64.b64encode(hashlib.new(algorithm, tarball.read_bytes()).digest()).decode()
     if found != expected:
         raise HashMismatchError(
-            f"{what} is not the package that is pinned: {algorithm}-{found}, expected {integrity}",
-            hint="the registry, or a proxy on the way, gave another file",
+            f"{what} does not match its pinned digest: {algorithm}-{found}, expected {integrity}",
+            hint="the registry, or a proxy in between, sent a different file",
         )

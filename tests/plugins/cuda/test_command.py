@@ -75,7 +75,7 @@ def test_prune_of_another_build_prunes_architectures_only(whole: Path, tmp_path:
     output = tmp_path / "small.so"
     done = edgepack("cuda", "prune", str(whole), "--arch", "86", "--ort", "1.31.1", "-o", str(output))
     assert done.returncode == 0, done.stderr
-    assert "is not the build that the lists for 1.31.1 are of" in done.stderr
+    assert "is not the build that the lists for 1.31.1 describe" in done.stderr
     assert ": 3 of 4 translation units" in done.stdout
 
 
@@ -121,8 +121,8 @@ def test_bad_input(arguments: tuple[str, ...], message: str) -> None:
             "could not talk to the driver",
         ),
         ("echo 'Field \"compute_cap\" is not a valid field to query.'\nexit 2", "not a valid field"),
-        ("echo 'No devices were found'", "nvidia-smi sees no GPU here"),
-        ("exit 0", "nvidia-smi sees no GPU here"),
+        ("echo 'No devices were found'", "nvidia-smi finds no GPU here"),
+        ("exit 0", "nvidia-smi finds no GPU here"),
     ],
 )
 def test_native_without_a_gpu(

@@ -170,7 +170,7 @@ def test_an_architecture_without_code(whole: Path) -> None:
     assert info.value.hint is not None
     assert "8.0, 8.6, 9.0a" in info.value.hint
     assert "9.0a on 9.0 alone" in info.value.hint
-    with pytest.raises(TargetError, match="'sm_86' is no architecture") as caught:
+    with pytest.raises(TargetError, match="'sm_86' is not an architecture") as caught:
         prune(whole.read_bytes(), whole.name, architectures=["sm_86"])
     assert caught.value.hint is not None and "e.g. 8.6" in caught.value.hint
 
@@ -186,7 +186,9 @@ def test_a_library_without_device_code(tmp_path: Path) -> None:
 def test_a_library_that_is_cut_short(whole: Path, left: float) -> None:
     content = whole.read_bytes()
     size = int(left if isinstance(left, int) else len(content) * left)
-    with pytest.raises(BundleError, match=r"libkernels.so (is cut short|is not an ELF file)"):
+    with pytest.raises(
+        BundleError, match=r"libkernels.so (is not a valid ELF file|is truncated|is not an ELF file)"
+    ):
         prune(content[:size], whole.name, architectures=["86"])
 
 
@@ -219,11 +221,14 @@ def test_code_that_is_packed_in_another_way(tmp_path: Path) -> None:
     made = prune(content, path.name, architectures=["86"])
     _, code, fatbins = device_code(read_image(made.content, "it"), "it")
     assert [each.architecture for fatbin in fatbins for each in fatbin.codes] == ["86", "86"]
-    with pytest.raises(BundleError, match="packed in a way of older CUDAs"):
+    with pytest.raises(BundleError, match="compression of older CUDA versions"):
         fatbins[0].codes[0].content(code)
     notes: list[str] = []
     assert select_units(content, "it", "1.31.1", ["Add"], architectures=["86"], note=notes.append) is None
-    assert "the kernels' names cannot be read (the device code is packed in a way of older CUDAs" in notes[0]
+    assert (
+        "the kernels' names cannot be read (the device code uses a compression of older CUDA versions"
+        in notes[0]
+    )
     assert inspect_device_code(path).units[0].kernels == ()
     assert inspect_device_code(path).units[1].kernels
 
@@ -247,7 +252,7 @@ def test_a_stripped_library_is_as_good(whole: Path, tmp_path: Path) -> None:
 def test_damaged_device_code_is_no_device_code(at: int) -> None:
     content = bytearray(UNITS[0].fatbin())
     content[at : at + 4] = b"\xff\xff\xff\x7f"
-    with pytest.raises(BundleError, match=r"no kind that is known|cut short"):
+    with pytest.raises(BundleError, match=r"unknown kind|truncated"):
         read_fatbins(bytes(content))
 
 

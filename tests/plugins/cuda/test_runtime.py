@@ -181,7 +181,7 @@ def loads(path: Path, stubs: Path) -> str:
 def test_another_build_is_pruned_by_architecture_and_says_so(context: HostContext) -> None:
     made = libraries_for(CHOICE, context=context)
     assert made.notes
-    assert "is not the build that the lists for 1.31.1 are of" in made.notes[0]
+    assert "is not the build that the lists for 1.31.1 describe" in made.notes[0]
     assert not made.listed
     assert ": 3 of 4 translation units" in made.changes[0]
     assert made.capabilities == ("8.6",)
@@ -229,7 +229,7 @@ def target(*overrides: str) -> Target:
     ("override", "message", "hint"),
     [
         ("layout=lite", "prunes NVIDIA's own libraries", "prune_vendor=true"),
-        ("model.format=ort", "of another version than the converter", "model.format=onnx"),
+        ("model.format=ort", "of a different version than the converter", "model.format=onnx"),
         ("capabilities=[]", "capabilities is empty", "native"),
         ("platform.arch=aarch64", "not linux aarch64", "no wheel"),
         ("layout=thinn", "option layout is 'thinn' (did you mean thin?)", "thin, full, lite"),

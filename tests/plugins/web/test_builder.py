@@ -44,7 +44,7 @@ def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override:
 
 
 def test_threads_go_with_the_runtime_that_is_compiled(context: HostContext) -> None:
-    with pytest.raises(TargetError, match="threads = true goes with") as caught:
+    with pytest.raises(TargetError, match="threads = true requires") as caught:
         create_builder(web("runtime=stock", "threads=true"), context)
     assert "stock" in str(caught.value.hint)
 
@@ -111,7 +111,7 @@ def _run(model: onnx.ModelProto, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.f
 def test_a_file_over_the_host_s_cap_is_named(tmp_path: Path) -> None:
     folder = Folder(root=tmp_path, cap=2**20)
     with pytest.raises(
-        TargetError, match=r"assets/ort\.[0-9a-f]{16}\.wasm has 2\.0 MiB, hosts .* take 1\.0 MiB"
+        TargetError, match=r"assets/ort\.[0-9a-f]{16}\.wasm has 2\.0 MiB, hosts .* accept 1\.0 MiB"
     ):
         folder.asset("ort.wasm", bytes(2**21), "runtime")
     assert not list(tmp_path.rglob("*.wasm"))

@@ -141,10 +141,10 @@ def test_a_scope_is_in_the_file_s_name(page: Bundle, context: HostContext, tmp_p
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (target(os="linux"), "a bundle for linux is no npm package"),
-        (target(copies=True), "no use for the compressed copies"),
-        (target("1.0"), "'1.0' is no version of an npm package"),
-        (target("v1.0.0"), "'v1.0.0' is no version"),
+        (target(os="linux"), "a bundle for linux cannot be packed as an npm package"),
+        (target(copies=True), "must not contain compressed copies"),
+        (target("1.0"), "'1.0' is not a valid version of an npm package"),
+        (target("v1.0.0"), "'v1.0.0' is not a valid version"),
         (target(name="Big Letters"), r"\[x-npm\] says 'Big Letters'"),
         (target(scope="@acme"), r"\[x-npm\] says scope"),
         (target(name=5), r"\[x-npm\] says 5"),

@@ -165,10 +165,14 @@ def test_systemd_takes_the_unit(
 @pytest.mark.parametrize(
     ("platform", "version", "words"),
     [
-        ({"os": "web", "arch": "wasm32"}, "1.0", "a bundle for web on wasm32 is no Debian package"),
-        ({"arch": "s390x"}, "1.0", "a bundle for linux on s390x is no Debian package"),
-        ({}, "v1", "'v1' is no version of a Debian package"),
-        ({}, "1.0_1", "'1.0_1' is no version"),
+        (
+            {"os": "web", "arch": "wasm32"},
+            "1.0",
+            "a bundle for web on wasm32 cannot be packed as a Debian package",
+        ),
+        ({"arch": "s390x"}, "1.0", "a bundle for linux on s390x cannot be packed as a Debian package"),
+        ({}, "v1", "'v1' is not a valid version of a Debian package"),
+        ({}, "1.0_1", "'1.0_1' is not a valid version"),
     ],
 )
 def test_what_cannot_be_a_debian_package_is_said(

@@ -141,7 +141,7 @@ def require_absolute_positions(config: Mapping[str, Any]) -> None:
     if position != "absolute":
         raise UnsupportedModelError(
             f"config.json asks for {position} position embeddings; edgepack writes absolute ones",
-            hint="export the model to ONNX yourself and give edgepack the .onnx file",
+            hint="export the model to ONNX yourself and use the .onnx file",
         )
 
 

@@ -88,7 +88,7 @@ def layer_kinds(config: Mapping[str, Any], layers: int) -> Sequence[str]:
     if odd := set(map(str, listed)) - {GLOBAL, LOCAL}:
         raise UnsupportedModelError(
             f"config.json asks for layers of {min(odd)}; edgepack writes {GLOBAL} and {LOCAL}",
-            hint="export the model to ONNX yourself and give edgepack the .onnx file",
+            hint="export the model to ONNX yourself and use the .onnx file",
         )
     return listed
 

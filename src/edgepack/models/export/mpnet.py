@@ -48,7 +48,7 @@ def write_mpnet(config: Mapping[str, Any], weights: TensorFile, writer: GraphWri
     if (buckets := config.get("relative_attention_num_buckets", BUCKETS)) != BUCKETS:
         raise UnsupportedModelError(
             f"config.json asks for {buckets} buckets of distances; MPNet has {BUCKETS}",
-            hint="export the model to ONNX yourself and give edgepack the .onnx file",
+            hint="export the model to ONNX yourself and use the .onnx file",
         )
     shape = bert.read_shape({**config, "type_vocab_size": 1})
     encoder = open_encoder(writer, weights, shape, names=("mpnet.",))

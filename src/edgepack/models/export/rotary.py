@@ -72,8 +72,8 @@ def rotary_base(parameters: Mapping[str, Any] | None, default: float) -> float:
     kind = said.get("rope_type", said.get("type", "default"))
     if kind != "default":
         raise UnsupportedModelError(
-            f"config.json asks for rotary positions of type {kind!r}; edgepack writes those that are not scaled",
-            hint="export the model to ONNX yourself and give edgepack the .onnx file",
+            f"config.json requires rotary positions of type {kind!r}; edgepack writes those that are not scaled",
+            hint="export the model to ONNX yourself and use the .onnx file",
         )
     base = said.get("rope_theta", default)
     if isinstance(base, bool) or not isinstance(base, int | float) or base <= 0:

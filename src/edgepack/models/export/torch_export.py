@@ -150,7 +150,7 @@ def _quiet() -> Iterator[None]:
 
 def _refused(source: ModelSource, what: str) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"{source.name} {what}", hint="export the model to ONNX yourself and give edgepack the .onnx file"
+        f"{source.name} {what}", hint="export the model to ONNX yourself and use the .onnx file"
     )
 
 

@@ -60,7 +60,7 @@ def test_what_is_no_module_is_said(tmp_path: Path) -> None:
     file = tmp_path / "ort.wasm"
     file.write_bytes(b"\0asm\1\0\0\0\1\x50")
     assert is_module(file)
-    with pytest.raises(BundleError, match="not a sound WebAssembly module"):
+    with pytest.raises(BundleError, match="not a valid WebAssembly module"):
         explain(file, None, form=MODULE)
     assert not is_module(tmp_path / "nothing")
 

@@ -30,7 +30,7 @@ def test_what_is_fetched_is_said_before(context: HostContext) -> None:
 
 
 def test_without_a_network_the_stock_runtime_is_offered(context: HostContext) -> None:
-    with pytest.raises(MissingToolError, match="Emscripten cannot be had here") as caught:
+    with pytest.raises(MissingToolError, match="Emscripten is not available here") as caught:
         emscripten(context=context)
     assert '"stock"' in str(caught.value.hint)
     assert not list((context.store.root / "emscripten").glob("*")), "nothing half-made is left"
@@ -45,7 +45,7 @@ def _wrong_package(packages: object, destination: Path, *, context: HostContext)
 @pytest.mark.parametrize(
     ("package", "said"),
     [
-        (lambda *_, **__: None, r"emscripten_3\.1\.69.* could not be had"),
+        (lambda *_, **__: None, r"emscripten_3\.1\.69.* is not available"),
         (_wrong_package, r"is not the emscripten_3\.1\.69\S+ that is pinned"),
     ],
     ids=["a mirror without the version", "a damaged package"],
@@ -101,7 +101,7 @@ def test_on_another_machine_the_stock_runtime_is_offered(
     context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(MissingToolError, match="for this machine is not known") as caught:
+    with pytest.raises(MissingToolError, match="is known for this machine") as caught:
         emscripten(context=context)
     assert '"stock"' in str(caught.value.hint)
 
