@@ -2,17 +2,19 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import bundle_name, open_bundle
 from edgepack.bundles.packages import Packagers, make_packages, packagers_of
 from edgepack.bundles.place import held_place, placed_folder, require_free, require_writable
+from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
 from edgepack.bundles.room import require_room
 from edgepack.errors import BundleError, MissingToolError, PluginError, UsageError, VerificationError
 from edgepack.files.store import written_beside
@@ -152,8 +154,18 @@ def build(
             require_used_files(bundle, run.embed, context=context)
             _require_untouched(bundle)
         with story.step("pack"):
+            made_from = dependencies_of(source, runtime)
             outcome = _pack_and_report(
-                bundle, packagers, verification, proofs, destination, target, table, beside, context
+                bundle,
+                packagers,
+                verification,
+                proofs,
+                made_from,
+                destination,
+                target,
+                table,
+                beside,
+                context,
             )
         if force:
             _withdraw(outcome)
@@ -285,9 +297,13 @@ def _withdraw(outcome: Outcome) -> None:
 
 
 def _sent(outcome: Outcome) -> list[Path]:
-    """Archive and packages."""
+    """Archive, packages, and what says where they come from."""
     archive = archive_of(outcome.bundle.directory)
-    return [archive, *(archive.with_name(package.file) for package in outcome.report.packages)]
+    return [
+        archive,
+        provenance_file(outcome.bundle.directory),
+        *(archive.with_name(package.file) for package in outcome.report.packages),
+    ]
 
 
 def _sign_what_is_sent(outcome: Outcome, key: PrivateKey) -> None:
@@ -300,25 +316,29 @@ def _pack_and_report(
     packagers: Packagers,
     verification: Verification,
     proofs: tuple[LevelProof, ...],
+    dependencies: Sequence[Mapping[str, Any]],
     destination: Path,
     target: Target,
     prices: Prices,
     beside: ExitStack,
     context: HostContext,
 ) -> Outcome:
-    """Archive, packages and report, which ``beside`` puts in their places when it ends well."""
+    """Archive, packages, provenance and report, which ``beside`` puts in their places when it ends well."""
     # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
     sizes = weigh(bundle, context=context)
     packed = pack(bundle, beside.enter_context(written_beside(archive_of(destination))), context=context)
-    packages = []
+    packages, subjects = [], {archive_of(destination).name: packed.archive or destination}
     for package in make_packages(bundle, packagers, context=context):
         file = destination.with_name(package.file.name)
-        shutil.move(package.file, beside.enter_context(written_beside(file)))
+        subjects[file.name] = Path(shutil.move(package.file, beside.enter_context(written_beside(file))))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
     report = measure(packed, verification, sizes=sizes, packages=packages, prices=prices)
     report = replace(report, proofs=proofs, made=made_now(target))
     require_budget(target, report)
     report = with_sections(packed, report, context=context)
+    said = statement(packed, target, subjects=subjects, dependencies=dependencies)
+    temporary = beside.enter_context(written_beside(provenance_file(destination)))
+    temporary.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
     report_file = report_file_of(destination)
     temporary = beside.enter_context(written_beside(report_file))
     temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from edgepack.files.store import ENTRY_FILE, default_root
 from edgepack.foundry.link.settle import MAP, linked_files
 from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 from edgepack.licenses.components import header_components, linked_component
+from edgepack.licenses.vulnerabilities import known_vulnerabilities
 from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
@@ -65,6 +67,8 @@ def test_everything_that_was_linked_is_named_and_nothing_else(
         "glibc-start",
     }
     assert claimed & whole == linked & whole
+    absent = [pattern for known in known_vulnerabilities() for pattern in known.objects]
+    assert [file for file in files if any(fnmatchcase(file, pattern) for pattern in absent)] == []
     sections = " ".join(piece.section for pieces in maps for piece in pieces)
     assert claimed & header_components() == header_components()
     assert {component for component, word in SEEN.items() if word not in sections} == set()

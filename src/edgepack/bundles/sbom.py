@@ -6,12 +6,13 @@ No time, and a serial number that follows from the content: the same inputs give
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import edgepack
 from edgepack.bundles.components import MODEL, NESTED, UNKNOWN, Component
+from edgepack.licenses.vulnerabilities import known_vulnerabilities
 from edgepack.records.runtime import SourceFile
 
 SBOM = "sbom.cdx.json"
@@ -27,12 +28,13 @@ def sbom(
     name: str,
     summary: str,
     model_card: Mapping[str, Any],
+    kind: str | None = None,
     nested: Iterable[Path] = (),
     files: Iterable[Mapping[str, Any]] = (),
 ) -> bytes:
     """The document.
 
-    ``model_card``: what is said of the model beyond its name and licence; ``nested``: bills of materials of components;
+    ``model_card``: what is said of the model beyond its name and licence; ``kind``: the runtime's; ``nested``: bills of materials of components;
     ``files``: the bundle's, as its manifest lists them, without the licences.
     """
     inside = {path.name.removesuffix(NESTED): _parts(path) for path in nested}
@@ -56,6 +58,7 @@ def sbom(
             *(_file(each) for each in files),
         ],
         "dependencies": _dependencies(components),
+        "vulnerabilities": list(_vulnerabilities(components, kind)),
     }
     serial = uuid.uuid5(_SERIES, json.dumps(document, sort_keys=True))
     return json.dumps({"serialNumber": f"urn:uuid:{serial}", **document}, indent=1).encode() + b"\n"
@@ -121,6 +124,21 @@ def _parts(path: Path) -> list[dict[str, Any]]:
         {key: component[key] for key in kept if key in component}
         for component in sorted(document["components"], key=lambda each: (each["name"], each["version"]))
     ]
+
+
+def _vulnerabilities(components: Iterable[Component], kind: str | None) -> Iterator[dict[str, Any]]:
+    """What is published of the components in these versions, and what it means here."""
+    versions = {component.name: component.version for component in components}
+    for known in known_vulnerabilities():
+        if versions.get(known.component) in known.versions:
+            yield {
+                "id": known.id,
+                "source": {"url": known.source},
+                "description": known.summary,
+                "analysis": dict(known.analysis(kind)),
+                "affects": [{"ref": known.component}],
+                "properties": [{"name": "edgepack:seen", "value": known.seen}],
+            }
 
 
 def _dependencies(components: Iterable[Component]) -> list[dict[str, Any]]:

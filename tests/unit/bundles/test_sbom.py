@@ -17,6 +17,7 @@ from edgepack.bundles.model_card import model_card
 from edgepack.bundles.sbom import package_url
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.licenses.components import known_components, linked_component
+from edgepack.licenses.vulnerabilities import known_vulnerabilities
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, SourceFile
@@ -161,6 +162,36 @@ def test_what_only_a_plugin_knows_is_listed_all_the_same(
     given = replace(runner, licenses=(tmp_path / "acme-npu-3.1.txt",))
     found = {each.name: each for each in components_of(source, runtime, given)}
     assert found["acme-npu"].version == "3.1" and found["acme-npu"].known is None
+
+
+def test_what_is_published_of_a_component_is_said_with_what_it_means_here(
+    assembled: Callable[..., Bundle], runtime: RuntimeArtifact, tmp_path: Path
+) -> None:
+    for name in ("onnx-1.17.0", "protobuf-9.9"):
+        (tmp_path / f"{name}.txt").write_text("a licence\n")
+    texts = (*runtime.licenses, tmp_path / "onnx-1.17.0.txt", tmp_path / "protobuf-9.9.txt")
+
+    def found(kind: str) -> dict[str, dict[str, Any]]:
+        given = replace(runtime, licenses=texts, kind=kind)
+        bill = bill_of(assembled(tmp_path / kind, runtime=given))
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
+        return {each["id"]: each for each in bill["vulnerabilities"]}
+
+    minimal, full = found("minimal"), found("full")
+    assert {each["affects"][0]["ref"] for each in minimal.values()} == {"onnx", "onnxruntime"}
+    links = "CVE-2026-27489"
+    assert minimal[links]["analysis"]["justification"] == "code_not_present"
+    assert full[links]["analysis"]["state"] == "in_triage", "there the checker is linked"
+    assert full["CVE-2025-51480"]["analysis"]["state"] == "not_affected", "that is Python's"
+
+
+def test_each_entry_names_where_and_when_it_was_read() -> None:
+    known = known_vulnerabilities()
+    assert len({each.id for each in known}) == len(known)
+    for each in known:
+        assert re.fullmatch(r"CVE-\d{4}-\d{4,}", each.id) and each.source.startswith("https://")
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", each.seen) and each.component in known_components()
+        assert (each.state == "not_affected") == (each.justification is not None)
 
 
 def test_the_table_and_the_pinned_sources_agree() -> None:
