@@ -313,6 +313,7 @@ def test_a_killed_build_leaves_nothing_that_is_taken_for_a_bundle(tiny_model: Pa
     assert done.returncode == 0, done.stderr
     assert sorted(path.name.removeprefix("tiny-bert-linux-x86-min") for path in tmp_path.iterdir()) == [
         "",
+        ".provenance.json",
         ".report.json",
         ".tar.zst",
     ]
