@@ -143,8 +143,9 @@ def test_the_limits_hold_on_every_path(server: Running) -> None:
             assert read_answer(connection).status == 413
 
 
-def preflight(server: Running, path: str, origin: str) -> Answer:
-    asked = f"OPTIONS {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST\r\n\r\n"
+def preflight(server: Running, path: str, origin: str, *more: str) -> Answer:
+    lines = ("Host: localhost", f"Origin: {origin}", "Access-Control-Request-Method: POST", *more)
+    asked = "\r\n".join((f"OPTIONS {path} HTTP/1.1", *lines, "", ""))
     with server.connect() as connection:
         connection.sendall(asked.encode())
         return read_answer(connection)
@@ -156,6 +157,10 @@ def test_a_page_of_an_allowed_origin_may_ask_and_read(server: Running) -> None:
     assert answer.headers["access-control-allow-origin"] == PAGE
     assert answer.headers["access-control-allow-methods"] == "POST"
     assert answer.headers["access-control-allow-headers"] == "authorization, content-type"
+    # OpenAI's client for browsers sends headers of its own.
+    asked = "authorization,content-type,x-stainless-lang"
+    more = preflight(server, "/v1/embeddings", PAGE, f"Access-Control-Request-Headers: {asked}")
+    assert more.headers["access-control-allow-headers"] == asked
     assert answer.headers["vary"] == "Origin"
     assert "content-length" not in answer.headers
     for path, body in (("/v1/embeddings", {"input": "a"}), ("/v1/embeddings", {}), ("/none", None)):
