@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -96,6 +97,11 @@ def test_every_block_is_of_its_language(page: Path) -> None:
                 reads(block.text)
             except Exception as error:
                 pytest.fail(f"line {block.line}: {error}")
+
+
+@each_page
+def test_no_page_holds_two_versions(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", page.read_text("utf-8"), re.MULTILINE) == []
 
 
 @pytest.mark.tools("bash")
