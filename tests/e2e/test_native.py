@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.signed import key_in
 
 from edgepack.files.elf import glibc_floor
 from edgepack.files.store import Store, default_root
@@ -75,6 +76,15 @@ def test_a_damaged_model_is_an_error_and_not_a_crash(native_bundle: Bundle, tmp_
     assert done.returncode == 5
     assert done.stderr.startswith(b"error: ")
     assert subprocess.run([copy / "embed", "--self-test"], capture_output=True, check=False).returncode == 4
+
+
+def test_a_program_that_was_built_without_checks_no_signature(native_bundle: Bundle, tmp_path: Path) -> None:
+    """It refuses: whoever asks for a signature gets no vectors without."""
+    key_in(tmp_path)
+    done = embed(native_bundle, "--require-signature", str(tmp_path / "key.pub"), "a cat")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"error: this program cannot check signatures" in done.stderr
+    assert embed(native_bundle, "--check").stdout.startswith(b"check passed: ")
 
 
 def test_memory_stays_flat_and_a_long_line_is_a_text(native_bundle: Bundle) -> None:

@@ -82,6 +82,8 @@ def new_keys(name: Path, *, password: bytes | None) -> tuple[Path, Path]:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
+    if not name.name:
+        raise UsageError(f"{name} is no name for a key", hint="e.g. edgepack keys new team")
     private, public = (name.with_name(name.name + suffix) for suffix in (PRIVATE, PUBLIC))
     key = generate_private_key(SECP256R1())
     sealed = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
@@ -93,9 +95,12 @@ def new_keys(name: Path, *, password: bytes | None) -> tuple[Path, Path]:
             )
     if not private.parent.is_dir():
         raise OutputError(f"there is no folder {private.parent}", hint="make it, or name another")
-    with disk_errors(private):
-        _write_new(private, secret, 0o600)
-        _write_new(public, PublicKey(key.public_key()).pem, 0o644)
+    try:
+        with disk_errors(private):
+            _write_new(private, secret, 0o600)
+            _write_new(public, PublicKey(key.public_key()).pem, 0o644)
+    except OSError as error:
+        raise OutputError(f"cannot write {private}: {error.strerror}", hint="name another folder") from error
     return private, public
 
 

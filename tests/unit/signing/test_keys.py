@@ -52,8 +52,11 @@ def test_keys_are_never_replaced(tmp_path: Path, there: str) -> None:
 
 
 def test_keys_go_into_a_folder_that_is_there(tmp_path: Path) -> None:
-    with pytest.raises(OutputError):
-        new_keys(tmp_path / "nowhere/team", password=None)
+    for folder in (tmp_path / "nowhere", Path("/proc")):
+        with pytest.raises(OutputError, match=f"{folder}"):
+            new_keys(folder / "team", password=None)
+    with pytest.raises(UsageError, match="no name for a key"):
+        new_keys(Path(), password=None)
 
 
 @pytest.mark.parametrize(
