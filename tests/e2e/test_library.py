@@ -28,5 +28,7 @@ def test_a_bundle_is_made_run_reported_and_verified(tiny_model: Path, tmp_path: 
         made.embed("a cat")
     again = edgepack.report(made.path, html=tmp_path / "report.html")
     assert again.archive_bytes == made.report.archive_bytes
-    assert "<!doctype html>" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "<!doctype html>" in page
+    assert '<th scope="row">onnxruntime</th>' in page and '<th scope="row">golden.json</th>' not in page
     assert edgepack.verify(made.path, model=tiny_model, offline=True).status == "passed"

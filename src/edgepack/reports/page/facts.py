@@ -113,7 +113,8 @@ def _components(bundle: Bundle) -> list[tuple[str, str, str]]:
     texts = {file["path"] for file in bundle.manifest["files"] if file["part"] == "licenses"}
     try:
         bill = json.loads((bundle.directory / "LICENSES" / SBOM).read_text(encoding="utf-8"))
-        return [_component(each, texts) for each in bill["components"]]
+        # Files are the bundle's own, each under its part already.
+        return [_component(each, texts) for each in bill["components"] if each.get("type") != "file"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
 
