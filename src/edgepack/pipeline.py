@@ -54,7 +54,7 @@ STEPS = 8
 """Of a build."""
 FETCHED = {"addresses", "downloads", "hub", "made-here", "models", "sources", "wheels"}
 """Kinds of what a cache may hold and nothing was made with tools yet."""
-COMPILED = 700_000_000
+COMPILED = 500_000_000
 """Bytes that the first build adds to a cache beside the model: ONNX Runtime's sources and what is compiled of them."""
 
 
