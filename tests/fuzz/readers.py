@@ -119,6 +119,7 @@ READERS: Mapping[str, Callable[[Path], object]] = {
     "bundle.tar": read_archive,
     "bundle.whl": read_archive,
     "model.safetensors": open_tensors,
+    "pytorch_model.bin": open_tensors,
     "operators.config": lambda file: parse_config(file.read_text(encoding="utf-8", errors="replace")),
     "target.toml": lambda file: read_target(file, origin="a test"),
     "library.so": read_elf,
@@ -140,6 +141,10 @@ def seeds(library: Path) -> Mapping[str, bytes]:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("a/manifest.json", manifest)
         zipped.writestr("a/empty/", b"")
+    checkpoint = io.BytesIO()
+    with zipfile.ZipFile(checkpoint, "w") as zipped:
+        zipped.writestr("m/data.pkl", PICKLE)
+        zipped.writestr("m/data/0", bytes(16))
     header = json.dumps(
         {"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}, "__metadata__": {"a": "b"}}
     )
@@ -150,12 +155,18 @@ def seeds(library: Path) -> Mapping[str, bytes]:
         "bundle.tar.zst": zstandard.compress(tar.getvalue()),
         "bundle.whl": wheel.getvalue(),
         "model.safetensors": struct.pack("<Q", len(header)) + header.encode() + bytes(16),
+        "pytorch_model.bin": checkpoint.getvalue(),
         "operators.config": b'ai.onnx;13;Add{"inputs": {"0": ["float"]}},MatMul\ncom.microsoft;1;Gelu\n',
         "target.toml": TARGET.encode(),
         "library.so": library.read_bytes(),
     }
 
 
+PICKLE = (
+    b"\x80\x02}(X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0"
+    b"0X\x03\0\0\0cpuK\x04tQK\0K\x02K\x02\x86K\x02K\x01\x86\x89ccollections\nOrderedDict\n)RtRu."
+)
+"""As PyTorch writes it: a tensor ``w`` of 2 · 2 numbers."""
 TARGET = """
 schema = 1
 summary = "a device"

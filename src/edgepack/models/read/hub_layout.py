@@ -9,6 +9,7 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorch
 
 SAFETENSORS = "model.safetensors"
+PICKLED = "pytorch_model.bin"
 SHARD_INDEX = "model.safetensors.index.json"
 ORT_SUFFIX = ".ort"
 GGUF_SUFFIX = ".gguf"
@@ -28,9 +29,9 @@ DIMENSION_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
 """What config.json calls the length of a token's vector, by architecture."""
 
 _MODULE_FILE = re.compile(
-    r"\d+_\w+/config\.json|\d+_Dense\w*/model\.safetensors|sentence_[\w-]+_config\.json"
+    r"\d+_\w+/config\.json|\d+_Dense\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
 )
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
+_PICKLES = (PICKLED, "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 
 
 def dimension_of(config: Mapping[str, Any]) -> int | None:
@@ -40,8 +41,11 @@ def dimension_of(config: Mapping[str, Any]) -> int | None:
 
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, of those given, that describe a model (not its weights), sorted."""
-    return tuple(sorted(name for name in names if name in DESCRIPTIONS or _MODULE_FILE.fullmatch(name)))
+    """The names, of those given, that describe a model (not its weights), sorted; of a Dense module's weights one form."""
+    there = set(names)
+    found = {name for name in there if name in DESCRIPTIONS or _MODULE_FILE.fullmatch(name)}
+    spare = {name for name in found if name.replace(PICKLED, SAFETENSORS) in found - {name}}
+    return tuple(sorted(found - spare))
 
 
 def require_tokenizer(names: Iterable[str], model: str) -> None:
@@ -89,7 +93,8 @@ def choose_weights(
     names: Iterable[str], config: Mapping[str, Any], model: str, *, context: BuildContext
 ) -> str:
     """Which file to take: safetensors when something installed can write this architecture's graph, else a ready-made ONNX, else
-    safetensors again, for PyTorch to export where that is installed. Of weights in several files it is their index.
+    PyTorch's own checkpoint, else safetensors again, for PyTorch to export where that is installed. Of weights in several files it
+    is their index.
 
     Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
     """
@@ -100,6 +105,8 @@ def choose_weights(
         return weights
     if onnx := choose_onnx(there, model):
         return onnx
+    if PICKLED in there and not weights and model_type in written:
+        return PICKLED
     if weights and has_pytorch():
         return weights
     if weights:

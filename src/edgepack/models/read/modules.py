@@ -23,6 +23,7 @@ MODES: Mapping[str, PoolingMode] = {
     "weightedmean_tokens": "weighted-mean",
     "lasttoken": "last",
 }
+DENSE_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _PREFIX = "pooling_mode_"
 _ACTIVATIONS: Mapping[str, Literal["Tanh", "Relu", "Sigmoid"] | None] = {
     "torch.nn.modules.linear.Identity": None,
@@ -171,13 +172,14 @@ def _dense(config: Mapping[str, Any], folder: Path) -> Dense:
             f"the Dense module in {folder.name} is activated by {name}, which bundles do not support",
             hint=f"edgepack knows {', '.join(each.rpartition('.')[2] for each in _ACTIVATIONS)}",
         )
-    if not (folder / "model.safetensors").is_file():
+    file = next((folder / name for name in DENSE_WEIGHTS if (folder / name).is_file()), None)
+    if file is None:
         raise ModelError(
             f"{folder.name} has no model.safetensors",
             hint="load and save the model once with a current sentence-transformers, which writes one",
         )
     return Dense(
-        file=folder / "model.safetensors",
+        file=file,
         inputs=size_of(config, "in_features", where=folder.name),
         outputs=size_of(config, "out_features", where=folder.name),
         bias=config.get("bias") is not False,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import read_object, require_content
+from edgepack.models.read.pickled import tensor_places
 
 Array = npt.NDArray[np.float32]
 
@@ -84,11 +85,18 @@ class TensorFile:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read the header of a safetensors file, or of all that an index (``.json``) names.
+    """Read the header of a safetensors file, or of all that an index (``.json``) names; or a checkpoint of PyTorch (``.bin``).
 
     The format: uint64 header length, JSON header, then the data that its ``data_offsets`` refer to, without gaps.
     Raises ``ModelError`` when a file is truncated, is none, or is not what the index says.
     """
+    if path.suffix == ".bin":
+        places = tensor_places(path).items()
+        tensors = {
+            name: Tensor(dtype=dtype, shape=shape, start=start, end=end)
+            for name, (dtype, shape, start, end) in places
+        }
+        return TensorFile(path=path, tensors=tensors)
     return _open_shards(path) if path.suffix == ".json" else _open_file(path)
 
 

@@ -205,7 +205,8 @@ def test_no_config(model: Path, context: HostContext) -> None:
     ("instead", "message", "hint"),
     [
         (None, "neither model.safetensors nor an .onnx", "model folder has"),
-        ("pytorch_model.bin", "only pytorch_model.bin", "safe_serialization=True"),
+        ("pytorch_model.bin", "pytorch_model.bin is no zip archive", "load and save the model once"),
+        ("tf_model.h5", "only tf_model.h5", "safe_serialization=True"),
         ("model.safetensors.index.json", "does not say which tensor", "fetch the model again"),
     ],
 )

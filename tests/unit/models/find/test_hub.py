@@ -185,8 +185,8 @@ def test_dense_modules_come_with_their_weights(endpoint: Server, model: Path, on
     assert source.pooling.dense[0].file.is_relative_to(source.directory)
 
 
-def test_a_dense_module_without_safetensors(endpoint: Server, model: Path, online: HostContext) -> None:
-    (add_dense(model) / "2_Dense" / "model.safetensors").rename(model / "2_Dense" / "pytorch_model.bin")
+def test_a_dense_module_without_weights(endpoint: Server, model: Path, online: HostContext) -> None:
+    (add_dense(model) / "2_Dense" / "model.safetensors").unlink()
     publish(endpoint, model)
     error = refused("hf:tiny/bert", online)
     assert error.message == "2_Dense has no model.safetensors"
@@ -198,7 +198,17 @@ def test_a_model_with_pickled_weights_only(endpoint: Server, model: Path, online
     publish(endpoint, model)
     error = refused("hf:tiny/bert", online)
     assert isinstance(error, ModelError)
-    assert "tiny/bert has neither" in error.message
+    assert "pytorch_model.bin is no zip archive" in error.message
+    assert [path for path in endpoint.paths() if path.endswith(".bin")]
+
+
+def test_pickles_beside_other_weights_are_not_fetched(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    for folder in (add_dense(model), model / "2_Dense"):
+        (folder / "pytorch_model.bin").write_bytes(b"not needed")
+    publish(endpoint, model)
+    assert ingest("hf:tiny/bert", context=online).dimension == 4
     assert not [path for path in endpoint.paths() if path.endswith(".bin")]
 
 
