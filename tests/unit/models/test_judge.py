@@ -127,7 +127,8 @@ def test_a_vector_that_is_cut(tmp_path: Path, context: HostContext, normalize: b
     assert source.dimension == min(cut, WIDTH) == judged(folder).shape[1]
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+# transformers makes a Qwen2's tokenizer anew, whatever tokenizer_config.json says, and this one's words are not Qwen2's.
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "qwen2"])
 def test_every_architecture(tmp_path: Path, context: HostContext, kind: str) -> None:
     write_family(tmp_path / "model", kind)
     folder = with_tokenizer(tmp_path / "model")
