@@ -110,7 +110,7 @@ def leaves_nothing_elsewhere(subject: TargetSubject) -> None:
         )
     packages = {package["file"] for package in built.report.get("packages", [])}
     name = built.directory.name
-    known = {name, f"{name}.tar.zst", f"{name}.report.json", *packages}
+    known = {name, *(name + end for end in (".tar.zst", ".report.json", ".provenance.json")), *packages}
     if others := sorted({path.name for path in built.output.iterdir()} - known):
         raise Broken(f"beside the bundle there is {', '.join(others[:3])}", do="write below context.work_dir")
 
