@@ -18,8 +18,8 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
     named: dict[str, str] = {}
     for choice in recommendations(points):
         if choice.point:
-            before = named.get(choice.point.name)
-            named[choice.point.name] = f"{before}, {choice.wish}" if before else choice.wish
+            before, wish = named.get(choice.point.name), choice.wish.partition(" ")[0]
+            named[choice.point.name] = f"{before}, {wish}" if before else wish
     return [
         (
             point.name,

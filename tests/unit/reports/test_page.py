@@ -16,7 +16,7 @@ from edgepack.models.ort.tensors import Tensor, tensors_of
 from edgepack.records.bundle import Bundle
 from edgepack.reports.page.beside import stock
 from edgepack.reports.page.contents import Node, contents_of, object_parts, tensor_parts
-from edgepack.reports.page.facts import read_bench
+from edgepack.reports.page.facts import components_of, read_bench
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_each_figure_of_the_usual_stack_is_in_the_benchmarks() -> None:
 def test_what_a_device_measured_is_read(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     lengths = [{"tokens": tokens, "texts_per_second": 1000.0 / tokens} for tokens in (8, 32, 128)]
-    said = {"threads": 2, "peak_mb": 26.2, "first_vector_ms": 51.2, "lengths": lengths}
+    said = {"threads": 2, "peak_mb": 26.2, "lengths": lengths}
     file.write_text(json.dumps(said))
     found = read_bench(file)
     assert (found.tokens, found.texts_per_second, found.peak_mb) == (32, 31.25, 26.2)
@@ -169,3 +169,25 @@ def test_what_a_device_measured_is_read(tmp_path: Path) -> None:
         file.write_text(wrong)
         with pytest.raises(UsageError, match="does not hold what a device measured"):
             read_bench(file)
+
+
+def test_components_are_read_off_the_bill_and_files_are_none(tmp_path: Path) -> None:
+    bill = {
+        "components": [
+            {"type": "library", "name": "a", "version": "1", "licenses": [{"license": {"id": "MIT"}}]},
+            {"type": "library", "name": "b", "licenses": [{"expression": "MIT OR Apache-2.0"}]},
+            {"type": "library", "name": "c"},
+            {"type": "file", "name": "embed"},
+        ]
+    }
+    (tmp_path / "LICENSES").mkdir()
+    file = tmp_path / "LICENSES/sbom.cdx.json"
+    files = [{"path": "LICENSES/c.txt", "part": "licenses"}]
+    for text, expected in (
+        (json.dumps(bill), [("a", "1", "MIT"), ("b", "", "MIT OR Apache-2.0"), ("c", "", "in LICENSES/c.txt")]),
+        ("[]", []),
+        ("", []),
+        (json.dumps({"components": [{}]}), []),
+    ):
+        file.write_text(text)
+        assert components_of(Bundle(directory=tmp_path, manifest={"files": files})) == expected

@@ -276,7 +276,7 @@ def test_the_page_shows_what_matters_first() -> None:
         "Recall@10": ("0.6540", "limit: 0.01 below fp32 ✓", "fp32: 0.6580"),
     }
     assert "int8 &lt;b&gt;" in page and "not proved: neither this CPU nor qemu has it" in page
-    device = Device(peak_mb=26.2, texts_per_second=290.2, tokens=32, threads=2, first_vector_ms=51.0)
+    device = Device(peak_mb=26.2, texts_per_second=290.2, tokens=32, threads=2)
     shown = cards_of(render_html(REPORT, dataclasses.replace(FACTS, device=device)))
     assert shown["Memory"][0] == "26.2 MB" and shown["Speed"] == (
         "290 texts/s",

@@ -32,7 +32,6 @@ class Device:
     texts_per_second: float
     tokens: int
     threads: int
-    first_vector_ms: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ def facts_of(bundle: Bundle, report: Report, *, bench: Path | None = None, conte
     return Facts(
         contents=contents_of(bundle, partial(_explained, bundle, context)),
         passes=tuple(_passes(str(manifest["model"].get("recipe", "")), context)),
-        components=tuple(_components(bundle)),
+        components=tuple(components_of(bundle)),
         provenance=tuple(_provenance(bundle, report)),
         command=command_of(manifest, report.made),
         model=str(manifest["model"]["name"]),
@@ -75,7 +74,6 @@ def read_bench(file: Path) -> Device:
             texts_per_second=float(length["texts_per_second"]),
             tokens=int(length["tokens"]),
             threads=int(said["threads"]),
-            first_vector_ms=float(said["first_vector_ms"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
@@ -108,7 +106,7 @@ def _passes(recipe: str, context: BuildContext) -> Iterator[tuple[str, str, str]
         yield name, parameters, said
 
 
-def _components(bundle: Bundle) -> list[tuple[str, str, str]]:
+def components_of(bundle: Bundle) -> list[tuple[str, str, str]]:
     """Of the bill of materials; nothing where there is none that can be read."""
     texts = {file["path"] for file in bundle.manifest["files"] if file["part"] == "licenses"}
     try:
