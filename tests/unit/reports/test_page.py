@@ -184,7 +184,10 @@ def test_components_are_read_off_the_bill_and_files_are_none(tmp_path: Path) -> 
     file = tmp_path / "LICENSES/sbom.cdx.json"
     files = [{"path": "LICENSES/c.txt", "part": "licenses"}]
     for text, expected in (
-        (json.dumps(bill), [("a", "1", "MIT"), ("b", "", "MIT OR Apache-2.0"), ("c", "", "in LICENSES/c.txt")]),
+        (
+            json.dumps(bill),
+            [("a", "1", "MIT"), ("b", "", "MIT OR Apache-2.0"), ("c", "", "in LICENSES/c.txt")],
+        ),
         ("[]", []),
         ("", []),
         (json.dumps({"components": [{}]}), []),
