@@ -25,6 +25,8 @@ SCHEMA = "2"
 """Changes when the same sources are compiled or linked otherwise."""
 QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 """Beside a runtime, a program's own code is small and hardly runs; here it is all there is."""
+ONCE = frozenset(f"program/{name}.cc" for name in ("about", "bench", "main", "options", "search"))
+"""Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""
 
 
 def build_standalone(
@@ -46,7 +48,7 @@ def build_standalone(
         "units": repr(sorted(build.units.items())),
         "sources": _text_of(sources),
         "output": f"{sources.output} {' '.join(sources.exports)}",
-        "flags": " ".join(build.flags),
+        "flags": " ".join((*build.flags, *sorted(ONCE))),
     }
     return context.store.cached("standalone", inputs, lambda made: build.link(sources, made))
 
@@ -68,6 +70,9 @@ class _Build:
     @property
     def flags(self) -> tuple[str, ...]:
         return (*QUICK, *self.toolchain.cxx_flags)
+
+    def flags_of(self, name: str) -> tuple[str, ...]:
+        return (*(FLAGS if name in ONCE else QUICK), *self.toolchain.cxx_flags)
 
     def link(self, sources: ProgramSources, folder: Path) -> None:
         own = self._own_jobs(sources)
@@ -121,14 +126,19 @@ class _Build:
         for name, text in sources.files.items():
             with written_beside(folder / name) as beside:
                 beside.write_text(text, encoding="utf-8")
-        command = [*self.toolchain.command("CXX"), *self.flags, f"-ffile-prefix-map={folder}="]
-        command += [f"-I{folder}", f"-isystem{folder}/include"]
+        places = [f"-ffile-prefix-map={folder}=", f"-I{folder}", f"-isystem{folder}/include"]
         return [
             CompileJob(
                 name=name,
                 object=folder / f"{name}.o",
-                command=(*command, "-c", str(folder / name)),
-                identity=identity_of(self.toolchain.identity, folder.name, name, *self.flags),
+                command=(
+                    *self.toolchain.command("CXX"),
+                    *self.flags_of(name),
+                    *places,
+                    "-c",
+                    str(folder / name),
+                ),
+                identity=identity_of(self.toolchain.identity, folder.name, name, *self.flags_of(name)),
             )
             # By file name: the order in which objects are linked shows in the program's bytes.
             for name in sorted(sources.files, key=lambda name: Path(name).name)
