@@ -1,6 +1,6 @@
-"""edgepack from Python: what the commands do, as functions that return what the commands print.
+"""edgepack from Python: the commands as functions, which return what the commands print.
 
-Importing this is light; what a function needs is imported when it is called. Whatever goes wrong is an
+Importing this is fast, because each function imports what it needs when it is called. A failure raises an
 ``edgepack.errors.EdgepackError``, with ``message``, ``hint`` and the command's ``exit_code``.
 """
 
@@ -35,23 +35,23 @@ class Bundle:
     """Its folder."""
     archive: Path
     packages: tuple[Path, ...]
-    """Its other forms, as ``packages`` asked for them."""
+    """Files of the package forms that the target and ``packages`` name."""
     manifest: Mapping[str, Any]
     report: Report
 
     @property
     def verification(self) -> Verification:
-        """How near its vectors are to the full-precision model's."""
+        """Comparison of its vectors with the full-precision model's."""
         return self.report.verification
 
     def embed(self, texts: Sequence[str]) -> NDArray[float32]:
-        """Its program's vectors, float32 [len(texts), dimension]; raises ``CannotRunHere`` for another machine's bundle."""
+        """Vectors by the bundle's own program, float32 [len(texts), dimension]; raises ``CannotRunHere`` if this machine cannot run it."""
         return _vectors(self.path, texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantized:
-    """A model by a recipe, in a folder that every function takes as a model."""
+    """A quantized model, in a folder that every function takes as ``model``."""
 
     path: Path
     file: Path
@@ -66,7 +66,7 @@ class Quantized:
     """Whether a text's vector depends on the texts beside it."""
     warnings: tuple[str, ...]
     verification: Verification
-    """Measured with the stock ONNX Runtime package; held to no limit."""
+    """Measured with the stock ONNX Runtime package; no limit applies."""
 
 
 def bundle(
@@ -88,10 +88,10 @@ def bundle(
 ) -> Bundle:
     """Make a self-contained bundle, verify and measure it, as `edgepack bundle` does.
 
-    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file, ``None``: the
-    smallest for this machine; ``settings`` change its keys: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are forms beside the archive.
-    ``key`` is a private key's file, and ``password`` its own: the bundle, its archive and its packages are signed with it.
-    ``progress`` tells the story on stderr. The bundle is in ``output`` when all went well, or nothing is.
+    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the
+    smallest for this machine. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
+    package forms to make beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle,
+    its archive and its packages are signed with it. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
     """
     from edgepack import pipeline
     from edgepack.plugins.host import load_plugins
@@ -131,9 +131,9 @@ def build(
     offline: bool = False,
     progress: bool = False,
 ) -> list[Result]:
-    """Make of a project's bundles those whose inputs changed, as `edgepack build` does; one that fails stops no other.
+    """Build the bundles of a project whose inputs changed, as `edgepack build` does; a failure does not stop the other bundles.
 
-    ``project`` is its file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``.
+    ``project`` is the project file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``.
     """
     from edgepack.plugins.host import load_plugins
     from edgepack.project.build import build_cells, cells_of
@@ -151,7 +151,7 @@ def inspect(
     offline: bool = False,
     progress: bool = False,
 ) -> ModelInspection:
-    """What a model is made of, how it is read, and which recipe fits it, as `edgepack inspect` says."""
+    """The parts of a model, how it is read, and the recommended recipe, as `edgepack inspect` shows."""
     from edgepack.models.find.source import ingest
     from edgepack.models.inspection import inspect_model
 
@@ -172,7 +172,7 @@ def quantize(
     offline: bool = False,
     progress: bool = False,
 ) -> Quantized:
-    """A model by a recipe, with its tokenizer in a folder, and how near its vectors are, as `edgepack quantize` does."""
+    """Quantize a model into a folder with its tokenizer, and compare its vectors, as `edgepack quantize` does."""
     from edgepack.bundles.place import require_free, require_writable
     from edgepack.models.find.source import ingest
     from edgepack.models.reference import embed_with_onnxruntime
@@ -235,12 +235,13 @@ def verify(
     offline: bool = False,
     progress: bool = False,
 ) -> Verification:
-    """Check a bundle's files, run it and compare its vectors, as `edgepack verify` does; ``status`` says what came of it.
+    """Check a bundle's files, run it and compare its vectors, as `edgepack verify` does; the result is in ``status``.
 
-    A bundle from elsewhere is run with ``run`` alone, and held to the limits of ``target`` and ``min_cosine``, or
-    edgepack's own; an archive may unpack to ``max_unpacked`` bytes. With ``key``, the file of a public key, it has to be signed
-    with that key, or ``SignatureError`` is raised. ``write_vectors`` and ``other_vectors`` are .npy files with
-    the vectors of the 200 texts, for another machine and of another one. Raises ``VerificationError`` for one that fails, ``BundleError`` for one that is damaged.
+    A bundle that was made elsewhere is run only with ``run=True``. The limits of ``target`` and ``min_cosine`` then apply, or
+    edgepack's own. An archive may unpack to at most ``max_unpacked`` bytes. ``key`` is the file of a public key; a bundle that is not signed
+    with this key raises ``SignatureError``. ``write_vectors`` is a .npy file to write the vectors of the 200 texts to, for another machine;
+    ``other_vectors`` is such a file from another machine, to compare with. Raises ``VerificationError`` for a bundle that fails and
+    ``BundleError`` for a damaged one.
     """
     from edgepack import verification
     from edgepack.plugins.host import load_plugins
@@ -266,9 +267,9 @@ def verify(
 
 
 def check_signature(path: str | Path, *, key: str | Path, max_unpacked: int | None = None) -> Signed:
-    """Whether a bundle, folder or archive, is whole and signed with a public key, as `edgepack verify --signature-only` says.
+    """Check that a bundle (folder or archive) is complete and signed with a public key, as `edgepack verify --signature-only` does.
 
-    Nothing of it is run. Raises ``SignatureError`` where it is not signed so, ``BundleError`` where it is damaged.
+    This runs nothing. Raises ``SignatureError`` if the bundle is not signed with the key, ``BundleError`` if it is damaged.
     """
     from edgepack import verification
     from edgepack.signing.keys import load_public
@@ -282,7 +283,7 @@ def check_signature(path: str | Path, *, key: str | Path, max_unpacked: int | No
 def sign(
     path: str | Path, *, key: str | Path, password: str | None = None, force: bool = False
 ) -> list[Path]:
-    """Sign a bundle's folder and the archive beside it, or any file, as `edgepack sign` does; what was written."""
+    """Sign a bundle's folder and the archive beside it, or any file, as `edgepack sign` does; returns the files that it wrote."""
     from edgepack.signing.signatures import sign_path
 
     with _context() as context:
@@ -302,9 +303,9 @@ def report(
     html: str | Path | None = None,
     bench: str | Path | None = None,
 ) -> Report:
-    """A bundle's size by part and encoding, and what its downloads cost; ``html`` is written as a page, too.
+    """A bundle's size by part and encoding, and the cost of its downloads; also writes a page to ``html``.
 
-    ``bench`` is what ``embed --bench --json`` wrote on a device: the page shows it.
+    ``bench`` is a file that ``embed --bench --json`` wrote on a device; the page shows its figures.
     """
     from edgepack import verification
 

@@ -53,7 +53,7 @@ class GraphInput:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInspection:
-    """What is known of a model before a recipe has touched it."""
+    """Facts about a model before any recipe changes it."""
 
     name: str
     origin: str
@@ -72,19 +72,19 @@ class ModelInspection:
     fused_operators: tuple[OperatorCount, ...]
     """Of the same graph after fusion."""
     providers: tuple[ProviderSupport, ...]
-    """What each execution provider can run of it."""
+    """Nodes that each execution provider can run."""
     files: tuple[FileDigest, ...]
     recipe: str
-    """The recommended one."""
+    """The recommended recipe."""
     reason: str
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
     matryoshka: tuple[int, ...] = ()
     pooling_from: PoolingOrigin = "modules.json"
     warnings: tuple[str, ...] = ()
-    """What of the reading is guessed, or set against the model's own files."""
+    """Properties that were guessed, or set against the model's files."""
     hindrances: tuple[str, ...] = ()
-    """What keeps the model from being as small or as fast as others, in words."""
+    """Reasons why the model is larger or slower than others, in words."""
 
     @property
     def parameters(self) -> int:

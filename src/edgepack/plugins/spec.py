@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Interfaces:
-    """The plugin interfaces of an axis that this edgepack speaks: the newest, and for one release the one before it."""
+    """Versions of an axis's plugin interface that this edgepack supports: the newest and, for one release, the one before."""
 
     oldest: int = 2
     newest: int = 2
     ends: str = ""
-    """The release of edgepack that no longer speaks the oldest, where that is not the newest."""
+    """If ``oldest`` is not ``newest``: the first release of edgepack that no longer supports ``oldest``."""
 
 
 INTERFACES: Mapping[str, Interfaces] = {
@@ -46,61 +46,61 @@ INTERFACES: Mapping[str, Interfaces] = {
     "source": Interfaces(),
     "architecture": Interfaces(),
 }
-"""By axis: what plugins can bring."""
+"""Supported interface versions, by axis."""
 
 SCHEME = re.compile(r"(?!catalogue$)[a-z][a-z0-9+.-]+")
-"""What a source may be called; ``catalogue:`` is trusted, for its models are pinned by edgepack."""
+"""Valid names of a source. ``catalogue:`` is reserved: it is trusted, because edgepack pins its models."""
 
 
 class TargetBuilder(Protocol):
     """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them."""
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        """Quantize the model; its ``needs`` are those of the file as it will be shipped, ``None`` where it is no ONNX graph."""
+        """Quantize the model; ``needs`` describes the file as it will be shipped, and is ``None`` if that is no ONNX graph."""
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
-        """A runtime whose ``provides`` covers ``model.needs``, which the host checks; ``None``: the runner is all there is."""
+        """Return a runtime whose ``provides`` covers ``model.needs`` (the host checks this), or ``None`` if the runner needs no runtime."""
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        """A folder with the program that turns text into vectors on the device, and the command that the host runs."""
+        """Return a folder with the program that turns texts into vectors on the device, and the command that the host runs."""
 
 
 class Transform(Protocol):
     """A pass: one step of a recipe.
 
     Its parameters are keyword-only, with a type (``bool``, ``int``, ``float``, ``str``, a ``Literal``, ``tuple[str, ...]``)
-    and a default each: a recipe's values are checked against them. A third positional parameter ``material`` gets what there
-    is beside the graph: the source, calibration texts, the device's instruction sets.
+    and a default each: a recipe's values are checked against them. A third positional parameter ``material`` receives
+    the other inputs: the source, calibration texts, the device's instruction sets.
     """
 
     def __call__(
         self, model: onnx.ModelProto, note: Note, /, *args: Any, **parameters: Any
     ) -> onnx.ModelProto:
-        """The changed model, which may be the same object; ``note`` says in a few words what was done."""
+        """Return the changed model, which may be the same object. Call ``note`` with a few words on what was changed."""
 
 
 class Packager(Protocol):
-    """Makes one form of package of a target's finished bundle: one file, which holds the bundle's folder, manifest and all, as it is.
+    """Makes one package form of a finished bundle: one file that contains the bundle's folder, with its manifest, unchanged.
 
-    A spec's ``make`` gets the target, before anything is built, and raises ``UsageError`` where there is no such package of it: of
-    its platform, or its ``version``. The host opens what was made and compares the bundle in it, so the file is an archive that edgepack reads: tar under any
-    of its compressions, zip (``.whl`` is one), or Debian's.
+    A spec's ``make`` receives the target before anything is built. It raises ``UsageError`` if the target's platform or ``version``
+    does not allow this form. The host opens the file and compares the bundle in it; the file must therefore be an archive that edgepack
+    reads: tar with any compression, zip (such as ``.whl``), or a Debian package.
     """
 
     def file_name(self, bundle: Bundle) -> str:
-        """What the file is called."""
+        """Return the name of the file."""
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
-        """Write the file; the same bundle and target give the same bytes. Raises ``UsageError`` for what fits in no such package."""
+        """Write the file; the same bundle and target give the same bytes. Raises ``UsageError`` if this form cannot hold the bundle."""
 
 
 class Source(Protocol):
-    """A place that models come from: what ``--model SCHEME:…`` asks, for one scheme."""
+    """Finds and fetches the models of one address scheme, ``--model SCHEME:…``."""
 
     def find(self, address: str, *, context: BuildContext) -> RemoteModel:
-        """What lies at an address now, and at which revision. Nothing is fetched yet but what it takes to know that.
+        """Find out which model an address names now, and its revision. Download only what this requires.
 
-        Called only when something may be fetched: offline, the host takes what was found last. Raises ``ModelError`` for an
+        The host does not call this offline; it uses the last result instead. Raises ``ModelError`` for an
         address that is invalid, ``DownloadError`` for one that cannot be reached.
         """
 
@@ -111,10 +111,10 @@ class Architecture(Protocol):
     def __call__(
         self, config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter, /
     ) -> TokenVectors:
-        """Write the encoder, which makes token vectors, float32 [batch, sequence, hidden].
+        """Write the encoder, which computes token vectors, float32 [batch, sequence, hidden].
 
-        The graph's inputs are ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64 [batch, sequence], of which it
-        takes those that it needs. Pooling and normalisation are the host's. Raises ``UnsupportedModelError`` for a model of
+        The graph's inputs are ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64 [batch, sequence]; the encoder
+        uses those that it needs. The host adds pooling and normalization. Raises ``UnsupportedModelError`` for a model of
         this kind that it cannot write.
         """
 
@@ -135,13 +135,13 @@ def nothing_to_fetch(target: Target, context: BuildContext) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """One thing that a plugin brings: what its ``edgepack_specs`` hook returns. Registering is light, ``make`` may be heavy."""
+    """One thing that a plugin adds; its ``edgepack_specs`` hook returns these. Registering must be fast, ``make`` may be slow."""
 
     axis: str
-    """What kind of thing it is, one of ``INTERFACES``."""
+    """Its axis, one of ``INTERFACES``."""
     name: str
-    """Of a builder: what a target's ``builder`` says; of a platform: what its ``platform.os`` says; of a recipe: what its
-    ``model.recipe`` says; of a pass: what a recipe's ``pass`` says; of a package: what ``package.formats`` and ``--as`` say;
+    """The name that selects it. Of a builder: a target's ``builder``; of a platform: ``platform.os``; of a recipe:
+    ``model.recipe``; of a pass: a recipe's ``pass``; of a package: ``package.formats`` and ``--as``;
     of a source: the scheme of its addresses, e.g. ``s3``; of an architecture: ``model_type`` in config.json."""
     summary: str
     make: Callable[..., Any]
@@ -151,22 +151,22 @@ class Spec:
     ``() -> Source``; of an architecture: ``() -> Architecture``; of checks: ``() -> Check``; of a report: ``() -> ReportRows``; of prices:
     ``()``, a TOML file. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
-    """What ``[options]`` of a target may say, as ``read_options`` takes it: `edgepack bundle` takes these as flags, too
+    """Keys that a target's ``[options]`` may have, as ``read_options`` takes them. `edgepack bundle` also accepts them as flags
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""
     formats: tuple[str, ...] = ()
-    """Of a builder: what ``model.format`` of its targets may say beside ``onnx``, ``ort`` and ``ort-runtime-opt``: words for formats
-    of its own, which it makes of a model that ``prepare_model`` made in one of these."""
+    """Of a builder: values of ``model.format`` that its targets may have besides ``onnx``, ``ort`` and ``ort-runtime-opt``. They name
+    the builder's own formats, which it makes from a model that ``prepare_model`` made in one of these three."""
     missing: Callable[[Target], Iterable[str]] = nothing_missing
-    """Names of tools that a build would miss on this host; called by ``edgepack targets``, so it must be quick."""
+    """Returns the names of tools that a build requires and this host lacks. ``edgepack targets`` calls it, so it must be fast."""
     fetch: Callable[[Target, BuildContext], None] = nothing_to_fetch
-    """Fetches what a build needs beside the model, for ``edgepack fetch``."""
+    """Downloads what a build requires besides the model, for ``edgepack fetch``."""
     next_step: str = ""
-    """A command to try the finished bundle with, ``{bundle}`` for its folder; empty: its program, with a text."""
+    """A command that tries the finished bundle; ``{bundle}`` stands for its folder. Empty: the bundle's program with a text."""
     revision: str = "1"
-    """Of a pass or an architecture: changes whenever it would make another model than before. It is part of the keys of exported
-    and prepared models."""
+    """Of a pass or an architecture: change it whenever the code would make another model than before. It is part of the cache keys of
+    exported and prepared models."""
     api: int = 2
-    """The plugin interface that the plugin was written for. Whoever does not say wrote for 2, whatever edgepack speaks."""
+    """Version of the plugin interface that the plugin was written for. A plugin that does not set it was written for 2."""
 
 
 def lazy(reference: str) -> Callable[..., Any]:

@@ -56,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What became of a cell."""
+    """Outcome for one bundle of a project."""
 
     label: str
     state: Literal["made", "up to date", "to be made", "failed"]

@@ -26,13 +26,13 @@ class Retrieval:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """How near the bundle's own vectors are to those of the model that it was made from."""
+    """How near the bundle's vectors are to those of the model that it was made from."""
 
     status: Literal["passed", "failed", "not verified"]
     reason: str = ""
     """Why not passed."""
     against: str = FULL_PRECISION
-    """The precision of what the vectors are compared with: ``int8`` and the like where the source was quantized already."""
+    """Precision of the reference: ``fp32``, or that of the source if the source was already quantized, such as ``int8``."""
     texts: int = 0
     mean_cosine: float = 0.0
     p1_cosine: float = 0.0
@@ -46,15 +46,15 @@ class Verification:
     """Lowest cosine between a text's vectors alone and in a batch of 32; ``None``: not measured."""
     retrieval: Retrieval | None = None
     retrieval_missing: str = ""
-    """Why retrieval was asked for and not measured."""
+    """Why retrieval was not measured although the gate requires it."""
     processor_cosine: float | None = None
     """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
     same_tokens: int = 0
-    """Texts of which the bundle's own tokenizer makes the tokens that Hugging Face's makes; 0: it has none of its own."""
+    """Texts for which the bundle's tokenizer gives the same tokens as Hugging Face's; 0: the bundle has no tokenizer of its own."""
     cosines: tuple[float, ...] = ()
     """Of each text, to five digits, in the order of the texts."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """What it was held to, by the key of a target, e.g. ``min_cosine``; without those that ask for nothing."""
+    """Limits that applied, by the key of a target, e.g. ``min_cosine``; without limits that require nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +86,20 @@ class Tier:
     """A step of a price list."""
 
     up_to: float
-    """GB in a month up to which, from the tier below, this price holds; infinite for the last."""
+    """Upper end of the tier, in GB per month; infinite for the last tier."""
     price: float
     """Per GB, in the provider's currency."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriceList:
-    """What one provider asks for traffic to the internet."""
+    """Prices of one provider for traffic to the internet."""
 
     name: str
     dated: str
     currency: str
     tiers: tuple[Tier, ...]
-    """Ascending, the last without limit."""
+    """Ascending; the last has no upper end."""
     gigabyte: int = 10**9
     """Bytes that the provider bills as one GB."""
     service: str = ""
@@ -128,12 +128,12 @@ class PackageSize:
     size: int
     """Bytes."""
     costs: tuple[DownloadCost, ...] = ()
-    """Of this form in the archive's stead."""
+    """Costs if devices download this form instead of the archive."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What a plugin says of a bundle."""
+    """A plugin's section of the report."""
 
     name: str
     title: str
@@ -143,21 +143,21 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """When and where a bundle was made: no part of the bundle, whose bytes depend on neither."""
+    """When and where a bundle was made. This is not part of the bundle, whose bytes do not depend on it."""
 
     at: str
-    """In UTC, as ISO 8601 says it."""
+    """Time in UTC, ISO 8601."""
     machine: str
     """Processor and system."""
     settings: tuple[str, ...] = ()
-    """``KEY=VALUE`` that were set beside the target's file."""
+    """``KEY=VALUE`` that changed keys of the target's file."""
     budget: int | None = None
-    """Bytes that a device may download at most, by the target."""
+    """Largest download that the target allows, in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a bundle weighs and what its downloads cost."""
+    """The size of a bundle and the cost of its downloads."""
 
     bundle: str
     target: str
@@ -167,25 +167,25 @@ class Report:
     verification: Verification
     notes: Sequence[str] = field(default=())
     warnings: Sequence[str] = field(default=())
-    """What of the model was guessed, or set against its own files."""
+    """Properties of the model that were guessed, or set against the model's files."""
     digest: str = ""
     """SHA-256 of the bundle that was measured, as ``bundle.manifest.digest`` says it."""
     proofs: tuple[LevelProof, ...] = ()
     packages: tuple[PackageSize, ...] = ()
     checks: tuple[str, ...] = ()
-    """Names of the checks of whether model and runtime fit that passed when it was built."""
+    """Names of the checks between model and runtime that passed when the bundle was built."""
     sections: tuple[Section, ...] = ()
-    """Of plugins."""
+    """Sections of plugins."""
     prices: tuple[PriceList, ...] = ()
-    """What the costs were reckoned by."""
+    """Price lists for the costs."""
     about: tuple[tuple[str, str], ...] = ()
-    """What the manifest says of model, runtime and program: a label and a value each."""
+    """Facts of the manifest on model, runtime and program: a label and a value each."""
     source_bytes: int = 0
-    """Of the model's files as they were found."""
+    """Size of the model's original files, in bytes."""
     visits: tuple[Visit, ...] = ()
-    """For a bundle that is served as files: what a visit takes, a cold one first."""
+    """For a bundle that is served as files: downloads per visit, the cold visit first."""
     made: Made | None = None
-    """``None``: nobody wrote it down."""
+    """``None``: not recorded."""
 
     @property
     def raw_bytes(self) -> int:

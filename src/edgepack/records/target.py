@@ -42,23 +42,23 @@ class Pass:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the user says of a model, beside its own files or against them."""
+    """The user's settings for reading a model; they take precedence over the model's files."""
 
     pooling: PoolingMode | None = None
     normalize: bool | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """By purpose, instead of the prompts that the model's files name for these purposes."""
+    """Prompts by purpose; each replaces the prompt of the model's files for that purpose."""
     treat_as_embedding: bool = False
-    """Take a model that is made for something else (a reranker, a masked language model)."""
+    """Accept a model that was made for another task, such as a reranker or a masked language model."""
 
     @property
     def said(self) -> dict[str, Any]:
-        """What of it is set."""
+        """The settings that differ from the default."""
         unset = Reading()
         return {key: value for key, value in vars(self).items() if value != getattr(unset, key)}
 
     def over(self, base: Self) -> Self:
-        """What is set here, and of ``base`` what is not."""
+        """These settings, completed by those of ``base``."""
         return replace(base, **{**self.said, "prompts": {**base.prompts, **self.prompts}})
 
 

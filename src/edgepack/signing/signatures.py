@@ -27,7 +27,7 @@ SUFFIX = ".sigstore.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Signed:
-    """What a signature was found to be right for."""
+    """What a valid signature covers."""
 
     name: str
     files: int
