@@ -251,3 +251,9 @@ def test_the_real_model_by_its_names(name: str, minilm: ModelSource, shared_cont
     assert ingest(minilm.origin, context=shared_context) == minilm, "an origin out of a manifest"
     assert (minilm.dimension, minilm.max_length, minilm.license) == (384, 256, "Apache-2.0")
     assert sum(given.size for given in minilm.files) == pytest.approx(91_335_827, abs=1000)
+
+
+def test_every_model_is_pinned_to_a_commit() -> None:
+    places = [place for entry in load_catalogue().entries for place in entry.places if place.startswith("hf:")]
+    assert len(places) == len(load_catalogue().entries)
+    assert [place for place in places if not re.fullmatch(r"hf:[\w./-]+@[0-9a-f]{40}", place)] == []
