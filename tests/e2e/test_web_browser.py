@@ -60,7 +60,7 @@ def test_without_node_it_is_built_and_said_to_be_unverified(options: tuple[str, 
 def test_a_runtime_over_the_host_s_cap_leaves_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
     done = build(tmp_path / "dist", *options, "--set", "asset_cap=3 MiB")
     assert done.returncode == 3, done.stderr
-    assert "ort-stock" in done.stderr and "hosts of this target take 3.0 MiB per file" in done.stderr
+    assert "ort-stock" in done.stderr and "hosts of this target accept 3.0 MiB per file" in done.stderr
     assert "hint: a smaller runtime (--set runtime=reduced)" in done.stderr
     assert not (tmp_path / "dist").exists()
 

@@ -80,7 +80,7 @@ def test_another_package_than_the_pinned_one_is_refused(
     online: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packs(monkeypatch, tarball({"package/a.mjs": b"changed"}))
-    with pytest.raises(HashMismatchError, match=r"thing@1\.0\.0 is not the package that is pinned"):
+    with pytest.raises(HashMismatchError, match=r"thing@1\.0\.0 does not match its pinned digest"):
         npm_package("thing", "1.0.0", integrity=digest(b"what it was"), context=online)
 
 

@@ -192,7 +192,7 @@ def test_a_quantized_graph_is_never_called_full_precision(
     assert theirs.precision == precision
     said = f"quantized already ({precision}): compared with this file, not with the full-precision model"
     assert said in theirs.warnings
-    assert f"quantized already ({precision}, " in inspect_model(theirs, context=context).reason
+    assert f"already quantized ({precision}, " in inspect_model(theirs, context=context).reason
     made = prepare_model(theirs, options=ModelOptions(recipe="fp32"), context=context)
     assert (made.precision, made.recipe) == (precision, "pool")
     with pytest.raises(UnsupportedModelError, match=rf"quantized already \({precision}, \w+\): every recipe"):

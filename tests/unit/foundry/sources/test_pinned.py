@@ -109,7 +109,7 @@ def test_another_content_than_the_pinned_one_is_refused(
 
 
 def test_offline_names_what_is_missing(context: HostContext) -> None:
-    with pytest.raises(DownloadError, match=r"lib_1\.0\.orig\.tar\.gz not in the store.*--offline") as caught:
+    with pytest.raises(DownloadError, match=r"lib_1\.0\.orig\.tar\.gz not in the cache.*--offline") as caught:
         fetch(context)
     assert "EDGEPACK_SOURCES" in str(caught.value.hint)
 
