@@ -62,27 +62,46 @@ def held_place(destination: Path, *, waiting: Callable[[], None]) -> Iterator[No
     The kernel lets go of the lock when a process ends, however it ends. Raises ``OutputError`` for a place that cannot be written.
     """
     path = destination.with_name(f".{destination.name}{HELD}")
-    with disk_errors(path):
-        _make_folder(path.parent)
-        held = _held(path, waiting)
+    # Wherever an interrupt comes, what was opened until then is in this list or holds nothing.
+    opened: list[int] = []
     try:
+        with disk_errors(path):
+            _make_folder(path.parent)
+            _hold(path, waiting, opened)
         yield
     finally:
-        path.unlink(missing_ok=True)
-        os.close(held)
+        for descriptor in opened:
+            os.close(descriptor)
+        _remove_unheld(path)
 
 
-def _held(path: Path, waiting: Callable[[], None]) -> int:
-    """An open descriptor of the locked file that is at ``path``: who held it before has removed theirs."""
+def _hold(path: Path, waiting: Callable[[], None], opened: list[int]) -> None:
+    """Lock the file at ``path``, whose descriptor is then the last of ``opened``: who held it before has removed theirs."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        opened.append(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(opened[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             waiting()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
-            return descriptor
+            fcntl.flock(opened[-1], fcntl.LOCK_EX)
+        if path.exists() and os.path.samestat(os.fstat(opened[-1]), path.stat()):
+            return
+        os.close(opened.pop())
+
+
+def _remove_unheld(path: Path) -> None:
+    """Remove a lock's file, unless somebody has taken the lock meanwhile: they remove it when they are done."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            path.unlink()
+    except OSError:
+        pass
+    finally:
         os.close(descriptor)
 
 

@@ -1,5 +1,6 @@
 """A folder appears whole or not at all, whatever happens to the process that makes it."""
 
+import fcntl
 import subprocess
 import sys
 import threading
@@ -113,3 +114,21 @@ def test_a_build_that_comes_second_is_told(tmp_path: Path) -> None:
             make(tmp_path / "bundle", "the other's")
     assert (tmp_path / "bundle" / "manifest.json").read_text() == "the other's"
     assert names_in(tmp_path) == ["bundle"]
+
+
+def test_an_interrupt_while_the_place_is_taken_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+    calls: list[int] = []
+
+    def interrupted(descriptor: int, operation: int) -> None:
+        calls.append(operation)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", interrupted)
+    with pytest.raises(KeyboardInterrupt), held_place(tmp_path / "dist/bundle", waiting=lambda: None):
+        raise AssertionError("it is not held")
+    assert list((tmp_path / "dist").iterdir()) == []

@@ -254,6 +254,8 @@ def test_the_real_model_by_its_names(name: str, minilm: ModelSource, shared_cont
 
 
 def test_every_model_is_pinned_to_a_commit() -> None:
-    places = [place for entry in load_catalogue().entries for place in entry.places if place.startswith("hf:")]
+    places = [
+        place for entry in load_catalogue().entries for place in entry.places if place.startswith("hf:")
+    ]
     assert len(places) == len(load_catalogue().entries)
     assert [place for place in places if not re.fullmatch(r"hf:[\w./-]+@[0-9a-f]{40}", place)] == []
