@@ -287,6 +287,15 @@ def test_the_page_shows_what_matters_first() -> None:
     assert "Speed" not in unknown and unknown["Download"] == ("22.35 MB", "limit 30 MB ✓", "usually 96.69")
 
 
+def test_figures_of_a_target_are_not_those_of_a_bundle_with_other_settings() -> None:
+    assert REPORT.made is not None
+    changed = dataclasses.replace(REPORT.made, settings=("model.recipe=fp32",))
+    for made in (changed, None):
+        page = render_html(dataclasses.replace(REPORT, made=made), FACTS)
+        assert not {"Speed", "Memory"} & cards_of(page).keys()
+        assert "1,033" not in page and "Download, MB" in page
+
+
 def test_a_limit_that_is_not_met_is_marked() -> None:
     failed = dataclasses.replace(PASSED, status="failed", reason="too far", mean_cosine=0.9, retrieval=None)
     shown = cards_of(render_html(dataclasses.replace(REPORT, verification=failed), FACTS))

@@ -76,12 +76,12 @@ def stock() -> Stock:
     return read_table(Stock, load_toml(files("edgepack.reports.page") / "stock.toml"))
 
 
-def measured_of(key: str, model: str, target: str) -> Measured | None:
-    """What was measured of this model on this target."""
-    return next(
-        (each for each in stock().measured if (each.key, each.model) == (key, model) and target in each.own),
-        None,
-    )
+def measured_of(key: str, model: str, report: Report) -> Measured | None:
+    """What was measured of this model on this target, as its file has it: with another recipe or runtime it is another bundle."""
+    if report.made is None or report.made.settings:
+        return None
+    found = (each for each in stock().measured if (each.key, each.model) == (key, model))
+    return next((each for each in found if report.target in each.own), None)
 
 
 def panels(report: Report, model: str) -> Iterator[Panel]:
@@ -100,7 +100,7 @@ def panels(report: Report, model: str) -> Iterator[Panel]:
                 )
                 yield Panel(title=title, unit="MB", bars=bars, said=weights, better="smaller")
     for key in ("memory", "speed"):
-        if found := measured_of(key, model, report.target):
+        if found := measured_of(key, model, report):
             rows = [(OWN, found.own[report.target]), *found.others.items()]
             yield Panel(
                 title=found.title,

@@ -59,7 +59,7 @@ def _sizes(report: Report) -> Iterator[Card]:
 
 
 def _device(report: Report, facts: Facts) -> Iterator[Card]:
-    memory, speed = (measured_of(key, facts.model, report.target) for key in ("memory", "speed"))
+    memory, speed = (measured_of(key, facts.model, report) for key in ("memory", "speed"))
     if device := facts.device:
         on = f"{device.threads} threads, {device.tokens} tokens"
         yield Card(
