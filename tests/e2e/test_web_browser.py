@@ -15,11 +15,11 @@ from tests.support.node_tests import run_node_tests
 from tests.support.npm_tools import required_tools
 from tests.support.small_models import write_small_model
 
+from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.quality import cached_reference
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

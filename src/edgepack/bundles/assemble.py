@@ -32,6 +32,7 @@ from edgepack.errors import BundleError
 from edgepack.files.elf import elf_files
 from edgepack.files.hardening import weaknesses
 from edgepack.files.store import ENTRY_FILE, disk_errors
+from edgepack.models.embedder import embedder_id
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
@@ -60,8 +61,13 @@ def assemble(
     with disk_errors(folder):
         _lay_runner(runner, folder)
         _lay_model(model, runner, folder)
-        vectors = golden.golden_vectors(model, source or model.source, context=context)
+        found = source or model.source
+        vectors = golden.golden_vectors(model, found, context=context)
         (folder / GOLDEN).write_bytes(golden.golden_json(vectors))
+        passes = dict((made_by or {}).get("passes", {}))
+        embedder = embedder_id(
+            found, model, runtime, target, (golden.TEXTS, vectors), passes=passes, context=context
+        )
         for library in _libraries(runtime, runner):
             _copy(library, folder / "lib" / library.name)
         components = components_of(model.source, runtime, runner)
@@ -81,6 +87,7 @@ def assemble(
             model=model,
             runtime=runtime,
             runner=runner,
+            embedder=embedder,
             made_by=made_by,
             checks=checks,
             files=files,

@@ -95,6 +95,7 @@ def build_manifest(
     model: PreparedModel,
     runtime: RuntimeArtifact | None,
     runner: RunnerArtifact,
+    embedder: str = "",
     made_by: Mapping[str, Any] | None = None,
     checks: Sequence[str] = (),
     files: Sequence[Mapping[str, Any]],
@@ -105,7 +106,7 @@ def build_manifest(
         "name": bundle_name(model.source.name, target),
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
-        "model": _model_section(model, runner),
+        "model": {**_model_section(model, runner), **({"embedder": embedder} if embedder else {})},
         "made_by": dict(made_by or {}),
         "runtime": runtime and _runtime_section(runtime, runner),
         "runner": {

@@ -1,5 +1,6 @@
 """The full-precision model on the stock ONNX Runtime package: what every bundle is measured against."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,18 @@ Vectors = npt.NDArray[np.float32]
 def reference_vectors(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
     """The full-precision model's vectors, float32 [len(texts), dimension], every text in a batch of its own."""
     return embed_with_onnxruntime(exported_model(source, context=context), source, texts)
+
+
+def cached_reference(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
+    """The full-precision model's vectors, float32 [len(texts), dimension], made once for a model and these texts."""
+
+    def make(folder: Path) -> None:
+        np.save(folder / "vectors.npy", reference_vectors(source, texts, context=context))
+
+    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    inputs = {**source_key(source), "texts": digest, "max_length": str(source.max_length)}
+    vectors: Vectors = np.load(context.store.cached("reference", inputs, make) / "vectors.npy")
+    return vectors
 
 
 def exported_model(source: ModelSource, *, context: BuildContext) -> Path:

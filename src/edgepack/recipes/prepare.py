@@ -22,12 +22,9 @@ from edgepack.quantization.calibration import read_texts
 from edgepack.recipes.registry import apply, key_of_passes, passes_of
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.recipe import Material
+from edgepack.records.recipe import PREPARE_SCHEMA, Material
 from edgepack.records.target import FORMATS, ModelOptions, Pass, Platform
 from edgepack.words import did_you_mean
-
-PREPARE_SCHEMA = "6"
-"""Changes whenever the same source and recipe would give another file than before."""
 
 FACTS = "facts.json"
 FIXED = "all.ort"

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Pass
 
+PREPARE_SCHEMA = "6"
+"""Changes whenever the same source and recipe would give another file than before."""
+
 Note = Callable[[str], None]
 """How a pass says that it did something else than what its name promises."""
 

@@ -2,12 +2,11 @@
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
-from edgepack.models.reference import embed_with_onnxruntime
+from edgepack.models.reference import cached_reference, embed_with_onnxruntime
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.metrics import compare
-from edgepack.verifier.quality import cached_reference
 
 
 def require_oracle(

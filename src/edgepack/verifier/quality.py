@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepack.context import BuildContext
-from edgepack.models import reference
-from edgepack.models.read.source_key import source_key
+from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
 from edgepack.records.target import ModelOptions
@@ -102,18 +99,6 @@ def measure_retrieval(
         mrr_fp32=theirs.mrr,
         top10_agreement=shared(ours.nearest, theirs.nearest),
     )
-
-
-def cached_reference(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
-    """The full-precision model's vectors, float32 [len(texts), dimension], made once for a model and these texts."""
-
-    def make(folder: Path) -> None:
-        np.save(folder / "vectors.npy", reference.reference_vectors(source, texts, context=context))
-
-    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-    inputs = {**source_key(source), "texts": digest, "max_length": str(source.max_length)}
-    vectors: Vectors = np.load(context.store.cached("reference", inputs, make) / "vectors.npy")
-    return vectors
 
 
 def shortfalls(found: Verification, options: ModelOptions) -> list[str]:

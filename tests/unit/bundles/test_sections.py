@@ -304,6 +304,7 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
             "passes": {"stamp": "x"},
             "delegates": [],
         },
+        embedder="0" * 32,
     )
     known = json.loads((ROOT / "docs/schemas/manifest.json").read_text())["properties"]
     assert made.keys() == known.keys()

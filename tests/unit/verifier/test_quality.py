@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.support.families import write_family
 
+from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
@@ -130,7 +131,7 @@ def test_retrieval_is_measured_beside_the_full_precision_model(
 
     def embed(texts: Sequence[str]) -> np.ndarray:
         seen.extend(texts)
-        return quality.cached_reference(prompted, texts, context=context)
+        return cached_reference(prompted, texts, context=context)
 
     found = measure_quality(
         embed, prompted, ["a", "small", "model", "hello world"] * 8, full=True, context=context
@@ -146,17 +147,15 @@ def test_retrieval_is_measured_beside_the_full_precision_model(
 def test_the_reference_is_made_once_for_a_model_and_texts(
     source: ModelSource, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = quality.cached_reference(source, ["hello", "a model"], context=context)
+    first = cached_reference(source, ["hello", "a model"], context=context)
 
     def never(*asked: object, **more: object) -> None:
         raise AssertionError("made a second time")
 
     monkeypatch.setattr("edgepack.models.reference.reference_vectors", never)
-    np.testing.assert_array_equal(
-        quality.cached_reference(source, ["hello", "a model"], context=context), first
-    )
+    np.testing.assert_array_equal(cached_reference(source, ["hello", "a model"], context=context), first)
     with pytest.raises(AssertionError, match="a second time"):
-        quality.cached_reference(source, ["hello", "another"], context=context)
+        cached_reference(source, ["hello", "another"], context=context)
 
 
 def test_a_loss_of_recall_beyond_the_limit_fails() -> None:

@@ -1,0 +1,151 @@
+"""The id by which an index knows its embedder: what changes it, and what does not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.tiny import tokenizer_document, write_json
+
+from edgepack.models.embedder import embedder_id
+from edgepack.models.reference import cached_reference
+from edgepack.plugins.context import HostContext
+from edgepack.records.model import FileDigest, ModelSource, Pooling, PreparedModel
+from edgepack.records.operators import Operator, Operators
+from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
+from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.runner.freeze.sample_bundle import DIMENSION, sample_model, sample_tokenizer
+
+TEXTS = ("a cat sat on the mat", "the kittens", "mat")
+Id = Callable[..., str]
+
+
+def operators(*names: str) -> Operators:
+    return Operators(kernels=frozenset(Operator(domain="", since=1, name=name) for name in names))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ModelSource:
+    (tmp_path / "tokenizer.json").write_text(sample_tokenizer())
+    graph = tmp_path / "model.onnx"
+    graph.write_bytes(sample_model())
+    return ModelSource(
+        name="tiny",
+        origin="folder tiny",
+        directory=tmp_path,
+        weights=None,
+        onnx=graph,
+        tokenizer=tmp_path / "tokenizer.json",
+        config={"hidden_size": DIMENSION, "transformers_version": "4"},
+        pooling=Pooling(),
+        max_length=32,
+        dimension=DIMENSION,
+        files=tuple(FileDigest(path=name, size=1, sha256=name) for name in ("model.onnx", "README.md")),
+    )
+
+
+@pytest.fixture
+def identity(source: ModelSource, context: HostContext) -> Id:
+    """``identity(noise=…, **parts)``: the id of a bundle whose golden vectors are so far from full precision."""
+    exact = cached_reference(source, TEXTS, context=context)
+
+    def make(*, noise: float = 0.0, passes: dict[str, str] | None = None, **parts: Any) -> str:
+        found = parts.get("source", source)
+        model = PreparedModel(
+            file=Path("model.ort"),
+            format=parts.get("format", "ort"),
+            precision="int8",
+            recipe=parts.get("recipe", "pool, int8"),
+            needs=parts.get("needs", operators("MatMul")),
+            source=found,
+            inputs=("input_ids",),
+        )
+        runtime = RuntimeArtifact(
+            library=None,
+            version=parts.get("version", "1.21.0"),
+            kind="minimal",
+            provides=None,
+            toolchain="zig",
+            provider=parts.get("provider"),
+        )
+        platform = Platform(os="linux", arch=parts.get("arch", "x86_64"), isa=parts.get("isa", ()))
+        target = Target(
+            name="t", summary="", builder="b", platform=platform, model=parts.get("options", ModelOptions())
+        )
+        vectors = exact + noise * np.roll(exact, 1, axis=1)
+        shipped = parts.get("runtime", runtime)
+        return embedder_id(
+            found, model, shipped, target, (TEXTS, vectors.tolist()), passes=passes or {}, context=context
+        )
+
+    return make
+
+
+ROUNDED = operators("MatMul", "DynamicQuantizeLinear")
+
+
+def test_vectors_of_full_precision_have_one_id(identity: Id) -> None:
+    plain = identity()
+    assert len(plain) == 32 and set(plain) <= set("0123456789abcdef")
+    for same in (
+        {"recipe": "pool, fp16", "noise": 0.001},
+        {"version": "1.31.1"},
+        {"arch": "aarch64", "format": "onnx"},
+        {"runtime": None, "needs": None},
+        {"isa": ("avx2",)},
+        {"passes": {"stamp": "kiosk 1"}},
+    ):
+        assert identity(**same) == plain, same
+
+
+def test_another_recipe_is_another_embedder_once_vectors_differ(identity: Id, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("one text\n")
+    far: dict[str, Any] = {"noise": 0.1}
+    ids = [
+        identity(),
+        identity(**far),
+        identity(**far, recipe="pool, int4"),
+        identity(**far, isa=("avx2",)),
+        identity(**far, passes={"stamp": "kiosk 1"}),
+        identity(**far, options=ModelOptions(calibration=texts)),
+    ]
+    assert len(set(ids)) == len(ids)
+    assert identity(**far, version="1.31.1", arch="aarch64") == identity(**far), "nothing is rounded"
+
+
+def test_where_activations_are_rounded_release_and_processor_count(identity: Id) -> None:
+    ids = [
+        identity(),
+        identity(needs=ROUNDED),
+        identity(needs=ROUNDED, version="1.31.1"),
+        identity(needs=ROUNDED, arch="aarch64"),
+        identity(needs=None),
+        identity(provider=ExecutionProvider(name="CUDAExecutionProvider", append="cuda")),
+    ]
+    assert len(set(ids)) == len(ids) - 1, "what is not known counts as rounded"
+    assert identity(needs=operators("MatMulNBits", "DequantizeLinear")) == ids[0], "weights alone are"
+
+
+def test_how_a_model_is_read_counts_and_its_card_does_not(identity: Id, source: ModelSource) -> None:
+    digests = {file.path: file for file in source.files}
+    others = [
+        replace(source, pooling=Pooling(normalize=False)),
+        replace(source, max_length=16),
+        replace(source, prompts={"query": "query: "}),
+        replace(source, config={"hidden_size": 9}),
+        replace(source, files=(replace(digests["model.onnx"], sha256="other"),)),
+    ]
+    ids = [identity(), *(identity(source=each) for each in others)]
+    assert len(set(ids)) == len(ids)
+    card = replace(source, files=(digests["model.onnx"], replace(digests["README.md"], sha256="other")))
+    newer = replace(source, config={**source.config, "transformers_version": "5"})
+    assert identity(source=card) == identity(source=newer) == ids[0]
+
+
+def test_another_tokenizer_is_another_embedder(identity: Id, source: ModelSource) -> None:
+    before = identity()
+    write_json(source.tokenizer, tokenizer_document(lowercase=False))
+    assert identity() != before
