@@ -40,11 +40,10 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import load_tokenizer
-from edgepack.models.reference import exported_model
+from edgepack.models.reference import cached_reference, exported_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.model import ModelSource
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.quality import cached_reference
 from edgepack_web.encoded import write_encoded
 from edgepack_web.npm.node import find_node
 from edgepack_web.npm.package import npm_package
