@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 from edgepack.errors import ToolError
 from edgepack.records.operators import Operators
@@ -67,20 +68,38 @@ class Patch:
     """What is changed, for the keys of what is linked with it."""
     trim: str = ""
     """Which trim it is; empty: every runtime gets it."""
+    gives: Literal["", "size", "speed"] = ""
+    """All that runtimes lose without it; empty: none can be made without it."""
+    group: str = ""
+    """Patches of one group serve one another: all of them or none."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Words that the patch knows → what the file calls them."""
+
+    def spelled(self, text: str) -> str:
+        """The file's text in the words that the patch knows."""
+        return _with_words(text, {now: word for word, now in self.renamed.items()})
 
     def rewritten(self, text: str, request: RuntimeRequest, *, origin: str) -> str:
         """The file's new text. Raises ``ToolError`` when it is not the file that this is for; ``origin`` says whose it is."""
+        text = self.spelled(text)
         for pattern in self.must_find:
             if pattern.search(text) is None:
                 raise ToolError(
                     f"{self.file} is not as {origin}'s: {self.name} does not find {pattern.pattern!r}",
                     hint="this is a bug in edgepack; please report it",
                 )
-        return self.rewrite(text, request) if self.rewrite else text
+        changed = self.rewrite(text, request) if self.rewrite else text
+        return _with_words(changed, self.renamed)
 
     def matches(self, unit: str) -> bool:
         """Whether a unit is compiled from the file."""
         return bool(self.units) and fnmatchcase(unit, self.units)
+
+
+def _with_words(text: str, words: Mapping[str, str]) -> str:
+    for before, now in words.items():
+        text = re.sub(rf"\b{re.escape(before)}\b", now, text)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)

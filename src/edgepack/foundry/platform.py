@@ -35,6 +35,8 @@ class RuntimeOptions:
     """Where a platform has runtimes with and without."""
     ml: bool = False
     """With the kernels of ai.onnx.ml."""
+    release: Release | None = None
+    """Where another than the platform's own is named."""
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from edgepack.foundry.feature_levels import FeatureLevels
 from edgepack.foundry.patch import Patch
@@ -38,6 +38,17 @@ class KernelTable(Protocol):
         """Those of the units that call through the table → the names of the kernels that they may reach."""
 
 
+class KernelRow(NamedTuple):
+    """What a registration source says of one kernel."""
+
+    domain: str
+    name: str
+    start: int
+    end: int | None
+    """Inclusive; ``None``: until further notice."""
+    types: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """One release; adding one is adding its room and naming it in ``releases.known``."""
@@ -57,8 +68,12 @@ class Release:
     """(ONNX Runtime's folder, kind, needs) → with what optimizers may add, where that kind has some."""
     kernels: Callable[[Iterable[str], Operators], tuple[str, ...]]
     """(reduced registrations, needs) → symbols of the kernels that they name. Raises ``UnsupportedModelError``."""
+    rows: Callable[[str], tuple[frozenset[KernelRow], int]]
+    """(a registration source) → the kernels that it names, and how many rows could not be read."""
     table: KernelTable
     feature_levels: FeatureLevels
+    room: str = ""
+    """Digest of the folder that says how this release differs from one that edgepack knows; empty for those."""
 
     def __repr__(self) -> str:
         return f"Release({self.version!r})"

@@ -110,6 +110,8 @@ class RuntimeArtifact:
     """What was done to files of others, in words, for the manifest, e.g. which code was pruned from a library."""
     source_files: tuple[SourceFile, ...] = ()
     """What it was made from; the bill of materials has those whose component has a licence text."""
+    header: Path | None = None
+    """The C API's header of its release, where programs in C are linked with it."""
 
     @property
     def file(self) -> Path:

@@ -11,6 +11,7 @@ from edgepack.bundles.place import placed_folder, require_free, require_writable
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.foundry.link.composition import COMPOSITION
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
+from edgepack.foundry.releases.room import read_room
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import (
     format_config,
@@ -65,11 +66,12 @@ def library_options(
     kind: RuntimeKind | None,
     glibc: str | None,
     threads: bool = False,
+    room: Path | None = None,
     host: PluginHost,
 ) -> LibraryOptions:
     """A target's recipe, kind and platform, or those of the default; what is named takes precedence.
 
-    Raises ``TargetError``, and ``UsageError`` for what the platform has no runtimes of.
+    ``room`` is the folder of another release. Raises ``TargetError``, and ``UsageError`` for what the platform has no runtimes of.
     """
     options = LibraryOptions()
     if target is not None:
@@ -79,7 +81,18 @@ def library_options(
         options = LibraryOptions(
             recipe=chosen.model.recipe, runtime=RuntimeOptions(platform=chosen.platform, kind=same)
         )
-    runtime = replace(options.runtime, kind=kind or options.runtime.kind, glibc=glibc, threads=threads)
+    runtime = replace(
+        options.runtime,
+        kind=kind or options.runtime.kind,
+        glibc=glibc,
+        threads=threads,
+        release=read_room(room) if room else None,
+    )
+    if room and runtime.platform.os != "linux":
+        raise UsageError(
+            f"runtimes of another release are made for Linux only, not for {runtime.platform.os}",
+            hint="omit --release, or choose a target of Linux",
+        )
     return LibraryOptions(recipe=recipe or options.recipe, runtime=runtime)
 
 

@@ -16,8 +16,7 @@ from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.foundry.proof.prove import prove, prove_file
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import RELEASE, find_release
-from edgepack.foundry.sources.tree import source_tree
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.choose import toolchain_for
 from edgepack.foundry.toolchains.toolchain import NativeToolchain
 from edgepack.records.model import PreparedModel
@@ -25,8 +24,6 @@ from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
 from edgepack.records.target import Platform
 from edgepack.verifier.compatibility import Fit, try_model
-
-HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,8 @@ class LinuxPlatform:
     def check(self, options: RuntimeOptions) -> None:
         if options.threads:
             raise UsageError("--threads is for platforms without: runtimes for linux have threads")
-        RELEASE.feature_levels.check(options.platform.isa, self.processor.name)
+        release = options.release or self.release
+        release.feature_levels.check(options.platform.isa, self.processor.name)
         glibc, oldest = options.glibc or options.platform.glibc, self.processor.oldest_glibc
         if glibc and version_key(glibc) < version_key(oldest):
             raise UsageError(
@@ -59,7 +57,13 @@ class LinuxPlatform:
         return toolchain_for(self.processor, _platform(options), context=context)
 
     def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:
-        return reduce_runtime(needs, platform=_platform(options), kind=options.kind, context=context)
+        return reduce_runtime(
+            needs,
+            platform=_platform(options),
+            kind=options.kind,
+            release=options.release or self.release,
+            context=context,
+        )
 
     def recognizes(self, file: Path) -> bool:
         try:
@@ -89,9 +93,8 @@ class LinuxPlatform:
         for link in (SONAME, "libonnxruntime.so"):
             (folder / "lib" / link).symlink_to(runtime.file.name)
         (folder / "include").mkdir()
-        catalogue = find_release(runtime.version).catalogue
-        header = source_tree(catalogue, context=context).onnxruntime / HEADER
-        shutil.copyfile(header, folder / "include" / header.name)
+        assert runtime.header is not None, "libraries for Linux are made from sources"
+        shutil.copyfile(runtime.header, folder / "include" / runtime.header.name)
 
 
 def _platform(options: RuntimeOptions) -> Platform:

@@ -204,7 +204,7 @@ def open_archive(
     )
     folder = context.store.folder("kernel-archive", inputs)
     changed = write_overlay(release, tree, folder / "overlay")
-    planned = planned_file(folder, settings)
+    planned = planned_file(folder, settings, room=release.room)
     units = _planned(planned)
     if units is None:
         # Only now: whoever compiles holds the lock for minutes.
@@ -267,6 +267,6 @@ def archive_inputs(
     }
 
 
-def planned_file(folder: Path, settings: Mapping[str, Any]) -> Path:
-    """Where an archive keeps its plan: one for each way of compiling single units."""
-    return folder / f"units-{identity_of(repr(settings['units']))[:16]}.json"
+def planned_file(folder: Path, settings: Mapping[str, Any], *, room: str = "") -> Path:
+    """Where an archive keeps its plan: one for each way of compiling single units, and for each ``Release.room``."""
+    return folder / f"units-{identity_of(repr(settings['units']), *filter(None, [room]))[:16]}.json"

@@ -113,7 +113,7 @@ def import_archive(
 
 def _plan_of(archive: KernelArchive) -> dict[str, Path | bytes]:
     """The plan, and what configuring made that compilations read; folders as placeholders."""
-    planned = planned_file(archive.folder, archive.settings)
+    planned = planned_file(archive.folder, archive.settings, room=archive.release.room)
     commands = (archive.build / COMMANDS).read_text()
     commands = commands.replace(str(archive.tree.folder), TREE).replace(str(archive.build), BUILD)
     content: dict[str, Path | bytes] = {

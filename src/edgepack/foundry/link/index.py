@@ -26,6 +26,12 @@ def load_index(release: Release, kind: str, arch: str) -> Index:
     return found
 
 
+def known_units(release: Release) -> frozenset[str]:
+    """Every unit that one of a release's indexes knows."""
+    files = [path for folder in release.data for path in folder.iterdir() if path.name.startswith("symbols-")]
+    return frozenset().union(*(_table(file)["units"] for file in files))
+
+
 def either(first: Index, second: Index) -> Index:
     """What the first does not know, the second is asked."""
 
@@ -36,10 +42,15 @@ def either(first: Index, second: Index) -> Index:
 
 
 def _unpacked(file: Traversable) -> Index:
+    return _read(_table(file))
+
+
+def _table(file: Traversable) -> Mapping[str, list[str]]:
     import zstandard
 
     data = zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=1 << 26)
-    return _read(json.loads(data))
+    table: Mapping[str, list[str]] = json.loads(data)
+    return table
 
 
 def dump_index(

@@ -9,6 +9,7 @@ from edgepack.foundry.compile.archive import KernelArchive, open_archive
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
 from edgepack.foundry.link.settle import MAP, settle
+from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.linkmap import Piece
@@ -47,6 +48,7 @@ class NativeBuild:
             isa=release.feature_levels.kept(self.isa, arch),
             requires=release.feature_levels.required_flags(self.isa, arch),
             source_files=self.archive.source_files,
+            header=self.archive.tree.header,
         )
 
     def link(
@@ -75,6 +77,7 @@ def reduce_runtime(
     platform: Platform,
     kind: RuntimeKind = "minimal",
     glibc: str | None = None,
+    release: Release = RELEASE,
     context: BuildContext,
 ) -> RuntimeArtifact:
     """A runtime library that has the kernels and types of ``needs`` and no others; cached in the store.
@@ -86,7 +89,7 @@ def reduce_runtime(
     of the device than ``platform`` allows, ``DownloadError``, ``MissingToolError`` or ``ToolError``.
     """
     needs = union([required(needs)])
-    build = open_build(needs, platform=platform, kind=kind, glibc=glibc, context=context)
+    build = open_build(needs, platform=platform, kind=kind, glibc=glibc, release=release, context=context)
     archive = build.archive
     folder = context.store.cached(
         "runtime",
@@ -97,6 +100,7 @@ def reduce_runtime(
             "trims": repr(archive.settings["link"]),
             "isa": repr(build.isa),
             "operators": format_config(needs),
+            **({"room": release.room} if release.room else {}),
         },
         lambda made: build_library(build, needs, made, context),
     )
@@ -107,16 +111,24 @@ def reduce_runtime(
 
 
 def open_build(
-    needs: Operators, *, platform: Platform, kind: RuntimeKind, glibc: str | None, context: BuildContext
+    needs: Operators,
+    *,
+    platform: Platform,
+    kind: RuntimeKind,
+    glibc: str | None,
+    release: Release = RELEASE,
+    context: BuildContext,
 ) -> NativeBuild:
     """The kernel archive for a platform, with every family of kernels that the operators are of.
 
     Raises what ``reduce_runtime`` raises.
     """
-    RELEASE.feature_levels.check(platform.isa, platform.arch)
+    release.feature_levels.check(platform.isa, platform.arch)
     features = ("ml",) if any(kernel.domain == "ai.onnx.ml" for kernel in needs.kernels) else ()
     toolchain = choose(platform, glibc=glibc, context=context)
-    archive = open_archive(kind=kind, toolchain=toolchain, features=features, context=context)
+    archive = open_archive(
+        kind=kind, toolchain=toolchain, features=features, release=release, context=context
+    )
     return NativeBuild(archive=archive, toolchain=toolchain, isa=tuple(sorted(platform.isa)))
 
 

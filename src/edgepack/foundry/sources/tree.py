@@ -17,6 +17,8 @@ from edgepack.foundry.sources.pinned import Catalogue, HostTool, SourcePart, fet
 LAYOUT = "1"
 """Changes when the same archives are laid out otherwise."""
 COMPLETE = ".complete"
+HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
+"""The C API's, in ONNX Runtime's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,11 @@ class SourceTree:
     @property
     def onnxruntime(self) -> Path:
         return self.folder / "onnxruntime"
+
+    @property
+    def header(self) -> Path:
+        """The C API's."""
+        return self.onnxruntime / HEADER
 
 
 def source_tree(catalogue: Catalogue, *, context: BuildContext) -> SourceTree:

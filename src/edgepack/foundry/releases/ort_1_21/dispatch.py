@@ -75,6 +75,7 @@ DISPATCH_PATCH = Patch(
     must_find=(CONSTRUCTOR,),
     rewrite=lambda source, request: trim_dispatch(source, request.entries),
     trim=KERNEL_TABLE,
+    gives="size",
 )
 
 

@@ -64,6 +64,7 @@ def isa_patch(arch: str) -> Patch:
         ),
         rewrite=restrict_isa,
         trim=KERNEL_TABLE,
+        gives="size",
     )
 
 

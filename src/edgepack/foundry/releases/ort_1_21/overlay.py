@@ -113,13 +113,17 @@ OVERLAY = (
             re.compile(rf"#define {name}\(") for name in ("ORT_THROW", "ORT_ENFORCE", "ORT_RETURN_IF")
         ),
         rewrite=lean_checks,
+        gives="size",
+        group="lean checks",
     ),
-    Patch(name="lean logging", file=MACROS, must_find=(_ENABLED,), rewrite=lean_logging),
+    Patch(name="lean logging", file=MACROS, must_find=(_ENABLED,), rewrite=lean_logging, gives="size"),
     Patch(
         name="what failed checks call",
         file=HELPER,
         units=f"onnxruntime_*/{HELPER}",
         rewrite=lambda helper, _: helper + _HELPER,
+        gives="size",
+        group="lean checks",
     ),
 )
 MESSAGES_PATCH = Patch(
@@ -130,4 +134,5 @@ MESSAGES_PATCH = Patch(
     must_find=(_MESSAGE_FUNCTION,),
     rewrite=lean_messages,
     trim=PROTOBUF_MESSAGES,
+    gives="size",
 )

@@ -24,4 +24,5 @@ PLANNER_PATCH = Patch(
     rewrite=lambda source, _: source.replace(_BY_NAME, _BY_NUMBER),
     change=f"{_BY_NAME} -> {_BY_NUMBER}",
     trim=ALLOCATION_PLANNER,
+    gives="speed",
 )

@@ -108,7 +108,12 @@ def _restricted(include: str, request: RuntimeRequest) -> str:
 
 
 TYPE_CONTROL_PATCH = Patch(
-    name="type control", file=OVERRIDES, readers=controlled_units, must_find=(_INSERT,), rewrite=_restricted
+    name="type control",
+    file=OVERRIDES,
+    readers=controlled_units,
+    must_find=(_INSERT,),
+    rewrite=_restricted,
+    gives="size",
 )
 """Each unit is compiled against only the lines that concern it: a kernel is compiled once for each restriction of its own
 operators, however many models share that."""
