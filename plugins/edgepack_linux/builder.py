@@ -86,7 +86,13 @@ class LinuxBuilder:
                 context=self.context,
             )
         else:
-            made = api.freeze_runner(model=model, platform=self.target.platform, context=self.context)
+            made = api.freeze_runner(
+                model=model,
+                platform=self.target.platform,
+                signatures=self.signatures,
+                public_key=self.public_key,
+                context=self.context,
+            )
         return replace(made, check_at_start=self.check_at_start)
 
 
@@ -110,11 +116,10 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",
             hint="--set runtime=full, or --set model.format=ort",
         )
-    for native in ("library", "signatures", "require_signature"):
-        if options[native] and options["runner"] != "native":
-            raise TargetError(
-                f"target {target.name}: {native} goes with the native runner", hint="--set runner=native"
-            )
+    if options["library"] and options["runner"] != "native":
+        raise TargetError(
+            f"target {target.name}: library goes with the native runner", hint="--set runner=native"
+        )
     return LinuxBuilder(
         target=target,
         context=context,

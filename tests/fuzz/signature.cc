@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "signature/signature.h"
+#include "signature/statement.h"
 
 int fuzz_signature(const uint8_t *data, size_t size) {
     std::string both(reinterpret_cast<const char *>(data), size);

@@ -33,6 +33,12 @@ def test_an_instruction_set_that_is_not_known_is_refused(context: HostContext) -
         create_builder(small('platform.isa=["avx2", "mmx"]'), context)
 
 
+def test_branch_protection_is_refused_where_linux_has_none(context: HostContext) -> None:
+    with pytest.raises(UsageError, match="no branch protection for x86_64") as caught:
+        create_builder(small("platform.branch_protection=true"), context)
+    assert "docs/security.md" in str(caught.value.hint)
+
+
 def test_a_full_runtime_reads_everything(context: HostContext) -> None:
     for form in ("onnx", "ort", "ort-runtime-opt"):
         create_builder(small(f"model.format={form}", "runtime=full"), context)
@@ -77,7 +83,7 @@ def test_a_program_that_refuses_unsigned_bundles_wants_them_signed(
     ("overrides", "words"),
     [
         (['require_signature="/nowhere.pub"'], "/nowhere.pub cannot be read"),
-        (["signatures=true", "runner=pyinstaller"], "signatures goes with the native runner"),
+        (["library=true", "runner=pyinstaller"], "library goes with the native runner"),
     ],
 )
 def test_what_cannot_be_asked_of_a_program_is_refused(

@@ -11,6 +11,7 @@ from edgepack.files.store import Store, default_root
 from edgepack.runner.native.sources import (
     Signatures,
     program_sources,
+    signature_library_sources,
     source_files,
     tokens_library_sources,
 )
@@ -85,3 +86,8 @@ def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
 def compile_tokens_library(library: Path) -> Path:
     """The tokenizer as the library that the program in Python loads."""
     return compile_together(tokens_library_sources(), library, "-O1", "-shared", "-fPIC")
+
+
+def compile_signature_library(library: Path) -> Path:
+    """The check of signatures as the library that the program in Python loads."""
+    return compile_together(signature_library_sources(), library, "-O1", "-shared", "-fPIC")

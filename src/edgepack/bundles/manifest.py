@@ -172,6 +172,7 @@ def _target_section(target: Target) -> dict[str, Any]:
             "glibc": platform.glibc,
             **({"libc": platform.libc} if platform.libc else {}),
             **({"isa": list(platform.isa)} if platform.isa else {}),
+            **({"branch_protection": True} if platform.branch_protection else {}),
         },
         "extra": dict(target.extra),
     }

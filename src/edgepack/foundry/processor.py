@@ -21,6 +21,20 @@ class Sysroot:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BranchProtection:
+    """What has the processor hold returns and indirect branches to where they may lead."""
+
+    flags: tuple[str, ...]
+    """For every object, C++, C and assembly."""
+    mark: str
+    """How the finished file says it (``files.hardening``): then the device's loader asks the processor for it."""
+    landing: str
+    """The instruction that functions in assembly begin with."""
+    start: str
+    """File in ``foundry/toolchains/data`` with what runs before ``main``: zig's has no such instruction."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Processor:
     """One kind of processor under Linux with glibc. edgepack's own and plugins' are told apart by nothing."""
 
@@ -53,3 +67,7 @@ class Processor:
     """For machines of another kind; ``None``: only what is installed there, ``/usr/{triple}``."""
     patches: tuple[Patch, ...] = ()
     """What is compiled otherwise of ONNX Runtime, after the release's patches."""
+    marks: frozenset[str] = frozenset()
+    """What every finished file says of itself (``files.hardening``), since it is true of all code: ``shstk``."""
+    protection: BranchProtection | None = None
+    """For platforms that ask for ``branch_protection``; ``None``: there is none, or Linux does not enforce it."""

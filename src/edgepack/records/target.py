@@ -30,6 +30,8 @@ class Platform:
     not for ``libc == "glibc"``."""
     isa: tuple[str, ...] = ()
     """Instruction sets that the device is known to have, e.g. ``("avx2",)``; empty: decided at run time."""
+    branch_protection: bool = False
+    """Whether returns and indirect branches are held to where they may lead, on devices whose processor can (arm64: PAC and BTI)."""
 
 
 @dataclass(frozen=True, kw_only=True)

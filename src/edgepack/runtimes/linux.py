@@ -17,7 +17,7 @@ from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.foundry.proof.prove import prove, prove_file
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE
-from edgepack.foundry.toolchains.choose import toolchain_for
+from edgepack.foundry.toolchains.choose import require_protection, toolchain_for
 from edgepack.foundry.toolchains.toolchain import NativeToolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
@@ -46,6 +46,7 @@ class LinuxPlatform:
             raise UsageError("--threads is for platforms without: runtimes for linux have threads")
         release = options.release or self.release
         release.feature_levels.check(options.platform.isa, self.processor.name)
+        require_protection(self.processor, options.platform)
         glibc, oldest = options.glibc or options.platform.glibc, self.processor.oldest_glibc
         if glibc and version_key(glibc) < version_key(oldest):
             raise UsageError(

@@ -20,7 +20,7 @@ from edgepack.records.operators import Operator, Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 
-SCHEMA = "6"
+SCHEMA = "7"
 """Changes when the same objects are linked otherwise."""
 SONAME = "libonnxruntime.so.1"
 
@@ -97,6 +97,7 @@ def reduce_runtime(
             "archive": archive.identity,
             "link": SCHEMA,
             "composition": "1",
+            "marks": " ".join(sorted(build.toolchain.marks)),
             "trims": repr(archive.settings["link"]),
             "isa": repr(build.isa),
             "operators": format_config(needs),

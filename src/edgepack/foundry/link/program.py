@@ -18,7 +18,7 @@ from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeKind
 from edgepack.records.target import Platform
 
-SCHEMA = "2"
+SCHEMA = "3"
 """Changes when the same sources are compiled or linked otherwise."""
 OBJECTS, PROGRAMS = "objects", "programs"
 """Folders of a kernel archive, as a program's map names them."""

@@ -33,7 +33,7 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
     map_file.write_text(map_file.read_text().replace(f"{below}/", ""))
     output.chmod(0o755)
     check_floor(output, toolchain.glibc)
-    require_hardened(output)
+    require_hardened(output, marks=toolchain.marks)
     pieces = list(toolchain.pieces(map_file))
     _check_code(reduced, toolchain.processor, output, pieces)
     # Where the linker's map cannot be read, what was given to the linker.

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from edgepack.context import BuildContext
+from edgepack.files.hardening import require_hardened
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.demand import find_demand
@@ -21,7 +22,7 @@ from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
 from edgepack.foundry.units import Unit
 from edgepack.records.target import Platform
 
-SCHEMA = "2"
+SCHEMA = "3"
 """Changes when the same sources are compiled or linked otherwise."""
 QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 """Beside a runtime, a program's own code is small and hardly runs; here it is all there is."""
@@ -39,7 +40,7 @@ def build_standalone(
     toolchain = choose(platform, glibc=glibc, context=context)
     build = _Build(
         toolchain=toolchain,
-        folder=context.store.folder("standalone-objects", {"toolchain": toolchain.identity}),
+        folder=context.store.folder("standalone-objects", _objects_of(toolchain)),
         context=context,
     )
     inputs = {
@@ -51,6 +52,12 @@ def build_standalone(
         "flags": " ".join((*build.flags, *sorted(ONCE))),
     }
     return context.store.cached("standalone", inputs, lambda made: build.link(sources, made))
+
+
+def _objects_of(toolchain: NativeToolchain) -> dict[str, str]:
+    """What the folder of objects is named by."""
+    protection = {"flags": " ".join(toolchain.protection.flags)} if toolchain.protection else {}
+    return {"toolchain": toolchain.identity, **protection}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +72,9 @@ class _Build:
     def units(self) -> Mapping[str, Unit]:
         """The C++ runtime, as it is compiled for code without exceptions."""
         variables = {"onnxruntime_DISABLE_EXCEPTIONS": "ON"}
-        return {unit.name: unit for unit in self.toolchain.units({}, variables)}
+        protection = self.toolchain.protection.flags if self.toolchain.protection else ()
+        units = self.toolchain.units({}, variables)
+        return {unit.name: replace(unit, flags=(*unit.flags, *protection)) for unit in units}
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -93,6 +102,7 @@ class _Build:
         link.map_file.write_text(link.map_file.read_text().replace(f"{self.folder}/", ""))
         link.output.chmod(0o755)
         check_floor(link.output, self.toolchain.glibc)
+        require_hardened(link.output, marks=self.toolchain.marks)
         pieces = self.toolchain.pieces(link.map_file)
         write_toolchain_licenses(self.toolchain, list(linked_files(pieces)), folder / "licenses")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from edgepack.fetch.debian import Package
-from edgepack.foundry.processor import Processor, Sysroot
+from edgepack.foundry.processor import BranchProtection, Processor, Sysroot
 from edgepack.foundry.processors.disassembler import UNKNOWN, disassembler
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.pinned import Archive
@@ -57,6 +57,9 @@ AARCH64 = Processor(
     cmake={"HAS_ARM64_BFLOAT16": "ON", "HAS_ARM64_FLOAT16": "ON"},
     levels=tuple(RELEASE.feature_levels.on("aarch64")),
     beyond_baseline=features,
+    protection=BranchProtection(
+        flags=("-mbranch-protection=standard",), mark="bti", landing="bti c", start="start-aarch64.S"
+    ),
     sysroot=Sysroot(
         packages=(
             Archive(

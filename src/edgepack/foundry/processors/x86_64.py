@@ -76,4 +76,7 @@ X86_64 = Processor(
     debian="amd64",
     levels=tuple(RELEASE.feature_levels.on("x86_64")),
     beyond_baseline=features,
+    # Linux enforces shadow stacks, which ask nothing of code in which every return has its call. Landing pads for
+    # indirect branches (IBT) it enforces in the kernel only.
+    marks=frozenset({"shstk"}),
 )

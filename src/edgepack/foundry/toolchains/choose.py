@@ -39,12 +39,24 @@ def toolchain_for(
     """The same for a processor of Linux with glibc."""
     floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=version_key)
     name = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
+    require_protection(processor, platform, toolchain=name)
     if name == "zig":
         program = zig_program()
         version = context.run([program, "version"]).strip()
-        return Zig(program=program, version=version, processor=processor, glibc=floor)
+        protected = platform.branch_protection
+        return Zig(program=program, version=version, processor=processor, glibc=floor, protected=protected)
     if name == "gcc":
         program = gcc_program(processor)
         version = context.run([program, "-dumpfullversion"]).strip()
         return Gcc(program=program, version=version, processor=processor, glibc=floor)
     raise UsageError(f"EDGEPACK_TOOLCHAIN={name} is not a known toolchain", hint="zig or gcc")
+
+
+def require_protection(processor: Processor, platform: Platform, *, toolchain: str = "zig") -> None:
+    """Raise ``UsageError`` where a platform asks for branch protection that there is none of."""
+    if platform.branch_protection and (toolchain != "zig" or processor.protection is None):
+        by = "" if toolchain == "zig" else f" with {toolchain}"
+        raise UsageError(
+            f"there is no branch protection for {processor.name}{by}",
+            hint="leave platform.branch_protection out; docs/security.md says what every program has",
+        )

@@ -9,6 +9,7 @@ from typing import Any
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError
+from edgepack.files.hardening import BUILD_ID
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.cmake import cross_compiling
@@ -32,6 +33,8 @@ class Gcc:
     trims: frozenset[str] = field(default=frozenset(), init=False)
     exports: None = field(default=None, init=False)
     cxx_flags: tuple[str, ...] = field(default=(), init=False)
+    protection: None = field(default=None, init=False)
+    marks: frozenset[str] = field(default=frozenset({BUILD_ID}), init=False)
 
     @property
     def arch(self) -> str:

@@ -61,6 +61,16 @@ SMALL_RUNTIME = (
 )
 
 
+SHADOW_STACK = Patch(
+    name="a shadow stack is unwound, too",
+    file="libunwind",
+    units="libunwind/*",
+    applies=lambda request: request.arch == "x86_64" and request.kind == "full",
+    flags=("-fcf-protection=return",),
+)
+"""Whoever catches an exception takes its callers off the processor's own stack as well."""
+
+
 def cxx_runtime_units(library: Path, *, exceptions: bool) -> Iterator[Unit]:
     """libc++ and libc++abi from zig's sources in ``library``, compiled on demand like everything else.
 

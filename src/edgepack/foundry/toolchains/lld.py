@@ -7,28 +7,28 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.elf import version_key
 from edgepack.files.store import key_of, require_space
-from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.libcxx import UNWINDER
-from edgepack.foundry.toolchains.toolchain import Link
+from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
 
 KNOWS_RELR = "2.36"
 """The first glibc whose loader knows packed relative relocations."""
 
 
+_MARKS = {"shstk": ("-z", "shstk"), "bti": ("-z", "force-bti")}
+"""What lld is told to mark. Forced: assembly and the C library's parts do not say it of themselves."""
+
+
 def link_with_lld(
-    zig: Path,
-    link: Link,
-    processor: Processor,
-    *,
-    glibc: str,
-    start: Path | None,
-    context: BuildContext,
+    zig: Path, link: Link, toolchain: NativeToolchain, *, start: Path | None, context: BuildContext
 ) -> None:
-    """Have zig's lld link it, for a floor of ``glibc``. ``start`` is what runs before a program's ``main``. Raises ``ToolError``."""
+    """Have zig's lld link it. ``start`` is what runs before a program's ``main``. Raises ``ToolError``."""
+    processor = toolchain.processor
     flags = [*link_flags(link, context), "--icf=all"]
-    if any(path.as_posix().endswith(f"/{UNWINDER}.o") for path in link.objects):
+    for mark in sorted(toolchain.marks & _MARKS.keys()):
+        flags += _MARKS[mark]
+    if any(f"/{UNWINDER}." in path.as_posix() for path in link.objects):
         flags.append("--eh-frame-hdr")
-    if version_key(glibc) >= version_key(KNOWS_RELR):
+    if version_key(toolchain.glibc) >= version_key(KNOWS_RELR):
         flags.append("--pack-dyn-relocs=relr")
     kind = ["-pie", "-dynamic-linker", processor.loader, str(start)] if start else ["-shared"]
     command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output), *kind, *flags]
@@ -38,7 +38,7 @@ def link_with_lld(
 
 def link_flags(link: Link, context: BuildContext) -> list[str]:
     """What every linker is told, in the words that lld and GNU ld have in common."""
-    flags = ["--gc-sections", "-O2", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z", "relro"]
+    flags = ["--gc-sections", "-O2", "--hash-style=gnu", "--build-id=sha1", "-z", "now", "-z", "relro"]
     flags += ["-z", "noexecstack", "--no-undefined", "-s", "-Map", str(link.map_file)]
     if link.exports:
         script = context.work_dir / f"exports-{key_of({'output': str(link.output)})[:12]}.map"

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from edgepack.context import BuildContext
 from edgepack.foundry.patch import Patch
-from edgepack.foundry.processor import Processor
+from edgepack.foundry.processor import BranchProtection, Processor
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.units import Unit
@@ -114,6 +114,14 @@ class NativeToolchain(Toolchain, Protocol):
     @property
     def cxx_flags(self) -> Sequence[str]:
         """What C++ that is linked with the archive's has to be compiled with."""
+
+    @property
+    def protection(self) -> BranchProtection | None:
+        """What every object is compiled with, where the platform asks for it."""
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """What a finished file says of itself (``files.hardening``)."""
 
     def driver(self, language: str) -> list[str]:
         """The command that compiles and links a program in one step."""

@@ -9,13 +9,15 @@ from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError
+from edgepack.files.hardening import BUILD_ID
 from edgepack.foundry.patch import KERNEL_TABLE, PROTOBUF_MESSAGES, Patch
-from edgepack.foundry.processor import Processor
+from edgepack.foundry.processor import BranchProtection, Processor
 from edgepack.foundry.toolchains.cmake import compiler_script, cross_compiling
 from edgepack.foundry.toolchains.glibc import host_libraries, program_start, zig_environment
-from edgepack.foundry.toolchains.libcxx import SMALL_RUNTIME, ZIG, cxx_runtime_units
+from edgepack.foundry.toolchains.libcxx import SHADOW_STACK, SMALL_RUNTIME, ZIG, cxx_runtime_units
 from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 from edgepack.foundry.toolchains.lld import link_with_lld
+from edgepack.foundry.toolchains.protection import protected_start, protection_patches
 from edgepack.foundry.toolchains.symbols import Symbols, symbols
 from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
 from edgepack.foundry.units import Unit
@@ -40,10 +42,10 @@ class Zig:
     version: str
     processor: Processor
     glibc: str
+    protected: bool = False
     family: str = field(default="zig", init=False)
     trims: frozenset[str] = field(default=frozenset({PROTOBUF_MESSAGES, KERNEL_TABLE}), init=False)
     exports: None = field(default=None, init=False)
-    cxx_flags: tuple[str, ...] = field(default=("-fexperimental-relative-c++-abi-vtables",), init=False)
 
     @property
     def arch(self) -> str:
@@ -51,7 +53,22 @@ class Zig:
 
     @property
     def patches(self) -> tuple[Patch, ...]:
-        return (*SMALL_RUNTIME, *self.processor.patches)
+        protection = protection_patches(self.processor, self.protection) if self.protection else ()
+        return (*SMALL_RUNTIME, SHADOW_STACK, *self.processor.patches, *protection)
+
+    @property
+    def cxx_flags(self) -> tuple[str, ...]:
+        protection = self.protection.flags if self.protection else ()
+        return ("-fexperimental-relative-c++-abi-vtables", *protection)
+
+    @property
+    def protection(self) -> BranchProtection | None:
+        return self.processor.protection if self.protected else None
+
+    @property
+    def marks(self) -> frozenset[str]:
+        own = {self.protection.mark} if self.protection else set()
+        return self.processor.marks | own | {BUILD_ID}
 
     @property
     def platform(self) -> str:
@@ -133,10 +150,16 @@ class Zig:
         return host_libraries(self.program, self.platform, identity=self.identity, context=context)
 
     def link(self, link: Link, *, context: BuildContext) -> None:
-        start = None
-        if not link.exports:
-            start = program_start(self.program, self.platform, identity=self.identity, context=context)
-        link_with_lld(self.program, link, self.processor, glibc=self.glibc, start=start, context=context)
+        start = None if link.exports else self._start(context)
+        link_with_lld(self.program, link, self, start=start, context=context)
+
+    def _start(self, context: BuildContext) -> Path:
+        """What runs before a program's ``main``."""
+        if self.protection:
+            return protected_start(
+                self.command("ASM"), self.protection, identity=self.identity, context=context
+            )
+        return program_start(self.program, self.platform, identity=self.identity, context=context)
 
     def pieces(self, map_file: Path) -> Iterator[Piece]:
         return read_link_map(map_file)

@@ -19,6 +19,9 @@ INTERNAL = "_internal"
 PACKAGE = "edgepack_embed"
 SOURCES = Path(__file__).parents[1] / "frozen"
 
+BUILT_FOR = "base/built_for.py"
+"""Which key a program asks for; written anew where it is to ask for one."""
+
 SPEC = """\
 import json, pathlib
 settings = json.loads((pathlib.Path(SPECPATH) / "settings.json").read_text())
@@ -43,12 +46,13 @@ def freeze(
     excludes: Excludes,
     python_library: Path,
     compiled: bool = False,
+    public_key: str = "",
     context: BuildContext,
 ) -> None:
     """Fill ``destination`` with ``embed`` and ``_internal/``; ``compiled``: for a compiled tokenizer, without tokenizers. Raises ``ToolError`` or ``MissingToolError``."""
     work = destination.with_name(destination.name + "-work")
     shutil.rmtree(work, ignore_errors=True)
-    lay_out_sources(work / "sources", compiled=compiled)
+    lay_out_sources(work / "sources", compiled=compiled, public_key=public_key)
     run_pyinstaller(
         work, excludes=excludes, python_library=python_library, compiled=compiled, context=context
     )
@@ -65,8 +69,10 @@ def freeze(
     shutil.rmtree(work)
 
 
-def lay_out_sources(folder: Path, *, compiled: bool) -> None:
+def lay_out_sources(folder: Path, *, compiled: bool, public_key: str = "") -> None:
     """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
+
+    With ``public_key`` every bundle has to be signed with that.
 
     The Python half of tokenizers would bring in trainers, typing and huggingface_hub.
     """
@@ -76,6 +82,8 @@ def lay_out_sources(folder: Path, *, compiled: bool) -> None:
         place = folder / PACKAGE / source.relative_to(SOURCES)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, place)
+    if public_key:
+        (folder / PACKAGE / BUILT_FOR).write_text(f"BUILT_FOR = {public_key!r}\n")
     if not compiled:
         module = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
         (folder / "tokenizers").mkdir()

@@ -8,8 +8,9 @@ import platform as host
 import shutil
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
@@ -25,8 +26,14 @@ from edgepack.runner.freeze.licenses import write_licenses
 from edgepack.runner.freeze.pyinstaller import PROGRAM, SOURCES, freeze
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
-from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
-from edgepack.runner.native.build import link_tokens_library
+from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE
+from edgepack.runner.frozen.tokenizer.compiled import LIBRARY as TOKENS
+from edgepack.runner.native.build import (
+    P256,
+    license_of_p256,
+    link_signature_library,
+    link_tokens_library,
+)
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.tools import find
 
@@ -41,23 +48,28 @@ def freeze_runner(
     model: PreparedModel | None = None,
     context: BuildContext,
     platform: Platform | None = None,
+    signatures: bool = False,
+    public_key: str = "",
 ) -> RunnerArtifact:
     """The program ``embed`` for this machine's kind, which reads the bundle's manifest and so serves every model.
 
     For a ``model`` whose tokenizer can be compiled it holds that and a small library, and not tokenizers, which would take
-    a third of the program's memory. Frozen once for a Python and these sources, then taken from the store. Raises ``MissingToolError`` for a Python
+    a third of the program's memory. Frozen once for a Python and these sources, then taken from the store.
+
+    With ``signatures`` it can check that its bundle is signed; with ``public_key``, the text of a PEM, it refuses every bundle
+    that is not signed with that key. Both ask for a ``platform``, for they bring a library.
+
+    Raises ``MissingToolError`` for a Python
     without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when the program cannot be
     frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
     tokens = compiled_tokenizer_for(model, platform, context) if model and platform else None
-    library = tokens.library if tokens else None
-    decided = inputs()
-    if library:
-        decided["tokens"] = sha256_of(library)
+    parts = Parts(tokens=tokens.library if tokens else None, public_key=public_key)
+    if (signatures or public_key) and platform:
+        library, licenses = link_signature_library(platform, context=context)
+        parts = replace(parts, signature=library, licenses=tuple(sorted(licenses.iterdir())))
     made = context.store.cached(
-        "runner",
-        decided,
-        lambda folder: make(folder, library=library, context=context),
+        "runner", {**inputs(), **parts.decide()}, lambda folder: make(folder, parts=parts, context=context)
     )
     versions = json.loads((made / "versions.json").read_text())
     context.note(
@@ -73,6 +85,29 @@ def freeze_runner(
         licenses=tuple(sorted((made / "licenses").iterdir())),
         tokenizer=tokens.table if tokens else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a frozen program has beside Python."""
+
+    tokens: Path | None = None
+    """The library that reads compiled tokenizers, in the place of tokenizers."""
+    signature: Path | None = None
+    """The library that checks signatures."""
+    licenses: tuple[Path, ...] = ()
+    """Of that library."""
+    public_key: str = ""
+    """What every bundle has to be signed with, in PEM."""
+
+    def decide(self) -> dict[str, str]:
+        """What of it the program depends on; nothing where there is nothing."""
+        digests = {"tokens": self.tokens, "signature": self.signature}
+        named = {name: sha256_of(library) for name, library in digests.items() if library}
+        return {**named, **({"public_key": self.public_key} if self.public_key else {})}
+
+
+NOTHING = Parts()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +158,7 @@ def inputs() -> dict[str, str]:
     }
 
 
-def make(folder: Path, *, library: Path | None = None, context: BuildContext) -> None:
+def make(folder: Path, *, parts: Parts = NOTHING, context: BuildContext) -> None:
     """Fill a store entry: ``program/``, ``licenses/`` and ``versions.json``."""
     for tool in ("ldd", "objdump", "patchelf", "strip"):
         find(tool)
@@ -131,27 +166,42 @@ def make(folder: Path, *, library: Path | None = None, context: BuildContext) ->
     work.mkdir(parents=True, exist_ok=True)
     python = python_library(work / "python", context=context)
     program = work / "program"
-    trim = freeze_leanest(program, library=python, tokens_library=library, context=context)
+    trim = freeze_leanest(program, library=python, parts=parts, context=context)
     versions = versions_of(program, trim)
     write_licenses(program, folder / "licenses", context=context)
-    if library is not None:
-        (program / LIBRARY).parent.mkdir()
-        shutil.copyfile(library, program / LIBRARY)
+    for library, place in ((parts.tokens, TOKENS), (parts.signature, SIGNATURE)):
+        if library is not None:
+            (program / place).parent.mkdir(exist_ok=True)
+            shutil.copyfile(library, program / place)
+    if parts.signature:
+        license_of_p256(folder / "licenses" / P256)
+        for text in parts.licenses:
+            shutil.copyfile(text, folder / "licenses" / text.name)
     (folder / "versions.json").write_text(json.dumps(versions, indent=1))
     # The store may lie on another file system than temporary folders do.
     shutil.copytree(program, folder / "program", symlinks=True)
 
 
-def freeze_leanest(
-    program: Path, *, library: Path, tokens_library: Path | None = None, context: BuildContext
-) -> str:
-    """Freeze with as little as works, and say how much was left out, by name."""
+def freeze_leanest(program: Path, *, library: Path, parts: Parts = NOTHING, context: BuildContext) -> str:
+    """Freeze with as little as works, and say how much was left out, by name.
+
+    What asks for a signature is tried as one that does not, for nothing that it could be tried on is signed.
+    """
+    compiled = parts.tokens is not None
     failure: EdgepackError | None = None
     for excludes in LEANEST_FIRST:
+        asked: Any = {"excludes": excludes, "python_library": library, "compiled": compiled}
         try:
-            compiled = tokens_library is not None
-            freeze(program, excludes=excludes, python_library=library, compiled=compiled, context=context)
-            smoke_test(program, work=program.parent, tokens_library=tokens_library, context=context)
+            freeze(program, **asked, context=context)
+            smoke_test(
+                program,
+                work=program.parent,
+                tokens_library=parts.tokens,
+                signature_library=parts.signature,
+                context=context,
+            )
+            if parts.public_key:
+                freeze(program, **asked, public_key=parts.public_key, context=context)
         except (ToolError, ProofError) as error:
             context.note(f"trim {excludes.name!r} does not work here")
             log.debug("trim %s: %s", excludes.name, error.message)

@@ -17,16 +17,22 @@ from edgepack.runner.freeze.sample_bundle import (
     write_manifest,
     write_sample,
 )
+from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE_LIBRARY
 
 TEXTS = ("a cat sat on the mat", "the kitten", "")
 
 
 def smoke_test(
-    program: Path, *, work: Path, tokens_library: Path | None = None, context: BuildContext
+    program: Path,
+    *,
+    work: Path,
+    tokens_library: Path | None = None,
+    signature_library: Path | None = None,
+    context: BuildContext,
 ) -> None:
     """Raises ``ProofError`` when the program in the folder ``program`` does not do what it says.
 
-    With ``tokens_library`` the bundle that it is tried on has a compiled tokenizer.
+    With ``tokens_library`` the bundle that it is tried on has a compiled tokenizer, with ``signature_library`` what checks signatures.
     """
     bundle = work / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)
@@ -36,6 +42,8 @@ def smoke_test(
     if tokens_library is not None:
         write_compiled_tokenizer(bundle, tokens_library)
         write_manifest(bundle, library=library)
+    if signature_library is not None:
+        shutil.copyfile(signature_library, bundle / SIGNATURE_LIBRARY)
 
     def run(*arguments: str, input: str = "") -> str:
         return context.run(["env", "-i", bundle / "embed", *arguments], input=input)
@@ -45,6 +53,8 @@ def smoke_test(
         write_golden(bundle, dict(zip(TEXTS, vectors, strict=True)))
         write_manifest(bundle, library=library)
         check_reports(run)
+        if signature_library is not None:
+            check_signatures(run, work)
         check_errors(run, bundle)
     except (ToolError, ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise ProofError(f"the frozen program does not work: {error}") from error
@@ -103,6 +113,13 @@ def check_reports(run: Callable[..., str]) -> None:
     found = json.loads(run("search", "--json", "kitten", input="a cat\nkitten\n"))
     require(found["nearest"][0]["line"] == 2, "search finds the nearest text")
     require(float(run("--similarity", WORDS[5], WORDS[5])) > 0.999, "a text is similar to itself")
+
+
+def check_signatures(run: Callable[..., str], work: Path) -> None:
+    """The library loads, and what is no key is none."""
+    (work / "key.pub").write_text("no key")
+    expect_failure(lambda: run("--check", "--require-signature", str(work / "key.pub")), "no public key")
+    (work / "key.pub").unlink()
 
 
 def check_errors(run: Callable[..., str], bundle: Path) -> None:

@@ -20,11 +20,13 @@ from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
     EXPORTS,
+    SIGNATURE_EXPORTS,
     TOKENIZER_EXPORTS,
     Signatures,
     library_sources,
     program_sources,
     program_with_encoder,
+    signature_library_sources,
     tokens_library_sources,
 )
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
@@ -33,6 +35,7 @@ NATIVE = "native"
 PROGRAM = "embed"
 LIBRARY = "lib/libembed.so"
 TOKENS_LIBRARY = "libtokens.so"
+SIGNATURE_LIBRARY = "libsignature.so"
 SCHEMA = "1"
 P256 = "p256-m-3.6.7.txt"
 """The licence of what verifies signatures; the version is that of Mbed TLS."""
@@ -82,7 +85,7 @@ def link_native_runner(
     if library:
         lay_interfaces(folder)
     if library or signatures or public_key:
-        licenses[P256] = _license_of_p256(context.work_dir / P256)
+        licenses[P256] = license_of_p256(context.work_dir / P256)
     program = folder / PROGRAM
     context.note(f"native, {program.stat().st_size / 1e6:.2f} MB with the runtime inside")
     return RunnerArtifact(
@@ -96,7 +99,7 @@ def link_native_runner(
     )
 
 
-def _license_of_p256(file: Path) -> Path:
+def license_of_p256(file: Path) -> Path:
     """What ``signature/p256.cc`` is under."""
     head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
     file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
@@ -168,6 +171,18 @@ def lay_interfaces(folder: Path) -> None:
     for place, source in interfaces.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def link_signature_library(platform: Platform, *, context: BuildContext) -> tuple[Path, Path]:
+    """libsignature.so, which checks signatures for the frozen program, and the folder of its licences.
+
+    Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
+    """
+    sources = ProgramSources(
+        files=signature_library_sources(), output=SIGNATURE_LIBRARY, exports=SIGNATURE_EXPORTS
+    )
+    made = build_standalone(sources, platform=platform, context=context)
+    return made / SIGNATURE_LIBRARY, made / "licenses"
 
 
 def link_tokens_library(model: PreparedModel, *, platform: Platform, context: BuildContext) -> Path:

@@ -1,7 +1,7 @@
 """The C++ sources of the native program, as they are compiled: those that come with edgepack, and what is generated.
 
 Folders of ``csrc``: ``base``, ``tokenizer``, ``ort`` (the runtime) and ``embedder`` are in everything that embeds; ``program``
-is the command line, ``libembed`` and ``libtokens`` are what is offered as a library. Includes name their folder.
+is the command line, ``libembed``, ``libtokens`` and ``libsignature`` are what is offered as a library. Includes name their folder.
 """
 
 import json
@@ -21,8 +21,10 @@ EXPORTS = ("embed_close", "embed_dimension", "embed_open", "embed_texts")
 """What embed.h declares."""
 TOKENIZER_EXPORTS = ("tokens_encode", "tokens_facts", "tokens_open")
 """What tokens_library.cc offers."""
-UNSIGNED, UNSIGNED_HEADER = "signature/unsigned.cc", "signature/signature.h"
-"""For a program that checks no signatures."""
+SIGNATURE_EXPORTS = ("signature_check",)
+"""What signature_library.cc offers."""
+UNSIGNED, CHECKED, CHECKED_HEADER = "signature/unsigned.cc", "signature/signature.cc", "signature/signature.h"
+"""For a program that checks no signatures, and for one that does."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 NO_SERVER = 'This is the native runner: it has no "embed serve".\n'
@@ -54,7 +56,7 @@ class Signatures:
         """Place below ``csrc`` → text."""
         found = source_files("signature")
         if not (self.checked or self.key):
-            return {name: found[name] for name in (UNSIGNED, UNSIGNED_HEADER)}
+            return {name: found[name] for name in (UNSIGNED, CHECKED_HEADER)}
         del found[UNSIGNED]
         literal = json.dumps(self.key) if self.key else "nullptr"
         text = f'#include "signature/signature.h"\nnamespace embed {{\nconst char *const BUILT_FOR = {literal};\n}}\n'
@@ -103,6 +105,14 @@ def tokens_library_sources() -> dict[str, str]:
     """libtokens, the tokenizer as a library for the program in Python."""
     found = source_files("base", "tokenizer", "libtokens")
     return {name: text for name, text in found.items() if not name.startswith("base/") or name.endswith(".h")}
+
+
+def signature_library_sources() -> dict[str, str]:
+    """libsignature, the check of signatures as a library for the program in Python."""
+    found = source_files("base", "signature", "libsignature")
+    for name in (UNSIGNED, CHECKED, CHECKED_HEADER):
+        del found[name]
+    return found
 
 
 def help_header() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from .errors import BundleError, UsageError
+from .built_for import BUILT_FOR
+from .errors import BundleError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Bundle:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self.manifest = read_manifest(directory)
+        self.manifest, self.manifest_digest = read_manifest(directory)
         try:
             self.model = self.file("model", "file")
             # Where the GPU's form of the model is one that the processor cannot run.
@@ -93,20 +94,21 @@ class Bundle:
                 os.path.islink(path)
                 and sha256_type()(os.fsencode(os.readlink(path))).hexdigest() == entry["sha256"]
             )
+            why = "it is not the link that was packed"
         else:
             right = sha256_of(self.check_size(entry)) == entry["sha256"]
+            why = "its content does not match its SHA-256"
         if not right:
-            raise BundleError(
-                f"{entry['path']} is damaged: its content does not match its SHA-256", COPY_AGAIN
-            )
+            raise BundleError(f"{entry['path']} is damaged: {why}", COPY_AGAIN)
 
 
-def read_manifest(directory: str) -> dict[str, Any]:
-    """manifest.json of a bundle folder."""
+def read_manifest(directory: str) -> tuple[dict[str, Any], str]:
+    """manifest.json of a bundle folder, and its SHA-256."""
     path = os.path.join(directory, "manifest.json")
     try:
         with open(path, "rb") as stream:
-            manifest = json.loads(stream.read())
+            content = stream.read()
+        manifest = json.loads(content)
     except OSError as error:
         raise BundleError(
             f"cannot read {path}: {error.strerror}", "the program must stay in the folder of its bundle"
@@ -119,7 +121,7 @@ def read_manifest(directory: str) -> dict[str, Any]:
             f"{path} has schema {schema}; this program reads schema {SCHEMA}",
             "use the program that came with the bundle",
         )
-    return manifest
+    return manifest, str(sha256_type()(content).hexdigest())
 
 
 def sha256_type() -> Any:
@@ -134,15 +136,18 @@ def sha256_type() -> Any:
 def open_bundle(directory: str, *, require_signature: str | None = None) -> Bundle:
     """The bundle that the program is to work with, checked as its target asked for.
 
-    Raises ``UsageError`` where a signature is asked for: this program has no arithmetic of keys to check it with.
+    A key's file that was named, as ``require_signature`` or in the environment, has to be one; what the program was built for is
+    asked for beside it. Raises ``UsageError`` for no key, or where the program was built without what checks signatures.
     """
-    if require_signature or os.environ.get("EMBED_REQUIRE_SIGNATURE"):
-        raise UsageError(
-            "this program cannot check signatures",
-            "edgepack verify --key does, and a native program built with --set signatures=true",
-        )
     bundle = Bundle(directory)
-    if bundle.check_at_start:
+    named = require_signature or os.environ.get("EMBED_REQUIRE_SIGNATURE")
+    if named or BUILT_FOR:
+        from .signature import check_signature, read_key
+
+        for key in (BUILT_FOR, read_key(named) if named else ""):
+            if key:
+                check_signature(bundle, key)
+    elif bundle.check_at_start:
         bundle.check_data()
     return bundle
 

@@ -56,6 +56,11 @@ def parser(program: str) -> ArgumentParser:
         "--token-file", metavar="FILE", help="require the bearer token in this file, except for /health"
     )
     where.add_argument(
+        "--require-signature",
+        metavar="KEY",
+        help="first require that the bundle is signed with this public key",
+    )
+    where.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",

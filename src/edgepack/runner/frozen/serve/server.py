@@ -22,7 +22,7 @@ OPEN_FILES = 65_536
 def serve(arguments: Sequence[str], directory: str, *, program: str) -> int:
     """Serve until told to stop; the exit code."""
     options = parse(arguments, program)
-    bundle = open_bundle(directory)
+    bundle = open_bundle(directory, require_signature=options.require_signature)
     answer_aborts()
     # Clients that go away are none of our end.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
