@@ -230,6 +230,7 @@ def verify(
     run: bool = False,
     max_unpacked: int | None = None,
     key: str | Path | None = None,
+    min_version: str | None = None,
     write_vectors: str | Path | None = None,
     other_vectors: str | Path | None = None,
     offline: bool = False,
@@ -239,7 +240,7 @@ def verify(
 
     A bundle that was made elsewhere is run only with ``run=True``. The limits of ``target`` and ``min_cosine`` then apply, or
     edgepack's own. An archive may unpack to at most ``max_unpacked`` bytes. ``key`` is the file of a public key; a bundle that is not signed
-    with this key raises ``SignatureError``. ``write_vectors`` is a .npy file to write the vectors of the 200 texts to, for another machine;
+    with this key, or is older than ``min_version``, raises ``SignatureError``. ``write_vectors`` is a .npy file to write the vectors of the 200 texts to, for another machine;
     ``other_vectors`` is such a file from another machine, to compare with. Raises ``VerificationError`` for a bundle that fails and
     ``BundleError`` for a damaged one.
     """
@@ -262,21 +263,29 @@ def verify(
             run=run,
             most=max_unpacked,
             key=None if key is None else load_public(Path(key)),
+            least_version=min_version,
             context=context,
         )
 
 
-def check_signature(path: str | Path, *, key: str | Path, max_unpacked: int | None = None) -> Signed:
+def check_signature(
+    path: str | Path, *, key: str | Path, min_version: str | None = None, max_unpacked: int | None = None
+) -> Signed:
     """Check that a bundle (folder or archive) is complete and signed with a public key, as `edgepack verify --signature-only` does.
 
-    This runs nothing. Raises ``SignatureError`` if the bundle is not signed with the key, ``BundleError`` if it is damaged.
+    This runs nothing. Raises ``SignatureError`` if the bundle is not signed with the key or is older than ``min_version``, ``BundleError``
+    if it is damaged.
     """
     from edgepack import verification
     from edgepack.signing.keys import load_public
 
     with _context() as context:
         return verification.check_signature(
-            Path(path), load_public(Path(key)), most=max_unpacked, context=context
+            Path(path),
+            load_public(Path(key)),
+            least_version=min_version,
+            most=max_unpacked,
+            context=context,
         )
 
 

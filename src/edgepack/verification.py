@@ -23,7 +23,13 @@ from edgepack.reports.cost import prices_of
 from edgepack.reports.measure import measure, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.signing.keys import PublicKey
-from edgepack.signing.signatures import Signed, require_signed, require_signed_file
+from edgepack.signing.signatures import (
+    Signed,
+    require_numbers,
+    require_signed,
+    require_signed_file,
+    require_version,
+)
 from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
@@ -53,6 +59,7 @@ def verify_again(
     run: bool = False,
     most: int | None = None,
     key: PublicKey | None = None,
+    least_version: str | None = None,
     context: HostContext,
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
@@ -64,11 +71,12 @@ def verify_again(
     The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
     to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
     but for those of the catalogue, whose digests are known. ``gate`` is another level. An archive may unpack to
-    ``most`` bytes. With ``key`` it has to be signed by that key's owner, in its folder or beside its archive. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    ``most`` bytes. With ``key`` it has to be signed by that key's owner, in its folder or beside its archive, and with
+    ``least_version`` be of that version or a newer one. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, context.work_dir, most, key) as (bundle, signed):
+    with story.step("bundle"), _opened(path, context.work_dir, most, key, least_version) as (bundle, signed):
         if signed is not None:
             context.note(f"signed with the key {signed.key[:12]}…")
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
@@ -97,9 +105,16 @@ def verify_again(
             return found
 
 
-def check_signature(path: Path, key: PublicKey, *, most: int | None = None, context: HostContext) -> Signed:
+def check_signature(
+    path: Path,
+    key: PublicKey,
+    *,
+    least_version: str | None = None,
+    most: int | None = None,
+    context: HostContext,
+) -> Signed:
     """Check the signature and every file of a bundle (or archive), and run nothing. Raises ``SignatureError``, ``BundleError``."""
-    with _opened(path, context.work_dir, most, key) as (_, signed):
+    with _opened(path, context.work_dir, most, key, least_version) as (_, signed):
         assert signed is not None
         return signed
 
@@ -171,15 +186,25 @@ def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
 
 @contextmanager
 def _opened(
-    path: Path, work_dir: Path, most: int | None, key: PublicKey | None
+    path: Path, work_dir: Path, most: int | None, key: PublicKey | None, least_version: str | None
 ) -> Iterator[tuple[Bundle, Signed | None]]:
+    if least_version is not None:
+        require_numbers(least_version)
+        if key is None:
+            raise UsageError(
+                "--min-version requires --key: without a signature anyone can write a version",
+                hint="--key names the public key",
+            )
     outside = False
     if path.is_file():
         # Before anything in it is looked at.
         outside = key is not None and require_signed_file(path, key)
         path = unpack_bundle(path, work_dir / "unpacked", most=most)
     bundle = open_bundle(path)
-    yield bundle, None if key is None else require_signed(bundle, key, outside=outside)
+    signed = None if key is None else require_signed(bundle, key, outside=outside)
+    if least_version is not None:
+        require_version(bundle, least_version)
+    yield bundle, signed
 
 
 def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> None:

@@ -104,6 +104,7 @@ def build_manifest(
     return {
         "schema": SCHEMA,
         "name": bundle_name(model.source.name, target),
+        "version": target.version,
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
         "model": {**_model_section(model, runner), **({"embedder": embedder} if embedder else {})},

@@ -214,6 +214,11 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
 )
 @file_option("--key", "Require a signature made with this key; the file holds the public key.", exists=True)
 @click.option(
+    "--min-version",
+    metavar="VERSION",
+    help="Reject a bundle whose signed manifest says an older version, e.g. 1.2.0; requires --key.",
+)
+@click.option(
     "--signature-only",
     is_flag=True,
     help="Check only files and signature, and run nothing; requires --key.",
@@ -232,6 +237,7 @@ def verify(
     run: bool,
     max_unpacked: int | None,
     key: Path | None,
+    min_version: str | None,
     signature_only: bool,
     offline: bool,
     as_json: bool,
@@ -248,7 +254,7 @@ def verify(
     from edgepack import library
 
     if signature_only:
-        _say_signed(path, key, max_unpacked, as_json)
+        _say_signed(path, key, min_version, max_unpacked, as_json)
         return
     result = library.verify(
         path,
@@ -260,6 +266,7 @@ def verify(
         run=run,
         max_unpacked=max_unpacked,
         key=key,
+        min_version=min_version,
         write_vectors=write_vectors,
         other_vectors=other_vectors,
         offline=offline,
@@ -275,14 +282,16 @@ def verify(
         raise click.exceptions.Exit(NotVerifiedError.exit_code)
 
 
-def _say_signed(path: Path, key: Path | None, max_unpacked: int | None, as_json: bool) -> None:
+def _say_signed(
+    path: Path, key: Path | None, min_version: str | None, max_unpacked: int | None, as_json: bool
+) -> None:
     import dataclasses
 
     from edgepack import library
 
     if key is None:
         raise click.UsageError("--signature-only requires --key")
-    found = library.check_signature(path, key=key, max_unpacked=max_unpacked)
+    found = library.check_signature(path, key=key, min_version=min_version, max_unpacked=max_unpacked)
     if as_json:
         print_json(dataclasses.asdict(found))
     else:

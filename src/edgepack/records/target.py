@@ -120,7 +120,7 @@ class Target:
     packages: tuple[str, ...] = ()
     """Forms that the bundle is packed in, beside its archive."""
     version: str = "0.1.0"
-    """Of these packages."""
+    """Of the bundle and these packages."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

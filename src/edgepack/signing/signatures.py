@@ -1,13 +1,14 @@
 """Signing a bundle, and asking for its signature: in its folder, and beside its archive."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry, open_bundle, write_manifest
 from edgepack.context import BuildContext
-from edgepack.errors import OutputError, SignatureError
+from edgepack.errors import OutputError, SignatureError, UsageError
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import (
@@ -92,6 +93,39 @@ def _put(path: Path, content: bytes, *, force: bool) -> Path:
     with written_beside(path) as beside:
         beside.write_bytes(content)
     return path
+
+
+def require_version(bundle: Bundle, least: str) -> None:
+    """Raise ``SignatureError`` for a bundle that is older than ``least``, or does not say how old it is.
+
+    Versions are numbers with dots, of which missing ones are 0. To be asked of what is signed: anyone can write a version.
+    """
+    said = str(bundle.manifest.get("version", ""))
+    found = _numbers(said)
+    if found is None:
+        raise SignatureError(
+            f"{bundle.name} says no version that can be compared: {said!r}",
+            hint="--set package.version=1.2.0 gives a bundle one; then sign it again",
+        )
+    if found < (_numbers(least) or ()):
+        raise SignatureError(
+            f"{bundle.name} is version {said}, older than {least}",
+            hint="someone may have put an old bundle in a new one's place: ask its sender",
+        )
+
+
+def require_numbers(version: str) -> str:
+    """The same; raises ``UsageError`` for a version that nothing can be compared with."""
+    if _numbers(version) is None:
+        raise UsageError(f"{version!r} is not a version of numbers and dots", hint="e.g. --min-version 1.2.0")
+    return version
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}){0,9}", version):
+        return None
+    numbers = [int(part) for part in version.split(".")]
+    return (*numbers, *[0] * (10 - len(numbers)))
 
 
 def require_signed_file(file: Path, key: PublicKey) -> bool:

@@ -286,7 +286,7 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
         default_prompt="query",
         reading=Reading(normalize=True),
     )
-    platform = replace(target.platform, libc="musl", isa=("avx2",))
+    platform = replace(target.platform, libc="musl", isa=("avx2",), branch_protection=True)
     made = said(
         target=replace(target, platform=platform, extra={"kiosk": {"legs": 4}}),
         model=replace(model, source=source, cpu_file=Path("cpu.onnx")),

@@ -212,3 +212,42 @@ def test_a_copy_with_another_file_is_signed_and_what_it_is_linked_to_stays(
     sign_copy(Bundle(directory=copy, manifest=open_bundle(folder).manifest), key)
     assert library.check_signature(copy, key=tmp_path / "key.pub").files == 9
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("said", "least", "words"),
+    [
+        ("1.2.0", "1.2.0", ""),
+        ("1.10", "1.9.9", ""),
+        ("2026.11.22", "2026.11.3", ""),
+        ("1.2", "1.2.0", ""),
+        ("1.2.0", "1.2.1", "is version 1.2.0, older than 1.2.1"),
+        ("1.9", "1.10", "older than 1.10"),
+        ("1.2.0rc1", "1.0", "no version that can be compared: '1.2.0rc1'"),
+        (None, "0", "no version that can be compared: ''"),
+    ],
+)
+def test_an_older_bundle_is_refused_where_a_version_is_asked_for(
+    tmp_path: Path, folder: Path, key: PrivateKey, said: str | None, least: str, words: str
+) -> None:
+    """Also where it is signed as rightly as today's."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **({"version": said} if said else {})}))
+    library.sign(folder, key=tmp_path / "key.key")
+    public = tmp_path / "key.pub"
+    library.check_signature(folder, key=public)
+    if words:
+        with pytest.raises(SignatureError, match=words):
+            library.check_signature(folder, key=public, min_version=least)
+    else:
+        library.check_signature(folder, key=public, min_version=least)
+
+
+def test_a_version_is_asked_for_in_numbers_and_of_what_is_signed(
+    tmp_path: Path, folder: Path, key: PrivateKey
+) -> None:
+    library.sign(folder, key=tmp_path / "key.key")
+    with pytest.raises(UsageError, match="'v1' is not a version of numbers and dots"):
+        library.check_signature(folder, key=tmp_path / "key.pub", min_version="v1")
+    with pytest.raises(UsageError, match="--min-version requires --key"):
+        library.verify(folder, min_version="1.0")

@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .base.bundle import open_bundle
 from .base.errors import EmbedError
+from .base.open import open_bundle
 from .base.streams import complain
 from .program.options import parse
 

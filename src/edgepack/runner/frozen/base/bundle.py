@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-from .built_for import BUILT_FOR
 from .errors import BundleError
 
 TYPE_CHECKING = False
@@ -131,25 +130,6 @@ def sha256_type() -> Any:
     except ImportError:
         from _sha256 import sha256 as new  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
     return new
-
-
-def open_bundle(directory: str, *, require_signature: str | None = None) -> Bundle:
-    """The bundle that the program is to work with, checked as its target asked for.
-
-    A key's file that was named, as ``require_signature`` or in the environment, has to be one; what the program was built for is
-    asked for beside it. Raises ``UsageError`` for no key, or where the program was built without what checks signatures.
-    """
-    bundle = Bundle(directory)
-    named = require_signature or os.environ.get("EMBED_REQUIRE_SIGNATURE")
-    if named or BUILT_FOR:
-        from .signature import check_signature, read_key
-
-        for key in (BUILT_FOR, read_key(named) if named else ""):
-            if key:
-                check_signature(bundle, key)
-    elif bundle.check_at_start:
-        bundle.check_data()
-    return bundle
 
 
 def sha256_of(path: str) -> str:

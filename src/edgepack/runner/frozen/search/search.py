@@ -7,8 +7,9 @@ import math
 import os
 from array import array
 
-from ..base.bundle import Bundle, open_bundle
+from ..base.bundle import Bundle
 from ..base.errors import UsageError
+from ..base.open import open_bundle
 from ..base.streams import harmless, is_terminal
 from ..program import embed, read
 from ..program.load import load

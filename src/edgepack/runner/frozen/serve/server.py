@@ -7,8 +7,8 @@ import socket
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ..base.bundle import open_bundle
 from ..base.errors import ListenError, RuntimeFailure
+from ..base.open import open_bundle
 from ..base.signals import answer_aborts
 from ..base.streams import say
 from ..model.embedder import Embedder
