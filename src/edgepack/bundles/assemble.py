@@ -126,6 +126,7 @@ def _bill(
         summary=target.summary,
         model_card=model_card(model, target.model, shipped),
         kind=runtime.kind if runtime else None,
+        operators=runtime.provides if runtime else None,
         nested=[path for path in texts if path.name.endswith(NESTED)],
         files=[file for file in files if file["part"] != "licenses" and file["mode"] != LINK],
     )

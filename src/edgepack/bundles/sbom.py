@@ -12,7 +12,8 @@ from typing import Any
 
 import edgepack
 from edgepack.bundles.components import MODEL, NESTED, UNKNOWN, Component
-from edgepack.licenses.vulnerabilities import known_vulnerabilities
+from edgepack.licenses.vulnerabilities import known_vulnerabilities, searched
+from edgepack.records.operators import Operators
 from edgepack.records.runtime import SourceFile
 
 SBOM = "sbom.cdx.json"
@@ -29,12 +30,13 @@ def sbom(
     summary: str,
     model_card: Mapping[str, Any],
     kind: str | None = None,
+    operators: Operators | None = None,
     nested: Iterable[Path] = (),
     files: Iterable[Mapping[str, Any]] = (),
 ) -> bytes:
     """The document.
 
-    ``model_card``: what is said of the model beyond its name and licence; ``kind``: the runtime's; ``nested``: bills of materials of components;
+    ``model_card``: what is said of the model beyond its name and licence; ``kind`` and ``operators``: the runtime's; ``nested``: bills of materials of components;
     ``files``: the bundle's, as its manifest lists them, without the licences.
     """
     inside = {path.name.removesuffix(NESTED): _parts(path) for path in nested}
@@ -52,13 +54,14 @@ def sbom(
                 "name": name,
                 "description": summary,
             },
+            "properties": list(_searched(components)),
         },
         "components": [
             *(_component(each, model_card, inside.get(each.name, [])) for each in components),
             *(_file(each) for each in files),
         ],
         "dependencies": _dependencies(components),
-        "vulnerabilities": list(_vulnerabilities(components, kind)),
+        "vulnerabilities": list(_vulnerabilities(components, kind, operators)),
     }
     serial = uuid.uuid5(_SERIES, json.dumps(document, sort_keys=True))
     return json.dumps({"serialNumber": f"urn:uuid:{serial}", **document}, indent=1).encode() + b"\n"
@@ -126,8 +129,19 @@ def _parts(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _vulnerabilities(components: Iterable[Component], kind: str | None) -> Iterator[dict[str, Any]]:
+def _searched(components: Iterable[Component]) -> Iterator[dict[str, str]]:
+    """When vulnerabilities of ONNX Runtime's release, and of what that is built from, were looked for."""
+    for component in components:
+        if component.name == "onnxruntime":
+            said = f"onnxruntime {component.version}: {searched(component.name, component.version)}"
+            yield {"name": "edgepack:vulnerabilities-searched", "value": said}
+
+
+def _vulnerabilities(
+    components: Iterable[Component], kind: str | None, operators: Operators | None
+) -> Iterator[dict[str, Any]]:
     """What is published of the components in these versions, and what it means here."""
+    names = None if operators is None else {f"{each.domain}:{each.name}" for each in operators.kernels}
     versions = {component.name: component.version for component in components}
     for known in known_vulnerabilities():
         if versions.get(known.component) in known.versions:
@@ -135,7 +149,7 @@ def _vulnerabilities(components: Iterable[Component], kind: str | None) -> Itera
                 "id": known.id,
                 "source": {"url": known.source},
                 "description": known.summary,
-                "analysis": dict(known.analysis(kind)),
+                "analysis": dict(known.analysis(kind, names)),
                 "affects": [{"ref": known.component}],
                 "properties": [{"name": "edgepack:seen", "value": known.seen}],
             }

@@ -16,6 +16,7 @@ from edgepack.foundry.explain.sizes import (
     Row,
     short_name,
 )
+from edgepack.foundry.explain.weaknesses import LINKED, NOT_KNOWN, Weakness
 from edgepack.tables import Number, add_row, blocks, table
 
 _NAMED = 3
@@ -36,6 +37,8 @@ def render_explanation(explanation: Explanation, *, members: int) -> Group:
     parts.append(_sums("by area", "area", explanation.areas, explanation.bytes, members=True))
     parts.append(_operators(explanation))
     parts.append(_members(explanation.members, members))
+    if explanation.weaknesses:
+        parts.append(_weaknesses(explanation.weaknesses))
     return blocks(*parts)
 
 
@@ -71,6 +74,17 @@ def _operators(explanation: Explanation) -> Table:
     for total in explanation.askers:
         if total.name in (EVERY, SEVERAL):
             add_row(made, total.name, f"{total.bytes:,}", "")
+    return made
+
+
+def _weaknesses(rows: Sequence[Weakness]) -> Table:
+    """Those whose code is in the library, or may be; the others are counted."""
+    made = table("published", "code", "what", title="known vulnerabilities of the release")
+    shown = [row for code in (LINKED, NOT_KNOWN) for row in rows if row.code == code]
+    for row in shown:
+        add_row(made, row.id, row.code, row.summary)
+    made.add_section()
+    add_row(made, f"{len(rows) - len(shown)} others", "not in it", "")
     return made
 
 

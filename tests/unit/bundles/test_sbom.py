@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
+from tests.support.house import ROOT
 
 from edgepack.bundles.components import components_of
 from edgepack.bundles.model_card import model_card
 from edgepack.bundles.sbom import package_url
+from edgepack.foundry.link.index import known_units
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.licenses.components import known_components, linked_component
-from edgepack.licenses.vulnerabilities import known_vulnerabilities
+from edgepack.licenses.vulnerabilities import Vulnerability, known_vulnerabilities
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
+from edgepack.records.operators import Operator, Operators
 from edgepack.records.runtime import RuntimeArtifact, SourceFile
 from edgepack.records.target import ModelOptions
 
@@ -171,9 +175,10 @@ def test_what_is_published_of_a_component_is_said_with_what_it_means_here(
         (tmp_path / f"{name}.txt").write_text("a licence\n")
     texts = (*runtime.licenses, tmp_path / "onnx-1.17.0.txt", tmp_path / "protobuf-9.9.txt")
 
-    def found(kind: str) -> dict[str, dict[str, Any]]:
-        given = replace(runtime, licenses=texts, kind=kind)
-        bill = bill_of(assembled(tmp_path / kind, runtime=given))
+    def found(kind: str, *names: str) -> dict[str, dict[str, Any]]:
+        kernels = frozenset(Operator(domain="ai.onnx", name=name, since=13) for name in names)
+        given = replace(runtime, licenses=texts, kind=kind, provides=Operators(kernels=kernels))
+        bill = bill_of(assembled(tmp_path / "-".join((kind, *names)), runtime=given))
         assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
         return {each["id"]: each for each in bill["vulnerabilities"]}
 
@@ -183,15 +188,67 @@ def test_what_is_published_of_a_component_is_said_with_what_it_means_here(
     assert minimal[links]["analysis"]["justification"] == "code_not_present"
     assert full[links]["analysis"]["state"] == "in_triage", "there the checker is linked"
     assert full["CVE-2025-51480"]["analysis"]["state"] == "not_affected", "that is Python's"
+    gather = "microsoft/onnxruntime#27444"
+    assert minimal[gather]["analysis"]["detail"] == "No kernel of Gather is linked."
+    assert found("minimal", "Gather")[gather]["analysis"]["state"] == "in_triage"
+    assert found("stock")[gather]["analysis"]["state"] == "in_triage", "everything is in a stock library"
+
+
+def test_another_release_has_its_own_statement(
+    assembled: Callable[..., Bundle], runtime: RuntimeArtifact, tmp_path: Path
+) -> None:
+    def said(version: str) -> tuple[list[str], list[str]]:
+        texts = []
+        for name in ("onnxruntime", "protobuf"):
+            texts.append(tmp_path / f"{name}-{version}.txt")
+            texts[-1].write_text("a licence\n")
+        given = replace(runtime, version=version, kind="stock", licenses=tuple(texts))
+        bill = bill_of(assembled(tmp_path / f"stock-{version}", runtime=given))
+        return [each["id"] for each in bill["vulnerabilities"]], [
+            each["value"] for each in bill["metadata"]["properties"]
+        ]
+
+    assert said("1.31.1") == ([], ["onnxruntime 1.31.1: 2026-11-22"])
+    assert said("1.29.0") == ([], ["onnxruntime 1.29.0: not searched"])
+    ids, properties = said("1.21.0")
+    assert "CVE-2026-14647" in ids and properties == ["onnxruntime 1.21.0: 2026-11-22"]
 
 
 def test_each_entry_names_where_and_when_it_was_read() -> None:
     known = known_vulnerabilities()
     assert len({each.id for each in known}) == len(known)
     for each in known:
-        assert re.fullmatch(r"CVE-\d{4}-\d{4,}", each.id) and each.source.startswith("https://")
+        named = r"CVE-\d{4}-\d{4,}|VA-[\d-]+|DHI-[\w-]+|microsoft/onnxruntime[#@][\da-f]+"
+        assert re.fullmatch(named, each.id) and each.source.startswith("https://")
         assert re.fullmatch(r"20\d\d-\d\d-\d\d", each.seen) and each.component in known_components()
         assert (each.state == "not_affected") == (each.justification is not None)
+
+
+def test_the_page_says_of_every_entry_what_it_comes_to() -> None:
+    page = (ROOT / "docs/supply-chain.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ")}
+
+    def row_of(each: Vulnerability) -> str:
+        if each.operators:
+            return "linked with the operator's kernel only: in triage if the model needs it"
+        if each.state == "not_affected":
+            return "never linked" if each.objects else "not compiled: Python or Java"
+        return "linked into every runtime: in triage" if each.objects else "nobody has checked: in triage"
+
+    for each in known_vulnerabilities():
+        assert each.id in rows[row_of(each)], f"{each.id}: {row_of(each)}"
+
+
+def test_what_an_entry_names_is_there() -> None:
+    """A pattern that matches nothing would say of everything that it is not linked."""
+    units = known_units(RELEASE)
+    never_compiled = ("onnx/onnx/onnx/version_converter/*", "*/orttraining/*")
+    kernels = ("svm*.cc",)
+    for each in known_vulnerabilities():
+        assert each.release == RELEASE.version and (not each.operators or each.objects)
+        for pattern in each.objects:
+            found = [name for name in units if fnmatchcase(name, pattern)]
+            assert found or pattern in never_compiled or pattern.endswith(kernels), f"{each.id}: {pattern}"
 
 
 def test_the_table_and_the_pinned_sources_agree() -> None:

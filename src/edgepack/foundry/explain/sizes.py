@@ -11,6 +11,7 @@ from pathlib import Path
 from edgepack.errors import BundleError
 from edgepack.files.elf import Layout, file_layout
 from edgepack.files.store import ENTRY_FILE, Store, sha256_of
+from edgepack.foundry.explain.weaknesses import Weakness, weaknesses_of
 from edgepack.foundry.link.composition import COMPOSITION, Composition, Member, operator_of, read_composition
 from edgepack.foundry.link.search import identifiers
 
@@ -109,6 +110,8 @@ class Explanation:
     askers: tuple[Row, ...] = ()
     operators: tuple[OperatorRow, ...] = ()
     members: tuple[MemberRow, ...] = ()
+    weaknesses: tuple[Weakness, ...] = ()
+    """Published vulnerabilities of the release and of what it is built from."""
 
 
 def explain(library: Path, composition: Composition | None, *, form: Form = ELF) -> Explanation:
@@ -143,6 +146,7 @@ def explain(library: Path, composition: Composition | None, *, form: Form = ELF)
         askers=(*_totals(composition.members, weights, partial(_asker_of, form=form)), *rest),
         operators=_operators(composition.members, weights),
         members=_member_rows(composition, weights, form),
+        weaknesses=tuple(weaknesses_of(composition)),
     )
 
 
