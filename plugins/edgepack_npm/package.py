@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
-from edgepack.api.axes import TarEntry, bundle_entries
+from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
 from edgepack_npm.templates import filled
-from edgepack_npm.tgz import write_tgz
 from edgepack_npm.workerd import WORKERD, runs_in_workerd, workerd_entries
 
 TOP = "package"
@@ -22,6 +21,8 @@ NAME = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
 """As npm takes them for new packages; 214 characters at most."""
 MODULE = "embed.mjs"
 NODE = ">=20"
+MTIME = 499162500
+"""1985-10-26: what npm itself writes, so that no file is from before 1980."""
 README = """# {name}
 
 {model} and what runs it, made by edgepack: text embeddings in Node, Bun, Deno and workerd, with no other package.
@@ -54,7 +55,7 @@ class NpmPackage:
         if MODULE not in listed or "link" in listed.values():
             raise UsageError(f"an npm package requires a bundle with {MODULE} and without symbolic links")
         with destination.open("wb") as out:
-            write_tgz(out, self._entries(bundle))
+            write_tgz(out, self._entries(bundle), mtime=MTIME)
 
     def _entries(self, bundle: Bundle) -> Iterator[TarEntry]:
         """Files only: npm makes folders as it needs them."""

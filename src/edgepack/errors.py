@@ -141,6 +141,12 @@ class ReproducibilityError(EdgepackError):
     exit_code = 22
 
 
+class UploadError(EdgepackError):
+    """A server cannot be reached or does not accept what is sent to it."""
+
+    exit_code = 23
+
+
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """This host cannot execute the bundle; the reason goes into the report."""
 

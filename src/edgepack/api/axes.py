@@ -1,7 +1,7 @@
 """What plugins may import for axes other than builders, beside ``edgepack.api``.
 
 - Passes: ``Transform`` is what one has to be; ``Note`` and ``Material`` are what it is given.
-- Packages: ``Packager`` is what one has to be; ``bundle_entries`` and ``write_tarball`` for archives with the same bytes.
+- Packages: ``Packager`` is what one has to be; ``bundle_entries``, ``write_tarball`` and ``write_tgz`` for archives with the same bytes.
 - Sources: ``Source`` is what one has to be, ``RemoteModel`` what it gives; ``ask`` and ``download`` reach servers as edgepack does.
 - Architectures: ``Architecture`` is what one has to be; what it writes with is in ``edgepack.api.graphs``.
 - Checks: ``Check`` is what one has to be. Reports: ``ReportRows``, of which the host makes a ``Section``.

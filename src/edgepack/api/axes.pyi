@@ -5,6 +5,7 @@ from edgepack.fetch.download import download as download
 from edgepack.fetch.http import ask as ask
 from edgepack.files.pack import TarEntry as TarEntry
 from edgepack.files.pack import write_tarball as write_tarball
+from edgepack.files.pack import write_tgz as write_tgz
 from edgepack.foundry.feature_levels import FeatureLevel as FeatureLevel
 from edgepack.foundry.platform import Emulator as Emulator
 from edgepack.foundry.platform import RuntimeOptions as RuntimeOptions

@@ -7,6 +7,10 @@
 - The foundry, for a platform that it does not compile for by itself: a ``Toolchain`` with its ``Patch``es, ``open_archive``,
   ``link_reduced``; ``edgepack.api.axes`` has the ``RuntimePlatform`` for `edgepack runtime`.
 - Commands: ``host_context`` gives what a builder gets, ``common_options`` are those that every command has.
+- Finished bundles: ``open_bundle`` checks one, ``unpack_bundle`` and ``unpack_layers`` take one out of archives, ``placed_folder`` is a folder
+  that appears whole or not at all, ``require_signed`` asks for a signature.
+- HTTP beyond downloads: a ``client``, ``retrying`` and what it takes for a failure that may pass, ``TryAgain``; ``fetch_file`` keeps what it
+  fetches in the store.
 - Tables for the terminal: ``table``, ``add_row``. Data kept as TOML: ``load_toml``, ``read_table``.
 
 It follows what ONNX Runtime and its compilers want, and may change with them from one release to the next.

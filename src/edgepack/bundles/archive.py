@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -103,6 +104,36 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
                 hint=error.hint or "download it again, or rebuild the bundle",
             ) from error
     return destination
+
+
+def unpack_layers(layers: Sequence[Path], folder: Path, *, most: int | None = None) -> None:
+    """Lay a bundle, of whose files each archive holds some, out in ``folder``.
+
+    The bundle lies where one of them has the manifest; what is beside it is left out. Raises ``BundleError`` as ``unpack_bundle`` does,
+    also where two archives hold the same file. Whether every file is there and right is ``open_bundle``'s to say.
+    """
+    archive = layers[0] if layers else folder
+    try:
+        tops = []
+        for archive in layers:
+            tops.append(_top(archive, Budget.of(archive, most=most)))
+        top = next((found for found in tops if found is not None), None)
+        if top is None:
+            raise BundleError(f"there is no {MANIFEST} in it", hint="it is not a bundle that edgepack packed")
+        for archive in layers:
+            layout.unpack(
+                archive,
+                folder,
+                where=partial(_below, top),
+                kinds=("file", "link"),
+                executables=True,
+                budget=Budget.of(archive, most=most),
+            )
+    except BadArchive as error:
+        raise BundleError(
+            f"{archive} is not a bundle's archive, or is damaged: {error}",
+            hint=error.hint or "download it again, or rebuild the bundle",
+        ) from error
 
 
 def _found_in(archive: Path, folder: Path, most: int | None) -> tuple[Path, PurePosixPath]:

@@ -36,6 +36,7 @@ class _Transfer:
     """A download under way. Mutable: it remembers between attempts what the server said."""
 
     url: str
+    name: str
     part: Path
     headers: Mapping[str, str]
     pinned: bool
@@ -98,6 +99,7 @@ def download(
         with network.client(policy, allow_http=allow_http) as client, ExitStack() as stack:
             transfer = _Transfer(
                 url=url,
+                name=destination.name,
                 part=part,
                 headers=headers or {},
                 pinned=sha256 is not None,
@@ -212,7 +214,7 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
     if (transfer.total or 0) - offset > free_bytes(transfer.part):
         raise disk_full(transfer.part, cache=default_root())
     if transfer.bar is None and transfer.progress is not None:
-        opened = transfer.progress(f"download {file_name(transfer.url)}", transfer.total, unit="B")
+        opened = transfer.progress(f"download {transfer.name}", transfer.total, unit="B")
         transfer.bar = transfer.stack.enter_context(opened)
     transfer.reached(offset)
     with disk_errors(transfer.part), transfer.part.open("ab" if offset else "wb") as stream:
@@ -230,16 +232,17 @@ def fetch_file(
     *,
     sha256: str,
     context: BuildContext,
+    name: str = "",
     size: int | None = None,
     headers: Mapping[str, str] | None = None,
     policy: Policy = PATIENT,
     allow_http: bool = False,
 ) -> Path:
-    """A file of known content, fetched once and kept in the store; a damaged one is fetched again.
+    """A file of known content, fetched once and kept in the store under ``name``, else that in the address; a damaged one is fetched again.
 
     Raises what ``download`` raises; offline, ``DownloadError`` when the store does not have it.
     """
-    name = file_name(url)
+    name = name or file_name(url)
     folder = context.store.folder("downloads", {"sha256": sha256.lower(), "name": name})
     path = folder / name
     with context.store.lock(folder):

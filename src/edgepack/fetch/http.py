@@ -69,13 +69,14 @@ class TryAgain(Exception):  # noqa: N818 - a request, caught in here
         self,
         reason: str,
         *,
-        hint: str = UNREACHABLE_HINT,
+        hint: str | None = None,
         after: float | None = None,
         at_most: int | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+        """None: what is said where a server cannot be reached."""
         self.after = after
         """Seconds that the server asked for."""
         self.at_most = at_most
@@ -93,23 +94,30 @@ def back_off(failures: int) -> float:
 
 
 def retrying(
-    url: str, attempt: Callable[[], T], *, policy: Policy, gained: Callable[[], bool] = lambda: False
+    url: str,
+    attempt: Callable[[], T],
+    *,
+    policy: Policy,
+    gained: Callable[[], bool] = lambda: False,
+    error: type[EdgepackError] = DownloadError,
+    doing: str = "fetch",
+    unreachable: str = UNREACHABLE_HINT,
 ) -> T:
     """What ``attempt()`` returns, called again with growing pauses while it fails in ways that may pass.
 
     ``gained()`` tells whether the last attempt came further than all before it: then the count starts anew.
-    Raises ``DownloadError``.
+    Raises ``error``: ``cannot DOING URL: …``, with the hint ``unreachable`` where there was no answer.
     """
     failures = 0
     while True:
         try:
-            with _transport_errors(url):
+            with _transport_errors(f"cannot {doing} {redacted(url)}", error):
                 return attempt()
         except TryAgain as failure:
             failures = 1 if gained() else failures + 1
             if failures >= min(policy.attempts, failure.at_most or policy.attempts):
-                raise DownloadError(
-                    f"cannot fetch {redacted(url)}: {failure.reason}", hint=failure.hint
+                raise error(
+                    f"cannot {doing} {redacted(url)}: {failure.reason}", hint=failure.hint or unreachable
                 ) from failure
             seconds = back_off(failures) if failure.after is None else failure.after
             log.debug("%s: %s; again in %.1f s", redacted(url), failure.reason, seconds)
@@ -264,37 +272,37 @@ def retry_after(value: str | None) -> float | None:
 
 
 @contextmanager
-def _transport_errors(url: str) -> Iterator[None]:
-    """Turn httpx's exceptions into ``TryAgain`` or ``DownloadError``."""
+def _transport_errors(cannot: str, error: type[EdgepackError]) -> Iterator[None]:
+    """Turn httpx's exceptions into ``TryAgain`` or ``error``."""
     import httpx
 
     try:
         yield
-    except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
-        raise DownloadError(f"cannot fetch {redacted(url)}: {error}", hint="check the address") from error
-    except httpx.RequestError as error:
-        _raise_transport(url, error)
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as problem:
+        raise error(f"{cannot}: {problem}", hint="check the address") from problem
+    except httpx.RequestError as problem:
+        _raise_transport(cannot, error, problem)
 
 
-def _raise_transport(url: str, error: httpx.RequestError) -> NoReturn:
+def _raise_transport(cannot: str, error: type[EdgepackError], problem: httpx.RequestError) -> NoReturn:
     import httpx
 
-    causes = list(_causes(error))
-    text = str(error) or type(error).__name__
+    causes = list(_causes(problem))
+    text = str(problem) or type(problem).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        raise DownloadError(
-            f"cannot fetch {redacted(url)}: the certificate of {error.request.url.host} is not trusted",
+        raise error(
+            f"{cannot}: the certificate of {problem.request.url.host} is not trusted",
             hint="set SSL_CERT_FILE to a file with your organisation's certificates",
-        ) from error
+        ) from problem
     if any(isinstance(cause, socket.gaierror) for cause in causes):
-        host = error.request.url.host  # a redirect may have led to another one
+        host = problem.request.url.host  # a redirect may have led to another one
         # A name that is not known now is rarely known a moment later: most likely there is no network.
-        raise TryAgain(f"cannot resolve {host} (DNS)", at_most=2) from error
-    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-        raise TryAgain("no connection within the time limit") from error
-    if isinstance(error, httpx.TimeoutException):
-        raise TryAgain("the server stopped sending") from error
-    raise TryAgain(text) from error
+        raise TryAgain(f"cannot resolve {host} (DNS)", at_most=2) from problem
+    if isinstance(problem, httpx.ConnectTimeout | httpx.PoolTimeout):
+        raise TryAgain("no connection within the time limit") from problem
+    if isinstance(problem, httpx.TimeoutException):
+        raise TryAgain("the server stopped sending") from problem
+    raise TryAgain(text) from problem
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

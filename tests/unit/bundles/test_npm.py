@@ -16,12 +16,11 @@ import pytest
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import UsageError
-from edgepack.files.pack import TarEntry
+from edgepack.files.pack import TarEntry, write_tgz
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack_npm.package import create_packager
-from edgepack_npm.tgz import write_tgz
 
 pytestmark = pytest.mark.tools(may=("gcc",))
 

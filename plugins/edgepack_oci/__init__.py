@@ -1,0 +1,1 @@
+"""Bundles in registries of container images: ``edgepack push`` and ``edgepack pull``."""

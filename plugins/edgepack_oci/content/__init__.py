@@ -1,0 +1,1 @@
+"""What is pushed: layers, and the documents over them."""

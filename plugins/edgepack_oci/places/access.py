@@ -1,0 +1,85 @@
+"""Authorization at a registry: what it asks for, Basic or a token of another server's (distribution-spec, token authentication)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgepack.api import EdgepackError
+from edgepack_oci.places.credentials import Credentials
+
+if TYPE_CHECKING:
+    import httpx
+
+_BEARER, _BASIC = re.compile(r"\bBearer\s+(.*)", re.IGNORECASE), re.compile(r"\bBasic\b", re.IGNORECASE)
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(kw_only=True)
+class Access:
+    """The header that the last challenge led to. Mutable: tokens live for minutes, and are asked for again."""
+
+    http: httpx.Client
+    registry: str
+    scopes: tuple[str, ...]
+    """e.g. ``repository:team/embed:pull,push``"""
+    credentials: Credentials | None
+    error: type[EdgepackError]
+    header: str = ""
+
+    def meet(self, challenge: str) -> bool:
+        """Do as a 401 demands; whether there is something new to try."""
+        if bearer := _BEARER.search(challenge):
+            parameters = dict(_PARAMETER.findall(bearer.group(1)))
+            if "realm" in parameters:
+                self.header = f"Bearer {self._token(parameters['realm'], parameters.get('service', ''))}"
+                return True
+        if _BASIC.search(challenge) and self.credentials and self.credentials.user:
+            before, self.header = self.header, self.credentials.basic
+            return self.header != before
+        return False
+
+    def refused(self) -> EdgepackError:
+        """What to say of a registry that does not let one in."""
+        hint = f"log in: docker login {self.registry}, or podman login {self.registry}"
+        if self.credentials is None:
+            return self.error(
+                f"{self.registry} requires a login, and there are no credentials for it", hint=hint
+            )
+        return self.error(
+            f"{self.registry} does not accept the credentials of {self.credentials.source}", hint=hint
+        )
+
+    def _token(self, realm: str, service: str) -> str:
+        """Only the realm gets the password, and only over TLS or on this machine, as the client sees to."""
+        asked = {"service": service, "scope": " ".join(self.scopes)}
+        if self.credentials and self.credentials.refresh_token:
+            form = {
+                "grant_type": "refresh_token",
+                "refresh_token": self.credentials.refresh_token,
+                "client_id": "edgepack",
+            }
+            answer = self.http.post(realm, data={**asked, **form}, follow_redirects=False)
+        else:
+            headers = {"Authorization": self.credentials.basic} if self.credentials else {}
+            answer = self.http.get(
+                realm,
+                params=[("service", service), *(("scope", scope) for scope in self.scopes)],
+                headers=headers,
+                follow_redirects=False,
+            )
+        if answer.status_code in (400, 401, 403):
+            raise self.refused()
+        try:
+            said = json.loads(answer.content) if answer.is_success else {}
+            token = said.get("token") or said.get("access_token")
+        except (ValueError, AttributeError):
+            token = None
+        if not isinstance(token, str) or not token.isprintable():
+            raise self.error(
+                f"{self.registry} sends to {answer.url.host} for a token, which gives none: {answer.status_code}",
+                hint="try again later; or that server wants another way of logging in",
+            )
+        return token
