@@ -1,0 +1,588 @@
+"""Pushing and pulling: only what is missing is sent, what breaks goes on, what lies is found out, and credentials stay with whom they are for."""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.registry import Registry, basic
+from tests.support.serving import Reply, serving
+from tests.support.signed import key_in
+
+from edgepack.bundles.manifest import MANIFEST, digest, open_bundle
+from edgepack.errors import (
+    BundleError,
+    DownloadError,
+    EdgepackError,
+    HashMismatchError,
+    OutputError,
+    SignatureError,
+    UploadError,
+    UsageError,
+)
+from edgepack.plugins.context import HostContext
+from edgepack.signing.signatures import sign_path
+from edgepack_oci.content.documents import BUNDLE, IMAGE_CONFIG, INDEX, MODELPACK
+from edgepack_oci.content.documents import MANIFEST as OCI_MANIFEST
+from edgepack_oci.content.reference import Reference, parse_reference
+from edgepack_oci.places import upload
+from edgepack_oci.pull import Pulled, pull
+from edgepack_oci.push import Pushed, push
+
+Pull = Callable[..., Pulled]
+
+
+@pytest.fixture
+def pulled(context: HostContext, tmp_path: Path) -> Pull:
+    """Pull to a folder ``out``, from an empty cache."""
+
+    def do(reference: Reference, **said: object) -> Pulled:
+        options = {"platform": "", "key": None, "force": False, "plain_http": False, **said}
+        fresh = replace(context, offline=False, store=type(context.store)(root=tmp_path / "pulling"))
+        return pull(reference, tmp_path / "out", context=fresh, **options)  # type: ignore[arg-type]
+
+    return do
+
+
+def refused(do: Callable[[], object], kind: type[EdgepackError], said: str, hint: str) -> None:
+    """Two lines, and each of them says something."""
+    with pytest.raises(kind) as caught:
+        do()
+    assert said in caught.value.message, caught.value.message
+    assert hint in (caught.value.hint or ""), caught.value.hint
+
+
+def nothing_at(tmp_path: Path) -> bool:
+    return not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+
+
+def test_a_bundle_comes_back_as_it_was(pushed: Pushed, named: Reference, pulled: Pull, bundle: Path) -> None:
+    got = pulled(named)
+    assert digest(open_bundle(got.bundle.directory)) == digest(open_bundle(bundle))
+    assert got.reference == pushed.reference
+    assert (pushed.layers, pushed.tags) == (
+        {"sent": 5},
+        {"1.0": pushed.reference.digest, "1.0-modelpack": pushed.packed[0].modelpack.digest},
+    )
+
+
+def test_what_the_registry_has_is_not_sent_again(
+    pushed: Pushed, named: Reference, registry: Registry, bundle: Path, context: HostContext
+) -> None:
+    before = len(registry.requests("PATCH"))
+    again = push([bundle], named.tagged("2.0"), plain_http=False, context=context)
+    assert (again.layers, again.sent) == ({"there": 5}, 0)
+    assert len(registry.requests("PATCH")) == before
+    assert again.reference.digest == pushed.reference.digest
+
+
+def test_another_repository_takes_layers_from_the_first(
+    pushed: Pushed, named: Reference, registry: Registry, bundle: Path, other: Path, context: HostContext
+) -> None:
+    elsewhere = parse_reference(f"{registry.host}/team/other:1.0")
+    assert push([bundle], elsewhere, plain_http=False, context=context).layers == {"mounted": 5}
+    assert push([other], elsewhere, plain_http=False, context=context).layers == {"sent": 3, "there": 2}
+    # What was remembered may be wrong by now.
+    del registry.blobs["team/embed"], registry.blobs["team/other"]
+    third = parse_reference(f"{registry.host}/team/third:1.0")
+    assert push([bundle], third, plain_http=False, context=context).layers == {"sent": 5}
+
+
+def test_a_signature_travels_and_may_be_required(
+    bundle: Path, named: Reference, pulled: Pull, context: HostContext, tmp_path: Path
+) -> None:
+    key_in(tmp_path)
+    push([bundle], named, plain_http=False, context=context)
+    refused(lambda: pulled(named, key=tmp_path / "key.pub"), SignatureError, "is not signed", "edgepack sign")
+    assert nothing_at(tmp_path)
+    sign_path(bundle, key_in(tmp_path, "team"), context=context)
+    push([bundle], named, plain_http=False, context=context)
+    refused(lambda: pulled(named, key=tmp_path / "key.pub"), SignatureError, "", "")
+    assert nothing_at(tmp_path)
+    assert pulled(named, key=tmp_path / "team.pub").signed
+
+
+def test_each_machine_gets_its_bundle(
+    bundle: Path, other: Path, named: Reference, pulled: Pull, context: HostContext, tmp_path: Path
+) -> None:
+    push([bundle, other], named, plain_http=False, context=context)
+    assert pulled(named, platform="linux/arm64").bundle.name == "other"
+    assert pulled(named, platform="linux/amd64", force=True).bundle.name == "sample"
+    refused(
+        lambda: pulled(named, platform="linux/s390x", force=True),
+        DownloadError, "has no bundle for linux/s390x", "one of linux/amd64, linux/arm64",
+    )  # fmt: skip
+    assert open_bundle(tmp_path / "out").name == "sample"
+
+
+def test_images_alone_are_enough(pushed: Pushed, named: Reference, pulled: Pull, registry: Registry) -> None:
+    image = pushed.packed[0].image
+    assert image is not None
+    assert pulled(named.at(image.digest)).bundle.name == "sample"
+    # Tools that copy images leave annotations out.
+    plain = {key: value for key, value in json.loads(image.content).items() if key != "annotations"}
+    registry.put_document("team/embed", "plain", plain, OCI_MANIFEST)
+    assert pulled(named.tagged("plain"), force=True).bundle.name == "sample"
+
+
+def test_an_archive_is_pushed_too(
+    bundle: Path, named: Reference, context: HostContext, pushed: Pushed
+) -> None:
+    from edgepack.bundles.archive import pack
+
+    archive = bundle.with_name("sample.tar.zst")
+    pack(open_bundle(bundle), archive, context=context)
+    assert push([archive], named, plain_http=False, context=context).reference == pushed.reference
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_broken_upload_goes_on(
+    bundle: Path, named: Reference, registry: Registry, pulled: Pull, context: HostContext, pauses: list[float],
+    forgets: bool,
+) -> None:  # fmt: skip
+    registry.cuts, registry.forgets = [40, 30], forgets
+    push([bundle], named, plain_http=False, context=context)
+    assert pulled(named).bundle.name == "sample"
+    ranges = [asked.headers["content-range"] for asked in registry.asked if asked.method == "PATCH"]
+    assert ranges[0].startswith("0-")
+    assert [each.partition("-")[0] for each in ranges[1:3]] == (["0", "0"] if forgets else ["40", "70"])
+    assert len(pauses) == 2
+
+
+def test_an_upload_that_never_arrives_ends(
+    bundle: Path, named: Reference, registry: Registry, context: HostContext, pauses: list[float]
+) -> None:
+    registry.cuts = [1] * 20
+    refused(
+        lambda: push([bundle], named, plain_http=False, context=context),
+        UploadError, "cannot push to http://127.0.0.1", "what has arrived is not sent again",
+    )  # fmt: skip
+    assert registry.manifests == {} and len(pauses) < 10
+
+
+REFUSALS = [
+    (401, "requires a login, and there are no credentials", "docker login"),
+    (403, "says 403 Forbidden (denied: go away)", "check that your account may do that"),
+    (404, "says 404", "create the repository first"),
+    (405, "says 405", "may want something that edgepack does not do"),
+    (307, "says 307", "name the registry there"),
+    (429, "says 429", "try again later"),
+    (503, "says 503", "try again later"),
+]
+
+
+@pytest.mark.parametrize(("status", "said", "hint"), REFUSALS)
+def test_a_registry_that_refuses_what_is_pushed(
+    bundle: Path, named: Reference, registry: Registry, context: HostContext, pauses: list[float],
+    status: int, said: str, hint: str,
+) -> None:  # fmt: skip
+    body = b'{"errors": [{"code": "DENIED", "message": "denied: go away"}]}'
+    headers = {"Location": "http://127.0.0.1:1/elsewhere"}
+    registry.fail("POST", "uploads", Reply(status=status, body=body, headers=headers), times=20)
+    refused(lambda: push([bundle], named, plain_http=False, context=context), UploadError, said, hint)
+    assert registry.manifests == {} and registry.blobs.get("team/embed", {}) == {}
+    assert len(pauses) == (4 if status in (429, 503) else 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "hint"),
+    [
+        (404, "says 404 Not Found", "check the name and the tag"),
+        *(row for row in REFUSALS if row[0] not in (404, 405, 307)),
+    ],
+)
+def test_a_registry_that_refuses_what_is_pulled(
+    pushed: Pushed, named: Reference, registry: Registry, pulled: Pull, pauses: list[float], tmp_path: Path,
+    status: int, said: str, hint: str,
+) -> None:  # fmt: skip
+    body = b'{"errors": [{"code": "DENIED", "message": "denied: go away"}]}'
+    registry.fail("GET", "manifests", Reply(status=status, body=body), times=20)
+    refused(lambda: pulled(named), DownloadError, said, hint)
+    assert nothing_at(tmp_path)
+
+
+def test_a_busy_registry_is_waited_for(
+    bundle: Path, named: Reference, registry: Registry, context: HostContext, pauses: list[float]
+) -> None:
+    registry.fail("POST", "uploads", Reply(status=429, headers={"Retry-After": "7"}))
+    registry.fail("PUT", "manifests", Reply(status=502))
+    push([bundle], named, plain_http=False, context=context)
+    assert pauses == [7.0, 0.5]
+    registry.fail("HEAD", "blobs", Reply(status=429, headers={"Retry-After": "3600"}))
+    refused(
+        lambda: push([bundle], named, plain_http=False, context=context),
+        UploadError, "come back in 3600 s", "try again later",
+    )  # fmt: skip
+
+
+def test_a_tag_stays_what_it_was_when_a_push_fails(
+    pushed: Pushed, named: Reference, registry: Registry, other: Path, context: HostContext
+) -> None:
+    before = dict(registry.manifests["team/embed"])
+    registry.fail("PUT", "manifests/1.0$", Reply(status=403))
+    with pytest.raises(UploadError):
+        push([other], named, plain_http=False, context=context)
+    assert registry.manifests["team/embed"]["1.0"] == before["1.0"]
+
+
+def weights_of(registry: Registry) -> str:
+    return str(registry.document("team/embed", "1.0-modelpack")["layers"][0]["digest"])
+
+
+def test_half_a_layer_goes_on_where_it_broke(
+    pushed: Pushed, named: Reference, registry: Registry, pulled: Pull, pauses: list[float]
+) -> None:
+    digest = weights_of(registry)
+    content = registry.blobs["team/embed"][digest]
+    registry.fail("GET", digest, Reply(body=content, cut=300))
+    pulled(named)
+    asked = [
+        each.headers.get("range") for each in registry.asked if each.method == "GET" and digest in each.path
+    ]
+    assert asked == [None, "bytes=300-"]
+
+
+@pytest.mark.parametrize("keep", [300, 0])
+def test_a_layer_that_never_comes_whole(
+    pushed: Pushed,
+    named: Reference,
+    registry: Registry,
+    pulled: Pull,
+    pauses: list[float],
+    tmp_path: Path,
+    keep: int,
+) -> None:
+    digest = weights_of(registry)
+    body = registry.blobs["team/embed"][digest]
+    registry.fail("GET", digest, Reply(body=body, cut=keep), times=20)
+    refused(
+        lambda: pulled(named), DownloadError, f"cannot fetch {registry.base}/v2/team/embed/blobs/{digest}", ""
+    )
+    assert nothing_at(tmp_path)
+
+
+def test_a_blob_that_lies(
+    pushed: Pushed, named: Reference, registry: Registry, pulled: Pull, tmp_path: Path
+) -> None:
+    digest = weights_of(registry)
+    right = registry.blobs["team/embed"][digest]
+    registry.blobs["team/embed"][digest] = right[:-1] + b"x"
+    refused(
+        lambda: pulled(named), HashMismatchError, "does not match its pinned digest", "sent a different file"
+    )
+    assert nothing_at(tmp_path)
+    registry.blobs["team/embed"][digest] = right + b"x"
+    refused(lambda: pulled(named), EdgepackError, digest.removeprefix("sha256:")[:12], "")
+    assert nothing_at(tmp_path)
+
+
+def test_manifests_that_lie(
+    pushed: Pushed, named: Reference, registry: Registry, pulled: Pull, tmp_path: Path
+) -> None:
+    kept = registry.manifests["team/embed"]
+    pin, model = pushed.reference.digest, pushed.packed[0].modelpack.digest
+    kind, content = kept[model]
+    kept[model] = kind, content + b" "
+    refused(lambda: pulled(named), HashMismatchError, "is not what the registry sends", "sent something else")
+    kept[pin] = kind, content
+    refused(lambda: pulled(pushed.reference), HashMismatchError, "is not what the registry sends", "")
+    index = registry.document("team/embed", "1.0")
+    index["manifests"][1]["size"] += 1
+    kept[model] = kind, content
+    registry.put_document("team/embed", "1.0", index, INDEX)
+    refused(lambda: pulled(named), HashMismatchError, "its index says", "sent something else")
+    manifest = json.loads(content)
+    manifest["layers"][0]["size"] += 1
+    registry.put_document("team/embed", "lie", manifest, kind)
+    refused(lambda: pulled(named.tagged("lie")), EdgepackError, "bytes", "")
+    del manifest["layers"][0]
+    registry.put_document("team/embed", "less", manifest, kind)
+    refused(lambda: pulled(named.tagged("less")), BundleError, "is missing", "push the bundle again")
+    manifest["layers"].append(manifest["layers"][-1])
+    registry.put_document("team/embed", "twice", manifest, kind)
+    refused(lambda: pulled(named.tagged("twice")), BundleError, "twice", "")
+    assert nothing_at(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"mediaType": OCI_MANIFEST, "artifactType": "application/vnd.kitops.modelkit.manifest.v1+json",
+          "config": {"mediaType": "a/b", "digest": f"sha256:{'0' * 64}", "size": 2}, "layers": []},
+         "is not a bundle of edgepack's, but application/vnd.kitops.modelkit"),
+        ({"mediaType": INDEX, "manifests": []}, "has no bundle for"),
+        ({"mediaType": INDEX}, "is an index without manifests"),
+        ({"mediaType": OCI_MANIFEST, "config": {"digest": "md5:1", "size": 1}, "layers": []}, "without a sha256 digest"),
+        ({"mediaType": OCI_MANIFEST, "annotations": {BUNDLE: "../x"}, "layers": [],
+          "config": {"mediaType": "a/b", "digest": f"sha256:{'0' * 64}", "size": 2}}, "is not a bundle of edgepack's"),
+        ({"mediaType": OCI_MANIFEST, "annotations": {BUNDLE: "x"}, "layers": [],
+          "config": {"mediaType": "a/b", "digest": f"sha256:{'0' * 64}", "size": 2}}, "has no layers, or too many"),
+        (["no", "object"], "is not a document of OCI"),
+    ],
+)  # fmt: skip
+def test_what_is_no_bundle_of_edgepacks(
+    named: Reference, registry: Registry, pulled: Pull, tmp_path: Path, document: object, said: str
+) -> None:
+    registry.put_document("team/embed", "1.0", document, OCI_MANIFEST)
+    with pytest.raises(EdgepackError, match=said) as caught:
+        pulled(named)
+    assert caught.value.hint
+    assert nothing_at(tmp_path) and not registry.requests("GET", "blobs")
+
+
+def test_an_image_of_somebody_else_is_refused_by_its_configuration(
+    named: Reference, registry: Registry, pulled: Pull, tmp_path: Path
+) -> None:
+    config = b'{"config": {"Labels": null}}'
+    from tests.support.registry import digest_of
+
+    registry.blobs["team/embed"] = {digest_of(config): config}
+    said = {"mediaType": IMAGE_CONFIG, "digest": digest_of(config), "size": len(config)}
+    layer = {"mediaType": "x", "digest": f"sha256:{'1' * 64}", "size": 7}
+    registry.put_document(
+        "team/embed", "1.0", {"mediaType": OCI_MANIFEST, "config": said, "layers": [layer]}, OCI_MANIFEST
+    )
+    refused(lambda: pulled(named), BundleError, f"but {IMAGE_CONFIG}", "edgepack bundle --help")
+    assert len(registry.requests("GET", "blobs")) == 1 and nothing_at(tmp_path)
+
+
+def test_a_layer_that_writes_elsewhere_is_refused(
+    pushed: Pushed, named: Reference, registry: Registry, pulled: Pull, tmp_path: Path
+) -> None:
+    import io
+    import tarfile
+
+    from tests.support.registry import digest_of
+
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("models/../../stolen"))
+    evil = out.getvalue()
+    registry.blobs["team/embed"][digest_of(evil)] = evil
+    manifest = registry.document("team/embed", "1.0-modelpack")
+    manifest["layers"][0] |= {"digest": digest_of(evil), "size": len(evil)}
+    registry.put_document("team/embed", "evil", manifest, OCI_MANIFEST)
+    refused(
+        lambda: pulled(named.tagged("evil")),
+        BundleError,
+        "a path that leads out of it",
+        "push the bundle again",
+    )
+    assert nothing_at(tmp_path) and not (tmp_path / "stolen").exists()
+
+
+def test_a_folder_that_is_there_is_not_replaced_unasked(
+    pushed: Pushed, named: Reference, pulled: Pull, tmp_path: Path
+) -> None:
+    pulled(named)
+    refused(lambda: pulled(named), OutputError, "already exists", "--force")
+    assert pulled(named, force=True).bundle.name == "sample"
+
+
+def log_in(home: Path, registry: Registry, pair: str) -> None:
+    (home / ".docker").mkdir(exist_ok=True)
+    auth = {"auths": {registry.host: {"auth": base64.b64encode(pair.encode()).decode()}}}
+    (home / ".docker/config.json").write_text(json.dumps(auth))
+
+
+@pytest.mark.parametrize("kind", ["basic", "tokens"])
+def test_credentials_of_docker_login(
+    bundle: Path,
+    named: Reference,
+    registry: Registry,
+    pulled: Pull,
+    context: HostContext,
+    home: Path,
+    kind: str,
+) -> None:
+    setattr(registry, kind, "me:secret:word")
+    refused(lambda: pulled(named), DownloadError, "requires a login", f"podman login {registry.host}")
+    log_in(home, registry, "me:wrong")
+    refused(
+        lambda: push([bundle], named, plain_http=False, context=context),
+        UploadError, f"does not accept the credentials of {home}/.docker/config.json", "docker login",
+    )  # fmt: skip
+    log_in(home, registry, "me:secret:word")
+    push([bundle], named, plain_http=False, context=context)
+    assert pulled(named).bundle.name == "sample"
+    if kind == "tokens":
+        scopes = [path for path in registry.requests("GET", "/token") if "pull%2Cpush" in path]
+        assert scopes and all("repository%3Ateam%2Fembed" in path for path in scopes)
+
+
+@pytest.mark.tools(may=("docker-credential-safe", "docker-credential-missing", "env", "sh"))
+def test_credentials_of_a_helper(
+    bundle: Path,
+    named: Reference,
+    registry: Registry,
+    context: HostContext,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry.tokens = "a-refresh-token"
+    helper = home / "docker-credential-safe"
+    helper.write_text(
+        f'#!/bin/sh\n[ "$1 $(cat)" = "get {registry.host}" ] && echo \'{{"Username": "<token>", "Secret": "a-refresh-token"}}\'\n'
+    )
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}:/usr/bin:/bin")
+    (home / "auth.json").write_text(json.dumps({"credHelpers": {registry.host: "safe"}}))
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(home / "auth.json"))
+    assert push([bundle], named, plain_http=False, context=context).layers == {"sent": 5}
+    (home / "auth.json").write_text(json.dumps({"credsStore": "missing"}))
+    refused(
+        lambda: push([bundle], named, plain_http=False, context=context), UploadError, "requires a login", ""
+    )
+    (home / "auth.json").write_text("{")
+    refused(
+        lambda: push([bundle], named, plain_http=False, context=context),
+        UsageError,
+        "cannot be read",
+        "log in again",
+    )
+
+
+def test_podmans_accounts_for_parts_of_a_registry(
+    bundle: Path, named: Reference, registry: Registry, context: HostContext, home: Path
+) -> None:
+    registry.basic = "team:secret"
+    folder = home / ".config/containers"
+    folder.mkdir(parents=True)
+    pairs = {registry.host: "other:pair", f"{registry.host}/team": "team:secret"}
+    auths = {key: {"auth": base64.b64encode(pair.encode()).decode()} for key, pair in pairs.items()}
+    (folder / "auth.json").write_text(json.dumps({"auths": auths}))
+    assert push([bundle], named, plain_http=False, context=context).layers == {"sent": 5}
+
+
+def test_credentials_stay_with_the_registry(
+    bundle: Path,
+    named: Reference,
+    registry: Registry,
+    pulled: Pull,
+    context: HostContext,
+    home: Path,
+    pauses: list[float],
+) -> None:
+    registry.basic = "me:secret"
+    log_in(home, registry, "me:secret")
+    push([bundle], named, plain_http=False, context=context)
+    with serving() as elsewhere:
+        digest = weights_of(registry)
+        content = registry.blobs["team/embed"][digest]
+        place = elsewhere.on("/storage", lambda asked: Reply(body=content))
+        registry.fail("GET", digest, Reply(status=307, headers={"Location": place}))
+        pulled(named)
+        upload_there = elsewhere.on("/upload", lambda asked: Reply(status=403))
+        registry.blobs.clear()
+        registry.fail("POST", "uploads", Reply(status=202, headers={"Location": upload_there}))
+        with pytest.raises(UploadError):
+            push([bundle], named, plain_http=False, context=context)
+        assert elsewhere.paths("GET") == ["/storage"] and elsewhere.paths("PATCH") == []
+        assert all("authorization" not in asked.headers for asked in elsewhere.asked)
+    assert basic("me:secret") in {asked.headers.get("authorization") for asked in registry.asked}
+
+
+def test_no_plain_http_to_other_machines_unasked(
+    registry: Registry, bundle: Path, context: HostContext, pulled: Pull, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgepack_oci.places.registry import open_registry
+
+    there = parse_reference("registry.example/team/embed:1.0")
+    for plain, origin in ((False, "https://registry.example"), (True, "http://registry.example")):
+        with open_registry(there, push=False, plain_http=plain, context=context) as opened:
+            assert opened.origin == origin
+    own = parse_reference(f"localhost:{registry.host.rpartition(':')[2]}/team/embed:1.0")
+    push([bundle], own, plain_http=False, context=context)
+    registry.fail("GET", "manifests", Reply(status=302, headers={"Location": "http://192.0.2.1/x"}))
+    refused(lambda: pulled(own), DownloadError, "http://192.0.2.1/x is not an https URL", "not followed")
+
+
+def test_progress_counts_every_byte_once(
+    bundle: Path,
+    named: Reference,
+    registry: Registry,
+    context: HostContext,
+    pauses: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from edgepack_oci.content.release import make_release
+    from edgepack_oci.push import open_place
+
+    monkeypatch.setattr(upload, "PIECE", 64)
+    registry.cuts = [100]
+    release = make_release([open_bundle(bundle)], "1.0", context=context)
+    counted: list[int] = []
+    with open_place(named, push=True, plain_http=False, context=context) as place:
+        for layer in release.layers.values():
+            place.put_layer(layer, counted.append)
+    assert sum(counted) == sum(layer.size for layer in release.layers.values())
+
+
+def test_a_layout_is_a_registry_in_a_folder(
+    bundle: Path, other: Path, context: HostContext, tmp_path: Path, pulled: Pull, pushed: Pushed
+) -> None:
+    place = parse_reference(f"oci:{tmp_path}/layout:1.0")
+    made = push([bundle], place, plain_http=False, context=context)
+    assert made.reference.digest == pushed.reference.digest and made.layers == {"sent": 5}
+    assert push([bundle], place.tagged("2.0"), plain_http=False, context=context).layers == {"there": 5}
+    assert json.loads((tmp_path / "layout/oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
+    assert pulled(place).bundle.name == "sample"
+    assert pulled(made.reference, force=True).reference == made.reference
+    refused(lambda: pulled(place.tagged("3.0")), DownloadError, "there is no 3.0", "1.0, 1.0-modelpack, 2.0")
+    model = made.packed[0].modelpack
+    blobs = tmp_path / "layout/blobs/sha256"
+    weights = json.loads(model.content)["layers"][0]["digest"].removeprefix("sha256:")
+    (blobs / weights).write_bytes(b"something else")
+    refused(lambda: pulled(place, force=True), HashMismatchError, "is damaged", "copy the folder again")
+    (blobs / weights).unlink()
+    refused(lambda: pulled(place, force=True), DownloadError, "cannot be read", "copy the whole folder")
+    assert open_bundle(tmp_path / "out").name == "sample"
+
+
+def test_a_layout_is_not_made_where_something_else_is(
+    bundle: Path, context: HostContext, tmp_path: Path, pulled: Pull
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/file").touch()
+    place = parse_reference(f"oci:{tmp_path}/full:1.0")
+    refused(
+        lambda: push([bundle], place, plain_http=False, context=context),
+        UsageError,
+        "is not an OCI layout",
+        "another folder",
+    )
+    refused(lambda: pulled(place), BundleError, "is not an OCI layout", "name the folder")
+
+
+def test_a_damaged_bundle_is_not_pushed(
+    bundle: Path, named: Reference, registry: Registry, context: HostContext
+) -> None:
+    (bundle / MANIFEST).write_text("{}")
+    with pytest.raises(BundleError):
+        push([bundle], named, plain_http=False, context=context)
+    assert registry.asked == []
+    assert MODELPACK
+
+
+@pytest.mark.tools("python")
+def test_the_commands(bundle: Path, registry: Registry, tmp_path: Path) -> None:
+    from tests.support.command import edgepack
+
+    manifest = json.loads((bundle / MANIFEST).read_text())
+    manifest["target"]["platform"]["os"] = "web"
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    env = {"EDGEPACK_CACHE": str(tmp_path / "cache")}
+    done = edgepack("push", str(bundle), f"{registry.host}/team/embed:1.0", env=env)
+    assert done.returncode == 0, done.stderr
+    name, layers, kind = done.stdout.splitlines()
+    assert name.startswith(f"{registry.host}/team/embed@sha256:") and layers.startswith("layers: 4 sent")
+    assert kind == "web/amd64: sample, no image: it is for web"
+    done = edgepack("pull", name, "-o", str(tmp_path / "out"), "--json", env=env)
+    assert json.loads(done.stdout) == {
+        "directory": str(tmp_path / "out"), "bundle": "sample", "reference": name, "key": None,
+    }  # fmt: skip
+    done = edgepack("pull", f"{registry.host}/team/none", env=env, cwd=tmp_path)
+    assert done.returncode == DownloadError.exit_code
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error", "hint"]
