@@ -18,7 +18,7 @@ _plain_http = click.option(
 @click.command(
     "push",
     epilog="\b\nExamples:\n  edgepack push dist/my-model-linux-x86-min registry.example/team/embed:1.0\n"
-    "  edgepack push dist/*-linux-x86-min dist/*-linux-arm64-min oci:layout:1.0",
+    "  edgepack push dist/my-model-linux-x86-min dist/my-model-linux-arm64-min oci:layout:1.0",
 )
 @click.argument(
     "bundles", metavar="BUNDLE...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True)
@@ -51,7 +51,7 @@ def push_command(bundles: tuple[Path, ...], reference: str, plain_http: bool, as
 @click.command(
     "pull",
     epilog="\b\nExamples:\n  edgepack pull registry.example/team/embed:1.0\n"
-    "  edgepack pull registry.example/team/embed@sha256:… -o /opt/embed --key team.pub",
+    "  edgepack pull registry.example/team/embed:1.0 -o embed --key keys/team.pub",
 )
 @click.argument("reference", metavar="REFERENCE")
 @click.option(

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepack.bundles.manifest import MANIFEST
@@ -23,7 +23,7 @@ class FolderKind:
     """What may be replaced: nothing but a folder of the same kind."""
 
     name: str
-    is_one: Callable[[Path], bool]
+    is_one: Callable[[Path], bool] = field(repr=False)
 
 
 BUNDLE = FolderKind(name="a bundle", is_one=lambda folder: (folder / MANIFEST).is_file())

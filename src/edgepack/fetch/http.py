@@ -98,7 +98,7 @@ def retrying(
     attempt: Callable[[], T],
     *,
     policy: Policy,
-    gained: Callable[[], bool] = lambda: False,
+    gained: Callable[[], bool] | None = None,
     error: type[EdgepackError] = DownloadError,
     doing: str = "fetch",
     unreachable: str = UNREACHABLE_HINT,
@@ -114,7 +114,7 @@ def retrying(
             with _transport_errors(f"cannot {doing} {redacted(url)}", error):
                 return attempt()
         except TryAgain as failure:
-            failures = 1 if gained() else failures + 1
+            failures = 1 if gained and gained() else failures + 1
             if failures >= min(policy.attempts, failure.at_most or policy.attempts):
                 raise error(
                     f"cannot {doing} {redacted(url)}: {failure.reason}", hint=failure.hint or unreachable
