@@ -16,6 +16,8 @@ KERNEL_TABLE, PROTOBUF_MESSAGES, ALLOCATION_PLANNER = (
     "allocation planner",
 )
 """Trims: patches that only some toolchains link with."""
+OTHER_SOURCES = "`edgepack runtime draft` says what to mend for another release's sources; otherwise this is a bug in edgepack, please report it"
+"""What to do when sources are not those that a patch is for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ class Patch:
             if pattern.search(text) is None:
                 raise ToolError(
                     f"{self.file} is not as {origin}'s: {self.name} does not find {pattern.pattern!r}",
-                    hint="this is a bug in edgepack; please report it",
+                    hint=OTHER_SOURCES,
                 )
         changed = self.rewrite(text, request) if self.rewrite else text
         return _with_words(changed, self.renamed)

@@ -19,8 +19,11 @@ from edgepack.typed import load_toml
 class KernelTable(Protocol):
     """A table through which processor-specific kernels are called: it names all of them, whatever is called."""
 
+    def placed(self, place: Callable[[Patch], Patch]) -> KernelTable:
+        """The same where its patch is for another file."""
+
     def unit(self, units: Iterable[str]) -> str:
-        """The unit that fills the table."""
+        """The unit that fills the table. Raises ``ToolError`` when there is none."""
 
     def entries_read(
         self,

@@ -9,7 +9,7 @@ from edgepack.files.store import written_beside
 from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.objects import CompileJob, identity_of
 from edgepack.foundry.compile.overlay import own_file
-from edgepack.foundry.patch import Change, Patch, RuntimeRequest
+from edgepack.foundry.patch import OTHER_SOURCES, Change, Patch, RuntimeRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def _changes(
         raise ToolError(
             f"no unit of ONNX Runtime {archive.release.version} is compiled from {patch.file}: "
             f"{patch.name} finds nothing",
-            hint="this is a bug in edgepack; please report it",
+            hint=OTHER_SOURCES,
         )
     header = own_file(archive.tree, patch.file).read_text() if patch.readers else ""
     for name, named in units.items():

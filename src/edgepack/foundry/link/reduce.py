@@ -12,7 +12,7 @@ from edgepack.foundry.link.composition import Composition, Provenance, compose, 
 from edgepack.foundry.link.demand import Demand, find_demand
 from edgepack.foundry.link.index import load_index
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.patch import KERNEL_TABLE, RuntimeRequest
+from edgepack.foundry.patch import KERNEL_TABLE, OTHER_SOURCES, RuntimeRequest
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.toolchains.toolchain import HostLibraries
@@ -150,7 +150,7 @@ def _demand(reduction: Reduction, outside: Outside, context: BuildContext) -> De
     if lost:
         raise ToolError(
             f"no source of ONNX Runtime {archive.release.version} defines {', '.join(lost[:5])}",
-            hint="this is a bug in edgepack; please report it",
+            hint=OTHER_SOURCES,
         )
     return demand
 

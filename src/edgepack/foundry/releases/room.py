@@ -6,6 +6,7 @@ the known release's serves.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,17 +52,16 @@ def read_room(folder: Path) -> Release:
         data=(folder / "data", *known.data),
         overlay=_used(known.overlay, patches, file),
         patches=_used(known.patches, patches, file),
+        table=known.table.placed(lambda patch: _placed(patch, patches)),
         room=_digest(folder),
     )
 
 
-def _used(known: tuple[Patch, ...], said: dict[str, Any], file: Path) -> tuple[Patch, ...]:
+def _used(known: tuple[Patch, ...], said: Mapping[str, Any], file: Path) -> tuple[Patch, ...]:
     used = []
     for patch in known:
-        table = said.get(patch.name, {})
-        if table.get("use") is True:
-            words = {str(word): str(now) for word, now in table.get("renamed", {}).items()}
-            used.append(replace(placed(patch, str(table.get("file", patch.file))), renamed=words))
+        if said.get(patch.name, {}).get("use") is True:
+            used.append(_placed(patch, said))
         elif not patch.gives:
             raise UsageError(
                 f"{file} leaves out {patch.name!r}, which no runtime can be made without",
@@ -70,12 +70,14 @@ def _used(known: tuple[Patch, ...], said: dict[str, Any], file: Path) -> tuple[P
     return tuple(used)
 
 
-def placed(patch: Patch, file: str) -> Patch:
-    """The patch for another file than the known release has."""
-    units = patch.units
+def _placed(patch: Patch, said: Mapping[str, Any]) -> Patch:
+    """The patch for the file, and the words, that the room names."""
+    table = said.get(patch.name, {})
+    file, units = str(table.get("file", patch.file)), patch.units
     if units.endswith(patch.file):
         units = units.removesuffix(patch.file) + file
-    return replace(patch, file=file, units=units)
+    words = {str(word): str(now) for word, now in table.get("renamed", {}).items()}
+    return replace(patch, file=file, units=units, renamed=words)
 
 
 def _digest(folder: Path) -> str:

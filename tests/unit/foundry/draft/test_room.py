@@ -8,7 +8,7 @@ import pytest
 from tests.unit.foundry.draft.test_survey import FUNCTION
 from tests.unit.foundry.draft.trees import CHECKS, SIZES, move, rename, small_release, write_tree
 
-from edgepack.errors import UsageError
+from edgepack.errors import ToolError, UsageError
 from edgepack.foundry.draft.survey import survey
 from edgepack.foundry.draft.tree import Tree
 from edgepack.foundry.draft.write import pack_tree, write_room
@@ -59,7 +59,7 @@ def test_a_first_build_uses_what_is_needed_alone(room: Path, release: Release) -
     assert (made.version, made.overlay) == ("0.2.0", ())
     assert [patch.name for patch in made.patches] == ["rows of cpu_execution_provider.cc"]
     assert made.build_settings("linux") == release.build_settings("linux")
-    assert made.table is release.table and made.rows is release.rows
+    assert made.table == release.table and made.rows is release.rows
 
 
 def test_its_sources_are_pinned_and_the_others_stay(room: Path, release: Release, tmp_path: Path) -> None:
@@ -94,6 +94,20 @@ def test_patches_are_turned_on_for_the_places_that_were_found(room: Path) -> Non
     assert lean.file == CHECKS and lean.rewritten(text, ANY, origin="") == f"{text}// lean\n"
     moved = next(patch for patch in made.patches if patch.name == "sizes by number")
     assert (moved.file, moved.units) == ("core/framework/element_size.cc", "*/core/framework/element_size.cc")
+
+
+def test_the_table_of_kernels_is_followed_to_its_file(release: Release, tree: Tree, tmp_path: Path) -> None:
+    own = tree.folder / "onnxruntime/core/mlas/lib"
+    (own / "platform.cpp").rename(own / "choose_kernels.cpp")
+    folder = tmp_path / "moved"
+    folder.mkdir()
+    found = survey(release, write_tree(tmp_path / "known", "0.1.0"), Tree(folder=tree.folder))
+    write_room(found, release, pack_tree(tree, "0.2.0", tmp_path)[1], folder)
+    unit = "onnxruntime_mlas/core/mlas/lib/choose_kernels.cpp"
+    assert read_room(folder).table.unit(["onnxruntime_mlas/core/mlas/lib/gemm.cpp", unit]) == unit
+    with pytest.raises(ToolError, match=r"no unit is compiled from core/mlas/lib/platform\.cpp") as error:
+        release.table.unit([unit])
+    assert error.value.hint and "edgepack runtime draft" in error.value.hint
 
 
 def test_another_room_is_another_runtime(room: Path) -> None:

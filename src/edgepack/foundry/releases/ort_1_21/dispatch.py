@@ -5,12 +5,15 @@ matrices too, and so all of them are linked, whatever the model needs. Here the 
 in the library reads are left out.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgepack.foundry.patch import KERNEL_TABLE, Patch
+from edgepack.errors import ToolError
+from edgepack.foundry.patch import KERNEL_TABLE, OTHER_SOURCES, Patch
 
 MLAS = "onnxruntime_mlas/"
 """What names of MLAS's units begin with."""
@@ -83,8 +86,18 @@ DISPATCH_PATCH = Patch(
 class DispatchTable:
     """MLAS's table, by the sources around it."""
 
+    patch: Patch = DISPATCH_PATCH
+
+    def placed(self, place: Callable[[Patch], Patch]) -> DispatchTable:
+        return replace(self, patch=place(self.patch))
+
     def unit(self, units: Iterable[str]) -> str:
-        return next(name for name in units if DISPATCH_PATCH.matches(name))
+        found = next((name for name in units if self.patch.matches(name)), None)
+        if found is None:
+            raise ToolError(
+                f"no unit is compiled from {self.patch.file}, {self.patch.name}", hint=OTHER_SOURCES
+            )
+        return found
 
     def entries_read(
         self,
