@@ -34,9 +34,7 @@ from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.copies import require_used_files
-from edgepack.verifier.made_here import may_run
-from edgepack.verifier.run import BundleRunner
-from edgepack.verifier.sandbox import find_sandbox
+from edgepack.verifier.made_here import may_run, runner_for
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
@@ -87,7 +85,7 @@ def verify_again(
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             _require_same_model(source, bundle.manifest)
         with story.step("verify"):
-            runner = _runner_for(bundle, context)
+            runner = runner_for(bundle, context)
             options = limits or _limits(bundle, context)
             options = replace(options, gate=gate or options.gate)
             if write_vectors is not None:
@@ -151,19 +149,6 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
         f"the bundle says that its model is {origin}, and edgepack does not fetch what a foreign bundle names",
         hint=f"name the model: --model {origin}, or a folder that holds it",
     )
-
-
-def _runner_for(bundle: Bundle, context: HostContext) -> BundleRunner:
-    """As any program where the bundle was made here; limited, and in a sandbox where this host has one, where it was not."""
-    if may_run(bundle, asked=False, context=context):
-        return BundleRunner(context=context)
-    sandbox = find_sandbox(context)
-    context.note(
-        f"in a sandbox ({sandbox.kind})"
-        if sandbox
-        else "WITHOUT A SANDBOX: neither bwrap nor unshare works here"
-    )
-    return BundleRunner(context=context, sandbox=sandbox, limited=True)
 
 
 def report_again(path: Path, *, prices: Path | None, context: HostContext) -> Report:

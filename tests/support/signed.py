@@ -27,7 +27,7 @@ def write_small_bundle(folder: Path, program: bytes = b"#!/bin/sh\n") -> Path:
     return list_files(folder)
 
 
-def list_files(folder: Path) -> Path:
+def list_files(folder: Path, *, library: str = LIBRARY) -> Path:
     """Write the manifest of what lies in a folder."""
     parts = {"model": "model", "lib": "runtime", "LICENSES": "licenses", "golden.json": "golden"}
     files = [
@@ -35,7 +35,7 @@ def list_files(folder: Path) -> Path:
         for path in sorted(folder.rglob("*"))
         if path.name not in (MANIFEST, "signature.sigstore.json") and (path.is_symlink() or path.is_file())
     ]
-    manifest = {**sample_manifest(LIBRARY, TOKENIZER), "files": files}
+    manifest = {**sample_manifest(library, TOKENIZER), "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
     return folder
 

@@ -30,7 +30,7 @@ SAY_INSTEAD = {
 """What was said before, and the term that stands in its place."""
 VERBS = {
     "Build", "Check", "Compare", "Convert", "Copy", "Create", "Download", "Empty", "Export", "Inspect", "List", "Make",
-    "Print", "Prune", "Pull", "Push", "Quantize", "Run", "Serve", "Set", "Show", "Sign", "Turn", "Verify", "Write",
+    "Print", "Prune", "Pull", "Push", "Quantize", "Run", "Serve", "Set", "Show", "Sign", "Turn", "Update", "Verify", "Write",
 }  # fmt: skip
 LONGEST = 70
 """Letters of a summary: it fits beside a command's name."""

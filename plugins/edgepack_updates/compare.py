@@ -1,0 +1,217 @@
+"""What changes between two bundles: settings, bytes by part, and vectors of the built-in texts through both programs."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepack.api import BuildContext, Bundle, BundleError
+from edgepack.api.kit import (
+    CannotRunHere,
+    lowest_cosine,
+    may_run,
+    rank,
+    retrieval_task,
+    runner_for,
+    shared,
+    unit,
+    verification_texts,
+)
+
+Vectors = NDArray[np.float32]
+TOP = 10
+GLOSSES, WORDS = 2000, 500
+"""Of the retrieval task, as the full gate has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A setting that is another one in the new bundle."""
+
+    what: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """Words that look for their glosses: share whose gloss is among the ten nearest."""
+
+    queries: int
+    glosses: int
+    recall_old: float
+    recall_new: float
+    recall_mixed: float
+    """Words by the new bundle, glosses by the old one."""
+    top10_kept: float
+    """Share of the new bundle's ten nearest that a mixed index finds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """The vectors of the same texts by both bundles."""
+
+    by: str
+    """``programs``: both were run; ``golden``: what their makers wrote down of the golden texts."""
+    texts: int
+    mean_cosine: float
+    min_cosine: float
+    largest_difference: float
+    """Of two numbers of vectors of length 1."""
+    nearest_kept: float | None = None
+    """Share of the texts whose nearest other text in an index by the old bundle is the one in an index by the new bundle, when the
+    text is embedded by the new bundle; ``None``: not measured."""
+    top10_kept: float | None = None
+    """Likewise of the ten nearest."""
+    retrieval: Retrieval | None = None
+    reason: str = ""
+    """Why the programs were not run."""
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+    """What of two manifests a user sees, in the manifests' order."""
+    rows = [(what, _said(read(old)), _said(read(new))) for what, read in _READ.items()]
+    return tuple(Change(what=what, old=one, new=other) for what, one, other in rows if one != other)
+
+
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "merges.txt", "sentencepiece.bpe.model", "spiece.model")
+
+
+def _sources(manifest: Mapping[str, Any], *, tokenizer: bool) -> str:
+    """The digests of a model's tokenizer files, or of those that hold weights."""
+    chosen = {
+        file["path"]: file["sha256"]
+        for file in manifest["model"].get("source_files", ())
+        if (file["path"].rpartition("/")[2] in _TOKENIZERS) == tokenizer
+        and (tokenizer or not file["path"].endswith((".json", ".md", ".txt")))
+    }
+    return ", ".join(f"{path} {sha256[:12]}…" for path, sha256 in sorted(chosen.items()))
+
+
+def _runtime(manifest: Mapping[str, Any]) -> str:
+    found = manifest["runtime"]
+    if not found:
+        return "none"
+    return f"{found.get('name', 'ONNX Runtime')} {found['version']} ({found['kind']})"
+
+
+_READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+    "bundle": lambda manifest: manifest["name"],
+    "edgepack": lambda manifest: manifest["edgepack"],
+    "target": lambda manifest: manifest["target"]["name"],
+    "processor": lambda manifest: manifest["target"]["platform"]["arch"],
+    "model": lambda manifest: manifest["model"]["name"],
+    "weights": lambda manifest: _sources(manifest, tokenizer=False),
+    "tokenizer": lambda manifest: _sources(manifest, tokenizer=True),
+    "recipe": lambda manifest: manifest["model"]["recipe"],
+    "dimensions": lambda manifest: manifest["model"]["dimension"],
+    "tokens of a text": lambda manifest: manifest["model"]["max_length"],
+    "pooling": lambda manifest: manifest["model"].get("vectors") or manifest["model"]["pooling"],
+    "vectors of length 1": lambda manifest: manifest["model"]["normalize"],
+    "before queries": lambda manifest: manifest["model"].get("prefixes", {}).get("query", ""),
+    "before passages": lambda manifest: manifest["model"].get("prefixes", {}).get("passage", ""),
+    "runtime": _runtime,
+    "program": lambda manifest: manifest["runner"]["kind"],
+    "embedder": lambda manifest: manifest["model"].get("embedder", "")[:12],
+}
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) or "nothing"
+
+
+def measure_drift(old: Bundle, new: Bundle, *, run: bool, full: bool, context: BuildContext) -> Drift:
+    """Embed the built-in texts by both, or compare their golden vectors where one of them may not or cannot be run."""
+    texts = [*verification_texts(), *_golden(new)]
+    try:
+        before, after = (_embed(bundle, texts, run, context) for bundle in (old, new))
+    except CannotRunHere as cannot:
+        return _of_golden(old, new, cannot.reason)
+    asked = len(verification_texts())
+    mixed, kept = _others(after[:asked], before[:asked]), _others(after[:asked], after[:asked])
+    return Drift(
+        by="programs",
+        **_nearness(before, after),
+        nearest_kept=float((mixed[:, 0] == kept[:, 0]).mean()),
+        top10_kept=shared(mixed, kept),
+        retrieval=_retrieval(old, new, run, context) if full else None,
+    )
+
+
+def _embed(bundle: Bundle, texts: Sequence[str], run: bool, context: BuildContext) -> Vectors:
+    if not may_run(bundle, asked=run, context=context):
+        raise CannotRunHere(
+            f"{bundle.name} was not made on this machine; --run runs its program in a sandbox"
+        )
+    return np.asarray(runner_for(bundle, context).embed(bundle, texts), np.float32)
+
+
+def _nearness(before: Vectors, after: Vectors) -> dict[str, Any]:
+    one, other = unit(before), unit(after)
+    return {
+        "texts": len(before),
+        "mean_cosine": float(np.einsum("td,td->t", one, other).mean()),
+        "min_cosine": lowest_cosine(before, after),
+        "largest_difference": float(np.abs(one - other).max()),
+    }
+
+
+def _others(queries: Vectors, documents: Vectors) -> NDArray[np.intp]:
+    """For each query the ten nearest documents but its own text's; int [texts, 10]."""
+    scores = unit(queries) @ unit(documents).T
+    np.fill_diagonal(scores, -np.inf)
+    return np.asarray(np.argsort(-scores, axis=1, kind="stable")[:, :TOP])
+
+
+def _of_golden(old: Bundle, new: Bundle, reason: str) -> Drift:
+    one, other = _golden(old), _golden(new)
+    both = [text for text in one if text in other]
+    if not both:
+        raise BundleError(
+            "the two bundles have no golden text in common", hint="--run compares their programs"
+        )
+    before, after = (np.asarray([each[text] for text in both]) for each in (one, other))
+    return Drift(by="golden", **_nearness(before, after), reason=reason)
+
+
+def _golden(bundle: Bundle) -> Mapping[str, Vectors]:
+    """Texts and their vectors, as the bundle's maker wrote them down. Raises ``BundleError``."""
+    try:
+        found = json.loads((bundle.directory / bundle.manifest["golden"]).read_text(encoding="utf-8"))
+        vectors = np.asarray(found["vectors"], np.float32)
+        if vectors.shape != (len(found["texts"]), bundle.manifest["model"]["dimension"]):
+            raise ValueError(f"vectors {list(vectors.shape)} of {len(found['texts'])} texts")
+        return dict(zip(map(str, found["texts"]), vectors, strict=True))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(
+            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
+        ) from error
+
+
+def _retrieval(old: Bundle, new: Bundle, run: bool, context: BuildContext) -> Retrieval:
+    task = retrieval_task(glosses=GLOSSES, words=WORDS, context=context)
+    belongs = np.asarray(task.belongs)
+
+    def vectors(bundle: Bundle) -> tuple[Vectors, Vectors]:
+        prefixes = bundle.manifest["model"].get("prefixes", {})
+        asked = [prefixes.get("query", "") + word for word in task.words]
+        made = _embed(
+            bundle, [*asked, *(prefixes.get("passage", "") + gloss for gloss in task.glosses)], run, context
+        )
+        return made[: len(asked)], made[len(asked) :]
+
+    (old_words, old_glosses), (words, glosses) = vectors(old), vectors(new)
+    fresh, mixed = rank(words, glosses, belongs), rank(words, old_glosses, belongs)
+    return Retrieval(
+        queries=len(task.words),
+        glosses=len(task.glosses),
+        recall_old=rank(old_words, old_glosses, belongs).recall,
+        recall_new=fresh.recall,
+        recall_mixed=mixed.recall,
+        top10_kept=shared(mixed.nearest, fresh.nearest),
+    )

@@ -1,0 +1,78 @@
+"""Whether an index that the old bundle has made serves the new one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgepack_updates.compare import Drift
+
+AGREE = 0.9999
+"""Lowest cosine of vectors that are the same to 1e-4, as for ``model.embedder``."""
+KEPT = 0.9
+"""Share of the ten nearest below which one answer in ten of a mixed index is another one."""
+Outcome = Literal["same", "mixed", "rebuild", "undecided"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One sentence, and what decided it."""
+
+    outcome: Outcome
+    says: str
+    why: tuple[str, ...] = ()
+
+
+def reasons(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why vectors of two manifests cannot be in one index, whatever they are."""
+    one, other = old["model"], new["model"]
+    found = []
+    if one["dimension"] != other["dimension"]:
+        found.append(f"vectors have {other['dimension']} dimensions, not {one['dimension']}")
+    if one["normalize"] != other["normalize"]:
+        found.append(
+            "vectors are "
+            + ("scaled to length 1 now" if other["normalize"] else "no longer scaled to length 1")
+        )
+    before, after = (each.get("prefixes", {}).get("passage", "") for each in (one, other))
+    if before != after:
+        found.append(f"before passages goes {after!r} now, not {before!r}")
+    return tuple(found)
+
+
+def judge(
+    old: Mapping[str, Any], new: Mapping[str, Any], drift: Drift | None, differs: Mapping[str, Any]
+) -> Verdict:
+    """``drift`` is what was measured, ``None`` for other dimensions; ``differs`` has the settings that changed, by name."""
+    why = reasons(old, new)
+    if why or drift is None:
+        return Verdict(outcome="rebuild", says=f"rebuild the index: {'; '.join(why)}", why=why)
+    if drift.by == "golden":
+        return _unmeasured(old, new, drift)
+    if drift.min_cosine >= AGREE:
+        return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
+    assert drift.top10_kept is not None and drift.nearest_kept is not None
+    figures = f"cosine {drift.mean_cosine:.4f} (lowest {drift.min_cosine:.4f}), ten nearest kept {drift.top10_kept:.1%}"
+    causes = tuple(
+        f"another {name}"
+        for name in ("model", "weights", "tokenizer", "recipe", "runtime", "processor")
+        if name in differs
+    )
+    if drift.top10_kept >= KEPT:
+        return Verdict(outcome="mixed", says=f"{figures}: mixed indexes lose this much", why=causes)
+    of = f" ({', '.join(causes)})" if causes else ""
+    return Verdict(outcome="rebuild", says=f"rebuild the index: {figures}{of}", why=causes)
+
+
+def _unmeasured(old: Mapping[str, Any], new: Mapping[str, Any], drift: Drift) -> Verdict:
+    """By ids and golden vectors, which are their makers' word."""
+    embedders = {str(each["model"].get("embedder", "")) for each in (old, new)}
+    if len(embedders) == 1 and embedders != {""} and drift.min_cosine >= AGREE:
+        return Verdict(
+            outcome="same",
+            says="the same to 1e-4 by their embedder ids and golden vectors: an index can stay",
+        )
+    return Verdict(
+        outcome="undecided",
+        says=f"not decided: cosine {drift.mean_cosine:.4f} (lowest {drift.min_cosine:.4f}) on the {drift.texts} golden texts alone",
+        why=(drift.reason,),
+    )

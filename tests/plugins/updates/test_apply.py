@@ -1,0 +1,340 @@
+"""Deltas: the new bundle to the bit, or two clear lines and the old one."""
+
+import errno
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.golden import matches_block
+from tests.support.signed import key_in, list_files
+from tests.support.updates import LARGE, two_bundles
+
+from edgepack.bundles.archive import pack, unpack_bundle
+from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.errors import BundleError, DiskFullError, EdgepackError, OutputError, SignatureError
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.signing.signatures import sign_bundle
+from edgepack_updates import applying
+from edgepack_updates.applying import apply_delta
+from edgepack_updates.making import make_delta, write_delta
+from edgepack_updates.steps import LIST, read_plan
+
+SCRIPT = Path(applying.__file__).parent / "data/apply.sh"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Bundle, Bundle]:
+    return two_bundles(tmp_path)
+
+
+@pytest.fixture
+def delta(pair: tuple[Bundle, Bundle], tmp_path: Path, context: HostContext) -> Path:
+    made = make_delta(*pair, tmp_path / "members", context=context)
+    write_delta(made, tmp_path / "1-to-2.delta")
+    assert (tmp_path / "1-to-2.delta").stat().st_size == made.size
+    return tmp_path / "1-to-2.delta"
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_kept_patched_or_whole_whichever_is_least(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path, context: HostContext
+) -> None:
+    with tarfile.open(delta) as tar:
+        listed = tar.extractfile(LIST)
+        assert listed is not None
+        steps = {step.path: step for step in read_plan(listed.read().decode()).steps}
+    assert {path: step.how for path, step in steps.items()} == {
+        "LICENSES/NOTICES.txt": "keep",
+        "LICENSES/new.txt": "whole",
+        "LICENSES/words.txt": "keep",
+        "embed": "patch",
+        "golden.json": "keep",
+        "lib/libonnxruntime.so": "keep",
+        "lib/libonnxruntime.so.1": "link",
+        "manifest.json": "patch",
+        "model/model.onnx": "patch",
+        "model/tokenizer.bin": "whole",
+    }
+    assert steps["LICENSES/words.txt"].old == "model/words.txt"
+    assert delta.stat().st_size < LARGE / 10
+    again = make_delta(*pair, tmp_path / "again", context=context)
+    write_delta(again, tmp_path / "again.delta")
+    assert (tmp_path / "again.delta").read_bytes() == delta.read_bytes()
+    assert set(again.parts) == {"runner", "runtime", "model", "licenses", "golden", "manifest"}
+    assert again.parts["runtime"] == 0 < again.parts["model"] < LARGE / 100
+
+
+def test_the_new_bundle_is_there_to_the_bit_in_the_place_of_the_old(
+    pair: tuple[Bundle, Bundle], delta: Path
+) -> None:
+    old, new = pair
+    found = apply_delta(delta, old)
+    assert not found.already and found.bundle.directory == old.directory
+    assert digest(open_bundle(old.directory)) == digest(new)
+    assert names_in(old.directory.parent) == ["small"]
+    assert apply_delta(delta, open_bundle(old.directory)).already
+
+
+def test_beside_the_old_one_nothing_of_it_is_shared(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    old, new = pair
+    made = apply_delta(delta, old, output=tmp_path / "deep" / "next").bundle
+    assert digest(open_bundle(tmp_path / "deep" / "next")) == digest(new) == digest(made)
+    assert digest(open_bundle(old.directory)) == digest(old)
+    kept = Path("lib/libonnxruntime.so")
+    assert not (made.directory / kept).samefile(old.directory / kept)
+    with pytest.raises(OutputError, match="already exists"):
+        apply_delta(delta, old, output=tmp_path / "deep" / "next")
+
+
+def test_an_archive_is_updated_as_well(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path, context: HostContext
+) -> None:
+    packed = pack(pair[0], tmp_path / "small.tar.zst", context=context)
+    assert packed.archive is not None
+    old = open_bundle(unpack_bundle(packed.archive, tmp_path / "unpacked"))
+    assert digest(apply_delta(delta, old, output=tmp_path / "next").bundle) == digest(pair[1])
+
+
+@pytest.mark.tools("sh", "zstd", "sha256sum")
+def test_a_device_without_edgepack_applies_it_with_zstd(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    old, new = pair
+
+    def apply(delta: Path, old: Path) -> subprocess.CompletedProcess[str]:
+        words = ["sh", str(SCRIPT), str(delta), str(old), str(tmp_path / "next")]
+        return subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+
+    done = apply(delta, old.directory)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert digest(open_bundle(tmp_path / "next")) == digest(new)
+    assert "already exists" in apply(delta, old.directory).stderr
+    shutil.rmtree(tmp_path / "next")
+    for place, word in ((new.directory, "for another bundle"), (tmp_path, "for another bundle")):
+        assert word in apply(delta, place).stderr
+    half = tmp_path / "half"
+    with tarfile.open(delta) as tar:
+        last = tar.getmembers()[-1].offset_data
+    for size in (0, 700, 1200, 3000, last):
+        half.write_bytes(delta.read_bytes()[:size])
+        assert apply(half, old.directory).returncode != 0
+        assert not (tmp_path / "next").exists()
+    assert [name for name in names_in(tmp_path) if name.startswith("next")] == []
+
+
+def test_a_signed_bundle_is_signed_after_it(
+    pair: tuple[Bundle, Bundle], tmp_path: Path, context: HostContext
+) -> None:
+    old, new = pair
+    key, other = key_in(tmp_path), key_in(tmp_path, "other")
+    sign_bundle(new, key)
+    write_delta(make_delta(old, new, tmp_path / "members", context=context), tmp_path / "signed.delta")
+    with pytest.raises(SignatureError):
+        apply_delta(tmp_path / "signed.delta", old, key=other.public)
+    assert digest(open_bundle(old.directory)) == digest(old) and names_in(old.directory.parent) == ["small"]
+    made = apply_delta(tmp_path / "signed.delta", old, key=key.public).bundle
+    assert (made.directory / "signature.sigstore.json").is_file()
+    # And a delta from a signed bundle to one that is not.
+    back = two_bundles(tmp_path / "more")[0]
+    write_delta(make_delta(made, back, tmp_path / "back", context=context), tmp_path / "back.delta")
+    with pytest.raises(SignatureError, match="is not signed"):
+        apply_delta(tmp_path / "back.delta", made, key=key.public)
+    assert not (
+        apply_delta(tmp_path / "back.delta", made).bundle.directory / "signature.sigstore.json"
+    ).exists()
+
+
+def test_a_delta_for_another_bundle_is_refused(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(pair[0].directory, other, symlinks=True)
+    (other / "model/tokenizer.bin").write_bytes(b"another")
+    with pytest.raises(BundleError, match="the delta is for another bundle than sample") as refused:
+        apply_delta(delta, open_bundle(list_files(other)))
+    assert refused.value.hint and "in between" in refused.value.hint
+
+
+def test_half_a_delta_and_a_damaged_one_leave_the_old_bundle(
+    pair: tuple[Bundle, Bundle], delta: Path
+) -> None:
+    old, _ = pair
+    whole = delta.read_bytes()
+    halves = [whole[:size] for size in range(0, len(whole) - 10_300, 997)]
+    # One bit of each block of content; what is between the members, and the checks of zstd, may be anything.
+    flips = []
+    for at in range(LARGE % 512 + 600, len(whole) - 10_300, 512):
+        flipped = bytearray(whole)
+        flipped[at] ^= 4
+        flips.append(bytes(flipped))
+    refused = 0
+    for content in (*halves, *flips):
+        delta.write_bytes(content)
+        try:
+            apply_delta(delta, old, output=old.directory.with_name("next"))
+        except BundleError as error:
+            assert error.hint and "\n" not in error.message, error.message
+            refused += 1
+        else:
+            made = open_bundle(old.directory.with_name("next"))
+            assert digest(made) == digest(pair[1])
+            shutil.rmtree(made.directory)
+        assert names_in(old.directory.parent) == ["small"]
+    assert refused >= len(halves) + len(flips) // 3
+    assert digest(open_bundle(old.directory)) == digest(old)
+    for path in (delta.parent, delta.with_name("missing")):
+        with pytest.raises(BundleError):
+            apply_delta(path, old)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda text: text.replace("edgepack-delta\t1", "edgepack-delta\t2"),
+            "not a delta that this edgepack reads",
+        ),
+        (lambda text: text.replace("\nend\n", "\n"), "cut off"),
+        (lambda text: text.replace("\told", "\tx").replace("\nold\t", "\nnew\t"), "between which bundles"),
+        (lambda text: text.replace("\tembed\t", "\t../embed\t"), "not valid, for '../embed'"),
+        (lambda text: text.replace("\tembed\t", "\t/embed\t"), "not valid, for '/embed'"),
+        (lambda text: text.replace("\tlibonnxruntime.so\t-", "\t../../x\t-"), "not valid"),
+        (lambda text: text.replace("\tlib/libonnxruntime.so\t-", "\t../x\t-"), "not valid"),
+        (lambda text: text.replace("\tembed\t", "\tgolden.json\t"), "names a file twice"),
+        (lambda text: text.replace("\t0755\t", "\t4755\t"), "not valid"),
+        (lambda text: text.replace("whole\t", "merge\t"), "not valid"),
+        (lambda text: text.replace("\t0001.zst", "\t../1.zst"), "not valid"),
+        (
+            lambda text: "\n".join(
+                sorted(text.split("\n"), key=lambda row: "old new link".find(row[:3]) % 99)
+            ),
+            "damaged|not a delta",
+        ),
+    ],
+)
+def test_a_list_that_is_not_right_is_refused(delta: Path, change: Callable[[str], str], said: str) -> None:
+    with tarfile.open(delta) as tar:
+        listed = tar.extractfile(LIST)
+        assert listed is not None
+        text = listed.read().decode()
+    read_plan(text)
+    assert change(text) != text
+    with pytest.raises(BundleError, match=said):
+        read_plan(change(text))
+
+
+def test_links_come_last_so_that_nothing_is_written_through_one(delta: Path) -> None:
+    with tarfile.open(delta) as tar:
+        listed = tar.extractfile(LIST)
+        assert listed is not None
+        *rows, end, _ = listed.read().decode().split("\n")
+    assert rows[-1].startswith("link\t")
+    with pytest.raises(BundleError, match="links come last"):
+        read_plan("\n".join([*rows[:3], rows[-1], *rows[3:-1], end, ""]))
+
+
+def test_a_full_disk_leaves_the_old_bundle_and_no_other(
+    pair: tuple[Bundle, Bundle], delta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = pair
+
+    def full(*asked: object, **more: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(applying, "decompress", full)
+    with pytest.raises(DiskFullError) as refused:
+        apply_delta(delta, old)
+    assert refused.value.hint
+    assert names_in(old.directory.parent) == ["small"] and digest(open_bundle(old.directory)) == digest(old)
+    monkeypatch.undo()
+    assert digest(apply_delta(delta, old).bundle) == digest(new)
+
+
+def test_where_folders_cannot_be_exchanged_it_says_so(
+    pair: tuple[Bundle, Bundle], delta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Older:
+        """A C library without renameat2."""
+
+    monkeypatch.setattr("ctypes.CDLL", lambda *asked, **more: Older())
+    with pytest.raises(OutputError, match="in one step") as refused:
+        apply_delta(delta, pair[0])
+    assert refused.value.hint and "--output" in refused.value.hint
+    assert names_in(pair[0].directory.parent) == ["small"]
+
+
+@pytest.mark.tools("python")
+def test_whatever_it_is_killed_at_there_is_a_whole_bundle(
+    delta: Path, pair: tuple[Bundle, Bundle], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.support.killed",
+            *map(str, (delta, pair[0].directory, tmp_path / "killed")),
+        ],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    old, new = (digest(each) for each in pair)
+    assert found["first"] == [old] * found["first"].count(old) + [new] * found["first"].count(new)
+    assert found["first"].count(old) > 30 < len(found["first"]) and new in found["first"]
+    assert set(found["then"]) == {new}
+    assert set(map(tuple, found["left"])) == {("small",)}
+    assert found["continued"] > 0, "what was made before a kill is used"
+
+
+def test_too_large_for_a_window_it_is_sent_whole(
+    pair: tuple[Bundle, Bundle], tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgepack_updates.zstd.LARGEST_WINDOW", 17)
+    made = make_delta(*pair, tmp_path / "members", context=context)
+    assert {step.path: step.how for step in made.plan.steps}["model/model.onnx"] == "whole"
+    write_delta(made, tmp_path / "whole.delta")
+    assert digest(apply_delta(tmp_path / "whole.delta", pair[0]).bundle) == digest(pair[1])
+
+
+def test_a_file_of_another_name_is_made_of_the_one_with_its_role(
+    tmp_path: Path, context: HostContext
+) -> None:
+    old, new = two_bundles(tmp_path)
+    library = new.directory / "lib/libonnxruntime.so"
+    content = library.read_bytes() * 1000
+    (old.directory / "lib/libonnxruntime.so").write_bytes(content)
+    (new.directory / "lib/libonnxruntime.so.1").unlink()
+    library.unlink()
+    (new.directory / "lib/libonnxruntime.so.9").write_bytes(content + b"one more")
+    before = open_bundle(list_files(old.directory))
+    after = open_bundle(list_files(new.directory, library="lib/libonnxruntime.so.9"))
+    steps = {
+        step.path: step for step in make_delta(before, after, tmp_path / "m", context=context).plan.steps
+    }
+    assert (steps["lib/libonnxruntime.so.9"].how, steps["lib/libonnxruntime.so.9"].old) == (
+        "patch",
+        "lib/libonnxruntime.so",
+    )
+
+
+def test_errors_are_edgepacks(delta: Path, pair: tuple[Bundle, Bundle]) -> None:
+    (pair[0].directory / "embed").write_bytes(b"changed")
+    with pytest.raises(EdgepackError, match="embed is damaged"):
+        open_bundle(pair[0].directory)
+
+
+def test_the_guide_shows_the_script(update_golden: bool) -> None:
+    matches_block("howto/updates.md", "apply.sh", f"```sh\n{SCRIPT.read_text()}```\n", update=update_golden)

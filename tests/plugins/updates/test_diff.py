@@ -1,0 +1,195 @@
+"""What `edgepack diff` says of two bundles whose programs are small scripts."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.signed import list_files, write_small_bundle
+
+from edgepack.bundles.archive import pack
+from edgepack.bundles.golden import TEXTS
+from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.errors import BundleError
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.made_here import remember
+from edgepack.verifier.wordnet import Task
+from edgepack_updates import compare
+from edgepack_updates.compare import Drift, measure_drift
+from edgepack_updates.difference import difference, opened
+from edgepack_updates.show import as_json, render
+from edgepack_updates.verdict import judge
+
+PROGRAM = f"""#!{sys.executable} -S
+import hashlib, json, sys
+for line in sys.stdin:
+    text = json.loads(line)["text"]
+    seed = hashlib.sha512(text.encode()).digest() + hashlib.sha512(b"{{salt}}" + text.encode()).digest()
+    print(json.dumps({{{{"embedding": [seed[i] - 128 + {{noise}} * (seed[-1 - i] - 128) for i in range(8)]}}}}))
+"""
+Make = Callable[..., Bundle]
+
+
+@pytest.fixture
+def made(tmp_path: Path, context: HostContext) -> Make:
+    """``made(NAME, noise=…, here=…, model={…})``: a bundle whose vectors are so far from those without noise."""
+
+    def make(where: str, /, *, noise: float = 0, salt: str = "", here: bool = True, **model: Any) -> Bundle:
+        folder = write_small_bundle(tmp_path / where, PROGRAM.format(noise=noise, salt=salt).encode())
+        vectors = [[1.0, noise, *[0.0] * 6]] * 2
+        (folder / "golden.json").write_text(json.dumps({"texts": TEXTS[:2], "vectors": vectors}))
+        manifest = json.loads(list_files(folder).joinpath("manifest.json").read_text())
+        manifest["model"] |= model
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        bundle = open_bundle(folder)
+        if here:
+            remember(digest(bundle), store=context.store)
+        return bundle
+
+    return make
+
+
+pytestmark = pytest.mark.tools("env", "true", "bwrap", "unshare", "setpriv", "prlimit", "python")
+
+
+def verdict(old: Bundle, new: Bundle, context: HostContext, **asked: Any) -> Any:
+    return difference(old, new, **{"run": False, "full": False, "prices": None, **asked}, context=context)
+
+
+def test_the_same_vectors_mean_that_an_index_can_stay(made: Make, context: HostContext) -> None:
+    found = verdict(made("old"), made("new", noise=1e-5, recipe="another"), context)
+    assert found.verdict.outcome == "same"
+    assert found.verdict.says == "the same to 1e-4: an index can stay"
+    assert found.drift.texts == len(verification_texts()) + 2
+    assert found.drift.nearest_kept == found.drift.top10_kept == 1.0
+    assert [(each.what, each.old, each.new) for each in found.changes] == [("recipe", "none", "another")]
+
+
+def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:
+    found = verdict(made("old"), made("new", noise=0.02, recipe="another"), context)
+    assert found.verdict.outcome == "mixed"
+    assert found.verdict.why == ("another recipe",)
+    assert 0.9 <= found.drift.top10_kept < 1.0 and found.drift.min_cosine < 0.9999
+    assert found.verdict.says.startswith(f"cosine {found.drift.mean_cosine:.4f} (lowest ")
+    assert found.verdict.says.endswith("mixed indexes lose this much")
+
+
+def test_other_vectors_mean_rebuilding_and_why(made: Make, context: HostContext) -> None:
+    weights = [{"path": "model.safetensors", "size": 1, "sha256": "1" * 64}]
+    found = verdict(made("old"), made("new", noise=1, name="other", source_files=weights), context)
+    assert found.verdict.outcome == "rebuild"
+    assert found.verdict.says.startswith("rebuild the index: cosine ")
+    assert found.verdict.why == ("another model", "another weights")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"dimension": 16}, "vectors have 16 dimensions, not 8"),
+        ({"normalize": False}, "vectors are no longer scaled to length 1"),
+        ({"prefixes": {"query": "the ", "passage": "text: "}}, "before passages goes 'text: ' now, not ''"),
+    ],
+)
+def test_what_cannot_be_in_one_index_is_said(made: Make, context: HostContext, model: Any, said: str) -> None:
+    found = verdict(made("old"), made("new", **model), context)
+    assert (found.verdict.outcome, found.verdict.why) == ("rebuild", (said,))
+    assert found.verdict.says == f"rebuild the index: {said}"
+    assert (found.drift is None) == ("dimension" in model)
+
+
+def test_a_strangers_program_is_not_run_unasked(
+    made: Make, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The scripts' own interpreter is not visible in one.
+    monkeypatch.setattr("edgepack.verifier.made_here.find_sandbox", lambda context: None)
+    old, new = made("old"), made("new", noise=0.5, here=False)
+    found = verdict(old, new, context)
+    assert (found.drift.by, found.drift.texts) == ("golden", 2)
+    assert "--run runs its program" in found.drift.reason
+    assert found.verdict.outcome == "undecided" and "2 golden texts alone" in found.verdict.says
+    assert verdict(old, new, context, run=True).drift.by == "programs"
+
+
+def test_golden_vectors_that_cannot_be_compared_are_said(made: Make, context: HostContext) -> None:
+    old = made("old", here=False)
+    for document, said in (
+        ({"texts": ["a"], "vectors": [[1.0]]}, "cannot be read: vectors"),
+        ({"texts": ["a"], "vectors": [[1.0], [2.0, 3.0]]}, "cannot be read"),
+        ({"texts": ["another"], "vectors": [[1.0] * 8]}, "no golden text in common"),
+    ):
+        new = made(said, here=False)
+        (new.directory / "golden.json").write_text(json.dumps(document))
+        with pytest.raises(BundleError, match=said) as refused:
+            verdict(old, new, context)
+        assert refused.value.hint
+
+
+def test_equal_ids_are_enough_where_nothing_may_be_run(made: Make, context: HostContext) -> None:
+    old = made("old", here=False, embedder="e" * 32)
+    for noise, embedder, outcome in (
+        (0, "e" * 32, "same"),
+        (0, "f" * 32, "undecided"),
+        (1, "e" * 32, "undecided"),
+    ):
+        new = made(f"new-{noise}-{embedder[0]}", noise=noise, here=False, embedder=embedder)
+        assert verdict(old, new, context).verdict.outcome == outcome
+    assert verdict(made("a", here=False), made("b", here=False), context).verdict.outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("lowest", "kept", "outcome"),
+    [(0.9999, 0.5, "same"), (0.99989, 1.0, "mixed"), (0.5, 0.9, "mixed"), (0.99, 0.899, "rebuild")],
+)
+def test_where_the_borders_are(made: Make, lowest: float, kept: float, outcome: str) -> None:
+    manifest = made("old").manifest
+    drift = Drift(
+        by="programs",
+        texts=212,
+        mean_cosine=1.0,
+        min_cosine=lowest,
+        largest_difference=0.0,
+        nearest_kept=1.0,
+        top10_kept=kept,
+    )
+    assert judge(manifest, manifest, drift, {}).outcome == outcome
+
+
+def test_retrieval_by_a_mixed_index(
+    made: Make, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task(glosses=tuple(f"gloss {n}" for n in range(30)), words=("gloss 3", "gloss 7"), belongs=(3, 7))
+    monkeypatch.setattr(compare, "retrieval_task", lambda **asked: task)
+    plain = {"prefixes": {"query": "", "passage": ""}}
+    found = measure_drift(
+        made("old", **plain), made("new", noise=1e-5, **plain), run=False, full=True, context=context
+    )
+    assert found.retrieval is not None
+    assert (found.retrieval.queries, found.retrieval.glosses) == (2, 30)
+    assert found.retrieval.recall_old == found.retrieval.recall_new == found.retrieval.recall_mixed == 1.0
+    far = measure_drift(
+        made("a", **plain), made("b", noise=1, salt="x", **plain), run=False, full=True, context=context
+    )
+    assert far.retrieval is not None and far.retrieval.top10_kept < 0.9
+
+
+def test_bytes_and_money_and_a_result_for_programs(made: Make, context: HostContext, tmp_path: Path) -> None:
+    old, new = made("old"), made("new", noise=1e-5)
+    packed = pack(new, tmp_path / "new.tar.zst", context=context)
+    assert packed.archive is not None
+    found = verdict(old, opened(packed.archive, "new", context=context), context)
+    parts = {part.name: part for part in found.parts}
+    assert parts["model"].before == parts["model"].after > parts["model"].update == 0
+    assert 0 < parts["runner"].update < parts["runner"].after
+    assert sum(part.after for part in found.parts) == sum(
+        path.lstat().st_size for path in new.directory.rglob("*") if path.is_symlink() or path.is_file()
+    )
+    assert found.archive_after == packed.archive.stat().st_size
+    assert {cost.devices for cost in found.costs_update} == {cost.devices for cost in found.costs_whole}
+    said = json.loads(json.dumps(as_json(found)))
+    assert said["schema"] == 1 and said["verdict"]["outcome"] == "same" and said["update"] == found.update
+    assert render(replace(found, costs_whole=(), costs_update=(), changes=())).renderables
