@@ -12,7 +12,7 @@ from typing import Any
 
 import edgepack
 from edgepack.bundles.components import MODEL, NESTED, UNKNOWN, Component
-from edgepack.licenses.vulnerabilities import known_vulnerabilities, searched
+from edgepack.licenses.vulnerabilities import REDUCED, known_vulnerabilities, searched
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import SourceFile
 
@@ -144,13 +144,16 @@ def _vulnerabilities(
     names = None if operators is None else {f"{each.domain}:{each.name}" for each in operators.kernels}
     versions = {component.name: component.version for component in components}
     for known in known_vulnerabilities():
-        if versions.get(known.component) in known.versions:
+        # What a stock library is built from is inside it, and no component of the bundle's.
+        inside = kind not in REDUCED and versions.get("onnxruntime") == known.release
+        listed = versions.get(known.component) in known.versions
+        if listed or inside:
             yield {
                 "id": known.id,
                 "source": {"url": known.source},
                 "description": known.summary,
                 "analysis": dict(known.analysis(kind, names)),
-                "affects": [{"ref": known.component}],
+                "affects": [{"ref": known.component if listed else "onnxruntime"}],
                 "properties": [{"name": "edgepack:seen", "value": known.seen}],
             }
 
