@@ -24,6 +24,8 @@ from edgepack.records.bundle import Bundle
 COMPRESSED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
 TAR, TAR_AT = b"ustar", 257
 """What archives begin with, whatever their names are."""
+DEPTH = 2
+"""Archives in which a bundle's folder or archive may lie: the layer of an image; an update's payload, in an archive of its own."""
 
 
 def archive_of(directory: Path) -> Path:
@@ -78,7 +80,7 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
     """Unpack the bundle in an archive or package into the folder ``destination``, which must not exist, and return it.
 
     The bundle is the topmost folder with a manifest: of a ``.tar.zst`` the only one, of a package one that is somewhere in it, or in
-    an archive that it holds, such as a layer of an image.
+    an archive that it holds, such as a layer of an image, or one in that, such as an update's payload.
     Raises ``BundleError`` for a file that holds no bundle, is cut off or damaged, or would write outside its
     own folder; then nothing is left behind. Likewise where it unpacks to more than ``most`` bytes, or to so many that it
     looks like a bomb. Whether every file is right is ``open_bundle``'s to say.
@@ -138,20 +140,24 @@ def unpack_layers(layers: Sequence[Path], folder: Path, *, most: int | None = No
 
 def _found_in(archive: Path, folder: Path, most: int | None) -> tuple[Path, PurePosixPath]:
     """The archive that holds the bundle, which may be one inside of this one, and the bundle's folder in it."""
-    if (top := _top(archive, Budget.of(archive, most=most))) is not None:
-        return archive, top
-    budget = Budget.of(archive, most=most)
-    with opened(archive, budget=Budget.of(archive, most=most)) as members:
-        for member in members:
-            if member.kind != "file" or not _keep(member, folder / "layer"):
-                continue
-            with suppress(BadArchive):
-                if (top := _top(folder / "layer", budget)) is not None:
-                    return folder / "layer", top
-    raise BadArchive(
-        f"there is no {MANIFEST} in it",
-        hint="a bundle's folder lies in it as it is, or in an archive inside of it (the layer of an image)",
-    )
+    budgets = [(Budget.of(archive, most=most), Budget.of(archive, most=most)) for _ in range(DEPTH + 1)]
+
+    def search(place: Path, depth: int) -> tuple[Path, PurePosixPath]:
+        look, keep = budgets[depth]
+        if (top := _top(place, look)) is not None:
+            return place, top
+        layer = folder / f"layer-{depth}"
+        with opened(place, budget=keep) as members:
+            for member in members:
+                if depth < DEPTH and member.kind == "file" and _keep(member, layer):
+                    with suppress(BadArchive):
+                        return search(layer, depth + 1)
+        raise BadArchive(
+            f"there is no {MANIFEST} in it",
+            hint="a bundle's folder lies in it as it is, or in an archive inside of it (the layer of an image)",
+        )
+
+    return search(archive, 0)
 
 
 def _top(archive: Path, budget: Budget) -> PurePosixPath | None:

@@ -1,0 +1,29 @@
+#!/bin/sh
+# A Mender update module for bundles: /usr/share/mender/modules/v3/edgepack. The payload is a bundle's .tar.zst; the bundle in use is
+# $EDGEPACK_HOME/current, a link.
+set -e
+home=${EDGEPACK_HOME:-/data/edgepack}
+state=$1 work=$2
+link() { ln -s "$1" "$home/.link" && mv -T "$home/.link" "$home/$2"; }
+
+case $state in
+  NeedsArtifactReboot) echo No ;;
+  SupportsRollback) echo Yes ;;
+  ArtifactInstall)
+    mkdir -p "$home"
+    rm -rf "$home/.link" "$home/previous"
+    new=$(mktemp -d "$home/bundle-XXXXXX")
+    chmod 755 "$new"
+    tar -xf "$work"/files/*.tar.zst -C "$new" --strip-components=1
+    "$new/embed" --check || { rm -rf "$new"; exit 1; }
+    [ ! -L "$home/current" ] || link "$(readlink "$home/current")" previous
+    link "${new##*/}" current
+    sync ;;
+  ArtifactRollback)
+    [ ! -L "$home/previous" ] || link "$(readlink "$home/previous")" current ;;
+  Cleanup)
+    rm -f "$home/previous" "$home/.link"
+    for each in "$home"/bundle-*; do
+      [ "${each##*/}" = "$(readlink "$home/current")" ] || rm -rf "$each"
+    done ;;
+esac
