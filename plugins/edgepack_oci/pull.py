@@ -13,7 +13,6 @@ from edgepack_oci.content.documents import (
     DOCKER_CONFIG,
     IMAGE_CONFIG,
     INDEXES,
-    MODELPACK,
     PART,
     PLATFORM,
     Descriptor,
@@ -94,9 +93,7 @@ def _bundle_manifest(place: Place, first: Document, reference: Reference, platfo
 
 def _chosen(entries: Sequence[Descriptor], reference: Reference, platform: str) -> Descriptor:
     """The ModelPack for the platform, or the image where somebody has copied images only."""
-    models = {
-        entry.annotations.get(PLATFORM, ""): entry for entry in entries if entry.artifact_type == MODELPACK
-    }
+    models = {said: entry for entry in entries if (said := entry.annotations.get(PLATFORM))}
     images = {
         platform_name(entry.platform): entry
         for entry in entries

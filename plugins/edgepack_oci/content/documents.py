@@ -24,7 +24,8 @@ MODELPACK_CONFIG = "application/vnd.cncf.model.config.v1+json"
 BUNDLE = "io.github.edgepack.bundle"
 """An annotation, and the label of an image: the name of the bundle in it. What has none is not edgepack's."""
 PLATFORM = "io.github.edgepack.platform"
-"""An annotation of a ModelPack in an index: for which platform its bundle is."""
+"""An annotation of a ModelPack in an index: for which platform its bundle is. An ``artifactType`` there is lost in copies of
+skopeo 1.9, and with it the index's digest."""
 PART = "io.github.edgepack.part"
 """An annotation of a layer: what of a bundle it has, or ``libc``."""
 TITLE = "org.opencontainers.image.title"
@@ -49,12 +50,11 @@ class Descriptor:
     """Bytes."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     platform: Mapping[str, str] = field(default_factory=dict)
-    artifact_type: str = ""
 
     def as_json(self) -> dict[str, Any]:
+        """In the order in which clients written in Go say it again: a copy of theirs has the same digest."""
         return {
             "mediaType": self.media_type,
-            **({"artifactType": self.artifact_type} if self.artifact_type else {}),
             "digest": self.digest,
             "size": self.size,
             **({"annotations": dict(sorted(self.annotations.items()))} if self.annotations else {}),
@@ -78,7 +78,6 @@ class Document:
         *,
         annotations: Mapping[str, str] | None = None,
         platform: Mapping[str, str] | None = None,
-        artifact_type: str = "",
     ) -> Descriptor:
         return Descriptor(
             media_type=self.media_type,
@@ -86,7 +85,6 @@ class Document:
             size=len(self.content),
             annotations=annotations or {},
             platform=platform or {},
-            artifact_type=artifact_type,
         )
 
 
@@ -154,7 +152,6 @@ def read_descriptor(said: Any, where: str) -> Descriptor:
             size=said["size"],
             annotations=_texts(said.get("annotations")),
             platform=_texts({k: v for k, v in (said.get("platform") or {}).items() if isinstance(v, str)}),
-            artifact_type=_text(said.get("artifactType", "")),
         )
         sound = DIGEST.fullmatch(found.digest) and type(found.size) is int and found.size >= 0
     except (AttributeError, KeyError, TypeError):

@@ -75,7 +75,8 @@ def make_layer(part: str, entries: Sequence[TarEntry], *, context: BuildContext)
     def make(folder: Path) -> None:
         with (folder / _BLOB).open("wb") as out:
             diff_id = write_tgz(out, entries)
-        content = hashlib.sha256((folder / _BLOB).read_bytes()).hexdigest()
+        with (folder / _BLOB).open("rb") as made:
+            content = hashlib.file_digest(made, "sha256").hexdigest()
         (folder / _SUMS).write_text(
             json.dumps({"digest": f"sha256:{content}", "diff_id": f"sha256:{diff_id}"})
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgepack.api import BuildContext, Bundle, UsageError
-from edgepack_oci.content.documents import BUNDLE, ELSEWHERE, MODELPACK, PLATFORM, Descriptor, Document, index
+from edgepack_oci.content.documents import BUNDLE, ELSEWHERE, PLATFORM, Descriptor, Document, index
 from edgepack_oci.content.image import image, platform_name, platform_of
 from edgepack_oci.content.layers import Layer, bundle_layers
 from edgepack_oci.content.libc import libc_layer, why_no_image
@@ -86,9 +86,7 @@ def _tags(bundles: Sequence[Bundle], packed: Sequence[Packed], tag: str) -> dict
             entries.append(each.image.descriptor(platform=platform_of(bundle)))
     for each in packed:
         annotations = {BUNDLE: each.name, PLATFORM: each.platform}
-        entries.append(
-            each.modelpack.descriptor(annotations=annotations, platform=ELSEWHERE, artifact_type=MODELPACK)
-        )
+        entries.append(each.modelpack.descriptor(annotations=annotations, platform=ELSEWHERE))
     base = MODEL_TAG.format(tag=tag)
     models = {
         base if len(packed) == 1 else f"{base}-{each.platform.rpartition('/')[2]}": each.modelpack

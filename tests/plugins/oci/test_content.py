@@ -116,9 +116,13 @@ def test_an_index_has_every_platform_and_shares_what_is_the_same(
 ) -> None:
     made = released(context, bundle, other)
     entries = json.loads(made.tags["1.0"].content)["manifests"]
-    assert [(each["platform"]["architecture"], each.get("artifactType")) for each in entries] == [
-        ("amd64", None), ("arm64", None), ("unknown", MODELPACK), ("unknown", MODELPACK),
+    assert [(each["platform"]["architecture"], each.get("annotations", {}).get(PLATFORM)) for each in entries] == [
+        ("amd64", None), ("arm64", None), ("unknown", "linux/amd64"), ("unknown", "linux/arm64"),
     ]  # fmt: skip
+    assert [list(each) for each in entries] == [
+        [*("mediaType", "digest", "size"), *(("annotations",) if "annotations" in each else ()), "platform"]
+        for each in entries
+    ], "as Go says it again"
     assert [each["annotations"] for each in entries[2:]] == [
         {BUNDLE: "sample", PLATFORM: "linux/amd64"},
         {BUNDLE: "other", PLATFORM: "linux/arm64"},
