@@ -78,6 +78,7 @@ from edgepack.foundry.release import Release as Release
 from edgepack.foundry.releases.known import RELEASE as RELEASE
 from edgepack.foundry.releases.known import check_isa as check_isa
 from edgepack.foundry.releases.known import fetch_sources as fetch_sources
+from edgepack.foundry.releases.room import read_room as read_room
 from edgepack.foundry.sources.pinned import Archive as Archive
 from edgepack.foundry.sources.pinned import fetch_archives as fetch_archives
 from edgepack.foundry.sources.pinned import read_archive as read_archive

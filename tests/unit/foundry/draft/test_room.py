@@ -8,11 +8,14 @@ import pytest
 from tests.unit.foundry.draft.test_survey import FUNCTION
 from tests.unit.foundry.draft.trees import CHECKS, SIZES, move, rename, small_release, write_tree
 
+from edgepack.api import kit
+from edgepack.api.axes import LinuxPlatform
 from edgepack.errors import ToolError, UsageError
 from edgepack.foundry.draft.survey import survey
 from edgepack.foundry.draft.tree import Tree
 from edgepack.foundry.draft.write import pack_tree, write_room
 from edgepack.foundry.patch import RuntimeRequest
+from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases import known
 from edgepack.foundry.releases.room import ROOM, read_room
@@ -152,3 +155,8 @@ def test_comments_say_what_each_patch_gives(room: Path) -> None:
 
 def test_a_release_that_edgepack_knows_has_no_room(release: Release) -> None:
     assert release.room == "" and replace(release, room="x").room == "x"
+
+
+def test_a_platform_of_a_plugin_builds_a_room_s_release(room: Path) -> None:
+    platform = LinuxPlatform(processor=X86_64, release=kit.read_room(room))
+    assert platform.release.version == "0.2.0"
