@@ -76,9 +76,16 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 def test_a_strangers_command_is_listed_without_being_imported_and_run(install: InstallPlugin) -> None:
     install("kiosk", "import click\n@click.command('other')\ndef command(): click.echo('at the kiosk')\n")
     runner = CliRunner()
-    assert "  kiosk      From edgepack_kiosk (edgepack-kiosk 1.2).\n" in runner.invoke(cli, ["--help"]).output
+    assert "  kiosk      From edgepack_kiosk (edgepack-kiosk 1.2)\n" in runner.invoke(cli, ["--help"]).output
     assert "edgepack_kiosk" not in sys.modules
     assert runner.invoke(cli, ["kiosk"]).output == "at the kiosk\n"
+
+
+def test_a_command_is_summed_up_by_its_docstring_unimported(install: InstallPlugin) -> None:
+    install("kiosk", "raise SystemExit(3)\ndef command():\n    'Print what the kiosk shows.'\n")
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    assert "  kiosk      Print what the kiosk shows (from edgepack_kiosk)\n" in shown
+    assert "edgepack_kiosk" not in sys.modules
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ It holds no time: the same build on the same installation says the same.
 import base64
 import hashlib
 import importlib.metadata
+import json
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ from typing import Any
 
 import edgepack
 from edgepack.bundles.manifest import MANIFEST
-from edgepack.files.store import sha256_of
+from edgepack.errors import BundleError
+from edgepack.files.store import sha256_of, written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.runtime import RuntimeArtifact
@@ -83,6 +85,27 @@ def statement(
             },
         },
     }
+
+
+def restate(file: Path, archive: Path) -> None:
+    """Have a statement that lies beside an archive name the archive's digest of now; one that does not name it stays.
+
+    Raises ``BundleError`` for what is no statement.
+    """
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        for subject in said["subject"]:
+            if subject["name"] == archive.name:
+                subject["digest"] = {"sha256": sha256_of(archive)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise BundleError(f"{file} is damaged: {error!r}", hint="build the bundle again") from error
+    write_statement(said, file)
+
+
+def write_statement(said: Mapping[str, Any], file: Path) -> None:
+    """Write a statement, whole or not at all."""
+    with written_beside(file) as temporary:
+        temporary.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 
 def _without_folders(setting: str) -> str:

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -29,6 +29,9 @@ from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.words import shown
+
+if TYPE_CHECKING:
+    from edgepack.plugins.entry_points import Point
 
 INTERRUPTED = 130
 NO_READER = 141
@@ -55,22 +58,21 @@ class WithPlugins(Listed):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_commands(ctx, formatter)
+        from edgepack.plugins.commands import summary_of
+
         if rows := self._of_plugins():
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, f"From {whose}.") for name, whose in rows])
+                formatter.write_dl([(name, summary_of(point)) for name, point in rows])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         own = super().shell_complete(ctx, incomplete)
         added = [CompletionItem(name) for name, _ in self._of_plugins() if name.startswith(incomplete)]
         return own + added
 
-    def _of_plugins(self) -> list[tuple[str, str]]:
-        """Name and origin."""
+    def _of_plugins(self) -> list[tuple[str, "Point"]]:
         from edgepack.plugins.commands import plugin_commands
 
-        return [
-            (name, point.origin) for name, point in plugin_commands().items() if name not in self.commands
-        ]
+        return [(name, point) for name, point in plugin_commands().items() if name not in self.commands]
 
 
 @click.group(

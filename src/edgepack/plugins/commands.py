@@ -1,6 +1,9 @@
 """Commands that plugins add. Their names are in the metadata of what is installed: listing them imports no plugin."""
 
+import importlib.util
 from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -21,6 +24,36 @@ def plugin_commands() -> dict[str, Point]:
         if not why_not(point):
             found.setdefault(point.name, point)
     return dict(sorted(found.items()))
+
+
+def summary_of(point: Point) -> str:
+    """One line on a command: the first of its function's docstring, and whose it is where that is not edgepack itself.
+
+    The docstring is read from the source, for importing a plugin may take seconds; whatever stands in the way leaves whose it is.
+    """
+    import ast
+
+    said = ""
+    with suppress(Exception):
+        for each in ast.parse(_source_of(point.point.module)).body:
+            if isinstance(each, ast.FunctionDef) and each.name == point.point.attr:
+                said = (ast.get_docstring(each) or "").partition("\n")[0].strip().rstrip(".")
+    if not said:
+        return f"From {point.origin}"
+    return said if point.is_ours else f"{said} (from {point.package})"
+
+
+def _source_of(module: str) -> str:
+    """The text of a module, whose package is not imported for it."""
+    package, *rest = module.split(".")
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ImportError(module)
+    file = Path(spec.origin)
+    if rest:
+        folder = file.parent.joinpath(*rest)
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    return file.read_text(encoding="utf-8")
 
 
 def refused_commands(own: Collection[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry, open_bundle, write_manifest
+from edgepack.bundles.provenance import provenance_file, restate
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError, SignatureError, UsageError
 from edgepack.files.store import written_beside
@@ -44,7 +45,7 @@ def signature_of(file: Path) -> Path:
 def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: BuildContext) -> list[Path]:
     """Sign a bundle's folder and, where its archive lies beside it, that as well; or sign any file. What was written.
 
-    The archive is packed again, with the signature in it. Raises ``BundleError`` for a damaged bundle, ``OutputError``
+    The archive is packed again, with the signature in it; provenance beside it then names the new archive. Raises ``BundleError`` for a damaged bundle, ``OutputError``
     where there is another signature already.
     """
     if path.is_file():
@@ -55,6 +56,9 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
     if archive.is_file():
         pack(bundle, archive, context=context)
         made += [archive, sign_file(archive, key)]
+        if (provenance := provenance_file(path)).is_file():
+            restate(provenance, archive)
+            made += [provenance, sign_file(provenance, key)]
     return made
 
 

@@ -14,6 +14,7 @@ from edgepack import library
 from edgepack.bundles.archive import pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
+from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import open_statement, require_sealed
@@ -119,6 +120,24 @@ def test_a_statement_is_signed_as_one(tmp_path: Path, key: PrivateKey) -> None:
     assert open_statement(signature_of(file), key.public)["predicateType"] == "mine"
     library.sign(other, key=tmp_path / "key.key")
     require_sealed(other, signature_of(other), key.public)
+
+
+def test_provenance_names_the_archive_that_is_signed(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
+) -> None:
+    """Signing packs the archive anew: what said where the old one came from says it of the new one."""
+    archive, provenance = tmp_path / "sample.tar.zst", tmp_path / "sample.provenance.json"
+    pack(open_bundle(folder), archive, context=context)
+    subjects = [{"name": name, "digest": {"sha256": "old"}} for name in (archive.name, "sample.deb")]
+    said = {"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "mine"}
+    provenance.write_text(json.dumps(said))
+    made = library.sign(folder, key=tmp_path / "key.key")
+    assert made[-2:] == [provenance, signature_of(provenance)]
+    subjects[0]["digest"] = {"sha256": sha256_of(archive)}
+    assert open_statement(signature_of(provenance), key.public) == json.loads(provenance.read_text()) == said
+    provenance.write_text("{}")
+    with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
+        library.sign(folder, key=tmp_path / "key.key")
 
 
 def test_verify_asks_before_it_runs_anything(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+import edgepack
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
@@ -161,16 +162,29 @@ def linked_runtime(
     return build.artifact(None, needs)
 
 
+PKG_CONFIG = """\
+prefix=${pcfiledir}/../..
+Name: libembed
+Description: Embedding vectors of texts, with the model of this bundle
+Version: %s
+Cflags: -I${prefix}/include
+Libs: -L${prefix}/lib -lembed
+"""
+"""Wherever the bundle lies."""
+
+
 def lay_interfaces(folder: Path) -> None:
-    """The C header and the Python module, into a bundle's folder."""
+    """The C header, what pkg-config reads, and the Python module, into a bundle's folder."""
     package = files("edgepack.runner.native")
+    header, module = package / "csrc/libembed/embed.h", package / "bundle_python/edgepack_bundle.py"
     interfaces = {
-        "include/embed.h": package / "csrc/libembed/embed.h",
-        "python/edgepack_bundle.py": package / "bundle_python/edgepack_bundle.py",
+        "include/embed.h": header.read_text(encoding="utf-8"),
+        "lib/pkgconfig/libembed.pc": PKG_CONFIG % edgepack.__version__,
+        "python/edgepack_bundle.py": module.read_text(encoding="utf-8"),
     }
-    for place, source in interfaces.items():
+    for place, text in interfaces.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / place).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+        (folder / place).write_text(text, encoding="utf-8")
 
 
 def link_signature_library(platform: Platform, *, context: BuildContext) -> tuple[Path, Path]:

@@ -1,6 +1,7 @@
 """libembed: the bundle from C and from Python, without a process of its own."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from edgepack.runner.native.build import lay_interfaces
 from edgepack.runner.native.sources import EXPORTS, library_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
-pytestmark = pytest.mark.tools("c++", "python", may=("gcc", "cc"))
+pytestmark = pytest.mark.tools("c++", "python", may=("gcc", "cc", "pkg-config"))
 
 EXAMPLE = Path(__file__).with_name("example.c")
 TEXTS = ["a cat", "the kitten sat on the mat", "", "a \ufffd cat"]
@@ -173,8 +174,14 @@ def test_an_example_in_c(bundle: Path, tmp_path: Path) -> None:
     gcc = shutil.which("gcc") or shutil.which("cc")
     command = [gcc] if gcc else [*compiler()[:-1], "cc"]
     library = bundle / "lib"
-    words = ["-std=c99", "-Wall", "-Werror", f"-I{bundle / 'include'}", "-o", str(tmp_path / "example")]
-    words += [str(EXAMPLE), f"-L{library}", "-lembed", f"-Wl,-rpath,{library}"]
+    words = ["-std=c99", "-Wall", "-Werror", "-o", str(tmp_path / "example")]
+    found = ["-I" + str(bundle / "include"), f"-L{library}", "-lembed"]
+    if shutil.which("pkg-config"):
+        asked = ["pkg-config", "--cflags", "--libs", str(library / "pkgconfig/libembed.pc")]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+        assert [os.path.normpath(word[2:]) for word in said[:2]] == [word[2:] for word in found[:2]]
+        found = said
+    words += [str(EXAMPLE), *found, f"-Wl,-rpath,{library}"]
     subprocess.run([*command, *words], check=True)
     done = subprocess.run([tmp_path / "example", bundle, *TEXTS], capture_output=True, text=True, check=True)
     rows = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
