@@ -18,6 +18,7 @@ from edgepack.runner.freeze.sample_bundle import (
     write_sample,
 )
 from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE_LIBRARY
+from edgepack.runner.frozen.base.signature import SIGNATURE
 
 TEXTS = ("a cat sat on the mat", "the kitten", "")
 
@@ -54,7 +55,7 @@ def smoke_test(
         write_manifest(bundle, library=library)
         check_reports(run)
         if signature_library is not None:
-            check_signatures(run, work)
+            check_signatures(run, bundle)
         check_errors(run, bundle)
     except (ToolError, ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise ProofError(f"the frozen program does not work: {error}") from error
@@ -115,11 +116,14 @@ def check_reports(run: Callable[..., str]) -> None:
     require(float(run("--similarity", WORDS[5], WORDS[5])) > 0.999, "a text is similar to itself")
 
 
-def check_signatures(run: Callable[..., str], work: Path) -> None:
+def check_signatures(run: Callable[..., str], bundle: Path) -> None:
     """The library loads, and what is no key is none."""
-    (work / "key.pub").write_text("no key")
-    expect_failure(lambda: run("--check", "--require-signature", str(work / "key.pub")), "no public key")
-    (work / "key.pub").unlink()
+    signature, key = bundle / SIGNATURE, bundle / "key.pub"
+    for file in (signature, key):
+        file.write_text("{}")
+    expect_failure(lambda: run("--check", "--require-signature", str(key)), "no public key")
+    for file in (signature, key):
+        file.unlink()
 
 
 def check_errors(run: Callable[..., str], bundle: Path) -> None:

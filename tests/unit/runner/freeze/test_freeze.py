@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform as host
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.support.sample_program import complaint, library_of, vectors_of
+from tests.support.signed import key_in
 
+from edgepack import library
+from edgepack.bundles.manifest import file_entry
 from edgepack.console import Story
 from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import foreign_libraries, glibc_floor
@@ -26,7 +30,10 @@ from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
 from edgepack.runner.freeze.smoke_test import smoke_test
 
 pytestmark = pytest.mark.tools(
-    "gcc", "python", "env", may=("ldd", "file", "strip", "patchelf", "dpkg-query", "vectorize", "embed")
+    "gcc",
+    "python",
+    "env",
+    may=("ldd", "file", "strip", "patchelf", "dpkg-query", "vectorize", "embed", "zig"),
 )
 
 
@@ -245,3 +252,32 @@ def test_on_too_old_a_system_it_says_a_sentence(bundle: Path, tmp_path: Path) ->
     assert done.stdout == b""
     assert done.stderr.startswith(b"error: Python (glibc too old?) does not load: ")
     assert b"version `GLIBC_9" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_frozen_program_asks_for_the_signature_that_it_was_built_for(
+    frozen_sample: Path, tmp_path: Path
+) -> None:
+    key_in(tmp_path)
+    platform, key = Platform(os="linux", arch=host.machine()), (tmp_path / "key.pub").read_text()
+    with host_context(story=Story(quiet=True)) as context:
+        made = freeze_runner(context=context, platform=platform, public_key=key)
+    folder = tmp_path / "bundle"
+    shutil.copytree(made.directory, folder, symlinks=True)
+    shutil.copytree(frozen_sample, folder, dirs_exist_ok=True)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = [path for path in sorted(folder.rglob("*")) if path.is_symlink() or path.is_file()]
+    manifest["files"] = [
+        file_entry(path, root=folder, part="runner") for path in files if path.name != "manifest.json"
+    ]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    def run(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([folder / "embed", *words], capture_output=True, env={}, check=False)
+
+    assert run("--check").returncode == 4
+    library.sign(folder, key=tmp_path / "key.key")
+    assert run("a cat").returncode == 0
+    assert run("--check", "--require-signature", str(tmp_path / "key.pub")).returncode == 0
+    (folder / "more").write_bytes(b"")
+    assert complaint(run("a cat"))[0] == "error: more is not in the manifest, or not as what it is"
