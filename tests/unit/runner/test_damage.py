@@ -237,6 +237,9 @@ def test_a_signature_is_asked_for_of_whoever_can_check_one(copy: Path, tmp_path:
     native = (copy / "embed").is_file()
     by_option = run_program(copy, "--require-signature", public, "a cat")
     by_variable = run_program(copy, "a cat", environment={"EMBED_REQUIRE_SIGNATURE": public})
+    # A variable of a shell that was never set is no reason to go on.
+    assert run_program(copy, "--require-signature", "", "a cat").returncode == 2
+    assert run_program(copy, "a cat", environment={"EMBED_REQUIRE_SIGNATURE": ""}).returncode == 2
     words = "there is no signature.sigstore.json" if native else "this program cannot check signatures"
     for done in (by_option, by_variable):
         assert done.returncode == (4 if native else 2)

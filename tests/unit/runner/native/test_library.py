@@ -245,13 +245,14 @@ def test_a_bundle_that_is_not_signed_with_the_key_is_refused(copy: Path, tmp_pat
         "def attempt(public_key):\n"
         "    try:\n        edgepack_bundle.Bundle(folder, public_key=public_key).embed('a cat'); print('right')\n"
         "    except edgepack_bundle.EmbedError as error:\n        print(error.code, error)\n"
-        "attempt(key('key.pub'))\nattempt(key('other.pub'))\nattempt(key('key.key'))\nattempt('none')\n"
+        "attempt(key('key.pub'))\nattempt(key('other.pub'))\nattempt(key('key.key'))\nattempt('none')\nattempt('')\n"
         "open(model, 'ab').write(b'x')\nattempt(key('key.pub'))\n"
     )
     done = python(copy, script)
     assert done.stdout.splitlines() == [
         "right",
         "4 the bundle is not signed as it has to be: its signature was made with another key, or of something else",
+        "2 the key is no public key of the curve P-256 in PEM",
         "2 the key is no public key of the curve P-256 in PEM",
         "2 the key is no public key of the curve P-256 in PEM",
         "4 model/model.onnx is damaged: " + done.stdout.rpartition("damaged: ")[2].strip(),

@@ -66,7 +66,9 @@ class Bundle:
         for function in (self._library.embed_dimension, self._library.embed_close):
             function.argtypes = [ctypes.c_void_p]
         how = ("content", "once", "size").index(check)
-        texts = [text.encode() if text else None for text in (prefix, public_key)]
+        # An empty key is one that no bundle is signed with.
+        key = None if public_key is None else public_key.encode()
+        texts = [prefix.encode() if prefix else None, key]
         options = _Options(batch_size, max_length, dim, threads, texts[0], how, texts[1])
         self._bundle = ctypes.c_void_p()
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))

@@ -135,9 +135,9 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
     return error ? error : output.finish();
 }
 
-// A key's file that was named has to be one; what the program was built for is asked for beside it.
+// A key's file that was named has to be one, and an empty name is none; what the program was built for is asked for beside it.
 Error check_bundle(const Options &options, const Bundle &bundle) {
-    const char *named = options.public_key.empty() ? getenv("EMBED_REQUIRE_SIGNATURE") : options.public_key.c_str();
+    const char *named = options.has_public_key ? options.public_key.c_str() : getenv("EMBED_REQUIRE_SIGNATURE");
     if (BUILT_FOR)
         if (Error error = check_signature(bundle, BUILT_FOR)) return error;
     if (named) {

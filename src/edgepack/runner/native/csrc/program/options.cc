@@ -33,7 +33,7 @@ constexpr Known KNOWN[] = {
     {"--strict", BOTH, &Options::strict},
     {"--skip-bad", BOTH, &Options::skip_bad},
     {"--allow-cpu", BOTH},  // this program knows nothing else
-    {"--require-signature", BOTH, nullptr, &Options::public_key},
+    {"--require-signature", BOTH, &Options::has_public_key, &Options::public_key},
     {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, raw, table"},
     {"--output", EMBED, &Options::has_output, &Options::output},
     {"--dtype", EMBED, nullptr, &Options::dtype, nullptr, "f32, f16, int8, binary"},

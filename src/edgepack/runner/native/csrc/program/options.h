@@ -11,7 +11,7 @@ namespace embed {
 struct Options {
     std::vector<std::string> texts, similarity;
     std::string input, text_field, id_field, output_format, output, public_key, dtype = "f32", prefix;
-    bool has_input = false, has_output = false, has_id_field = false;
+    bool has_input = false, has_output = false, has_id_field = false, has_public_key = false;
     size_t dim = 0, max_length = 0, batch_size = 0, threads = 0;
     bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, warmup = false, bench = false, version = false, check = false;
     bool json = false, tokens = false, help = false;
