@@ -44,9 +44,8 @@ from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
 from edgepack.tools import install_hint
 from edgepack.verifier.copies import require_used_files
-from edgepack.verifier.gate import verify
+from edgepack.verifier.gate import require_oracle, verify
 from edgepack.verifier.made_here import remember
-from edgepack.verifier.oracle import require_oracle
 from edgepack.verifier.proofs import prove_bundle, unsealed
 from edgepack.verifier.run import BundleRunner
 
@@ -148,6 +147,7 @@ def build(
                 run.embed,
                 options=target.model,
                 tokens=run.tokens,
+                scoring=run,
                 proofs=proofs,
                 context=context,
             )

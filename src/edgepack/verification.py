@@ -16,7 +16,7 @@ from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.records.report import Made, PackageSize, Report, Retrieval, Verification
+from edgepack.records.report import Made, PackageSize, Report, Retrieval, Scores, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.reports.cost import prices_of
@@ -96,6 +96,7 @@ def verify_again(
                 runner.embed,
                 options=options,
                 tokens=runner.tokens,
+                scoring=runner,
                 others=others,
                 context=context,
             )
@@ -220,6 +221,8 @@ def _recorded(
         found = dict(recorded["verification"])
         if found.get("retrieval") is not None:
             found["retrieval"] = Retrieval(**found["retrieval"])
+        if found.get("scores") is not None:
+            found["scores"] = Scores(**found["scores"])
         found["cosines"] = tuple(found.get("cosines", ()))
         made = (
             Made(**{**recorded["made"], "settings": tuple(recorded["made"]["settings"])})

@@ -1,4 +1,3 @@
-from edgepack.models.export.activations import activate as activate
 from edgepack.models.export.bert import read_shape as read_shape
 from edgepack.models.export.encoder import Encoder as Encoder
 from edgepack.models.export.encoder import EncoderShape as EncoderShape
@@ -29,6 +28,7 @@ from edgepack.models.export.rotary import local_window as local_window
 from edgepack.models.export.rotary import rotary_angles as rotary_angles
 from edgepack.models.export.rotary import rotary_base as rotary_base
 from edgepack.models.export.rotary import rotated as rotated
+from edgepack.models.graph.activations import activate as activate
 from edgepack.models.graph.editor import MICROSOFT as MICROSOFT
 from edgepack.models.graph.editor import GraphEditor as GraphEditor
 from edgepack.models.graph.editor import edit as edit

@@ -15,7 +15,7 @@ from edgepack.bundles.usage import prefixes, shortening
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import FULL_PRECISION, PreparedModel
+from edgepack.records.model import FULL_PRECISION, Head, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
@@ -30,6 +30,8 @@ SIGNATURE = "signature.sigstore.json"
 GOLDEN = "golden.json"
 LICENSES = "LICENSES"
 TOKENIZER = "model/tokenizer.json"
+HEAD = "model/head.bin"
+"""A reranker's or a classifier's last layer: float32, little-endian, weight [labels, dimension], then bias [labels]."""
 LINK = "link"
 """The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
 
@@ -112,7 +114,7 @@ def build_manifest(
         "runtime": runtime and _runtime_section(runtime, runner),
         "runner": {
             "program": runner.program,
-            "command": _command(runner),
+            "command": _command(runner, model.source.head),
             **({"library": runner.library} if runner.library else {}),
             "kind": runner.kind,
             **({"check": "start"} if runner.check_at_start else {}),
@@ -141,10 +143,11 @@ def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[s
     }
 
 
-def _command(runner: RunnerArtifact) -> list[str] | None:
+def _command(runner: RunnerArtifact, head: Head | None) -> list[str] | None:
     if runner.command is None:
         return None
-    return list(runner.command or (runner.program, *JSON_LINES))
+    features = ("--features",) if head else ()
+    return list(runner.command or (runner.program, *features, *JSON_LINES))
 
 
 def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
@@ -205,6 +208,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         **({"default_prompt": source.default_prompt} if source.default_prompt else {}),
         **({"set": source.reading.said} if source.reading.said else {}),
         "warnings": list(source.warnings),
+        **(_head_section(source.head) if source.head else {}),
         "batch_dependent": model.batch_dependent,
         "prefixes": prefixes(source),
         "matryoshka": shortening(source),
@@ -213,6 +217,11 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
             for file in sorted(source.files, key=lambda file: file.path)
         ],
     }
+
+
+def _head_section(head: Head) -> dict[str, Any]:
+    """Of a reranker or a classifier: the file of its last layer, and what its scores are called and made by."""
+    return {"task": head.task, "head": HEAD, "labels": list(head.labels), "activation": head.activation}
 
 
 def operator_lines(operators: Operators) -> list[str]:

@@ -16,20 +16,23 @@ from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource
 
 Vectors = npt.NDArray[np.float32]
+Text = str | tuple[str, str]
+"""A text, or a pair of texts that a model takes together."""
 
 
-def reference_vectors(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
+def reference_vectors(source: ModelSource, texts: Sequence[Text], *, context: BuildContext) -> Vectors:
     """The full-precision model's vectors, float32 [len(texts), dimension], every text in a batch of its own."""
     return embed_with_onnxruntime(exported_model(source, context=context), source, texts)
 
 
-def cached_reference(source: ModelSource, texts: Sequence[str], *, context: BuildContext) -> Vectors:
+def cached_reference(source: ModelSource, texts: Sequence[Text], *, context: BuildContext) -> Vectors:
     """The full-precision model's vectors, float32 [len(texts), dimension], made once for a model and these texts."""
 
     def make(folder: Path) -> None:
         np.save(folder / "vectors.npy", reference_vectors(source, texts, context=context))
 
-    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    said = (text if isinstance(text, str) else "\1".join(text) for text in texts)
+    digest = hashlib.sha256("\0".join(said).encode()).hexdigest()
     inputs = {**source_key(source), "texts": digest, "max_length": str(source.max_length)}
     vectors: Vectors = np.load(context.store.cached("reference", inputs, make) / "vectors.npy")
     return vectors
@@ -45,7 +48,7 @@ def exported_model(source: ModelSource, *, context: BuildContext) -> Path:
 
 
 def embed_with_onnxruntime(
-    model_file: Path, source: ModelSource, texts: Sequence[str], *, batch_size: int = 1
+    model_file: Path, source: ModelSource, texts: Sequence[Text], *, batch_size: int = 1
 ) -> Vectors:
     """Vectors of texts by the stock onnxruntime package, float32 [len(texts), dimension].
 
@@ -64,13 +67,13 @@ def embed_with_onnxruntime(
 
 
 def token_batches(
-    source: ModelSource, texts: Sequence[str], batch_size: int
+    source: ModelSource, texts: Sequence[Text], batch_size: int
 ) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
     """Inputs of one run each, int64 [batch, sequence], in the texts' order."""
     tokenizer = load_tokenizer(source)
     padding = int(source.config.get("pad_token_id") or 0)
     for start in range(0, len(texts), batch_size):
-        encoded = tokenizer.encode_batch([well_formed(text) for text in texts[start : start + batch_size]])
+        encoded = tokenizer.encode_batch([_well_formed(text) for text in texts[start : start + batch_size]])
         # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
         yield {
             "input_ids": _padded([each.ids or [padding] for each in encoded], padding),
@@ -82,6 +85,10 @@ def token_batches(
 def well_formed(text: str) -> str:
     """The text with U+FFFD for unpaired surrogates, which are in no encoding: as the runner takes it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _well_formed(text: Text) -> Text:
+    return well_formed(text) if isinstance(text, str) else (well_formed(text[0]), well_formed(text[1]))
 
 
 def _padded(rows: Sequence[Sequence[int]], padding: int) -> npt.NDArray[np.int64]:

@@ -37,8 +37,45 @@ class Dense:
     inputs: int
     outputs: int
     bias: bool
-    activation: Literal["Tanh", "Relu", "Sigmoid"] | None
+    activation: Literal["Tanh", "Relu", "Sigmoid", "Gelu"] | None
     """ONNX's name of it."""
+    tensor: str = "linear"
+    """What stands before ``.weight`` and ``.bias``."""
+    norm: "Norm | None" = None
+    """A layer normalisation behind the activation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """A layer normalisation, in the file of the layer that it follows."""
+
+    tensor: str
+    """What stands before ``.weight`` and, with ``bias``, ``.bias``."""
+    epsilon: float
+    bias: bool
+
+
+Task = Literal["rank", "classes"]
+Activation = Literal["identity", "sigmoid", "softmax"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """A linear layer behind a text's (or a pair's) vector, which the program of a bundle computes: scores, one per label."""
+
+    task: Task
+    """``rank``: one score, of a query and a text together; ``classes``: a score for each label."""
+    labels: tuple[str, ...]
+    activation: Activation
+    """What makes the scores of the layer's numbers."""
+    file: Path
+    """Safetensors with ``TENSOR.weight`` [labels, dimension] and ``TENSOR.bias`` [labels]."""
+    tensor: str
+
+    @property
+    def noun(self) -> str:
+        """What a model with such a head is."""
+        return "a reranker" if self.task == "rank" else "a classifier"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +144,8 @@ class ModelSource:
     precision: str = FULL_PRECISION
     """Of a graph what its weights are: ``int8`` and the like for one that was quantized before edgepack saw it. Its vectors
     are then not those of the full-precision model, and whatever is measured against them says so."""
+    head: Head | None = None
+    """What a reranker or a classifier has behind its vectors, which are of no use by themselves."""
     graph_by: str = ""
     """The plugin that writes its graph from its weights, by distribution, version and revision; empty: edgepack or PyTorch does,
     or there is one."""

@@ -24,6 +24,26 @@ class Retrieval:
     """Share of a word's ten nearest glosses that are the same ones as for fp32."""
 
 
+MIN_TAU, MIN_KEPT = 0.98, 0.99
+"""What rerankers and classifiers are held to (``Scores.tau``, ``Scores.kept``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """A reranker's or a classifier's scores beside the full-precision model's."""
+
+    texts: int
+    """Pairs of a query and a text, or texts."""
+    tau: float
+    """Kendall's tau-b of all scores, of a classifier of those of the best labels: 1, the same order."""
+    kept: float
+    """Share of the queries whose best text, or of the texts whose best label, is the same one."""
+    largest: float
+    """Largest difference of a score."""
+    same_pairs: int = 0
+    """Pairs whose tokens are the same as Hugging Face's; 0: not compared."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verification:
     """How near the bundle's vectors are to those of the model that it was made from."""
@@ -44,6 +64,8 @@ class Verification:
     """Share of a text's ten nearest other texts that are the same ones as for fp32."""
     batch_cosine: float | None = None
     """Lowest cosine between a text's vectors alone and in a batch of 32; ``None``: not measured."""
+    scores: Scores | None = None
+    """Of rerankers and classifiers; the figures above are then of the vectors that the last layer takes."""
     retrieval: Retrieval | None = None
     retrieval_missing: str = ""
     """Why retrieval was not measured although the gate requires it."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgepack.records.model import FLOAT_PRECISIONS
-from edgepack.records.report import Verification
+from edgepack.records.report import MIN_KEPT, MIN_TAU, Verification
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,27 @@ def heading(found: Verification) -> str:
 
 def figures(found: Verification) -> list[Figure]:
     """All that was measured; nothing where the bundle did not run."""
-    return [*_vectors(found), *_tokens(found), *_retrieval(found)] if found.texts else []
+    return [*_scores(found), *_vectors(found), *_tokens(found), *_retrieval(found)] if found.texts else []
+
+
+def _scores(found: Verification) -> Iterator[Figure]:
+    """Of a reranker or a classifier, whose vectors are only what its last layer takes."""
+    if (scores := found.scores) is None:
+        return
+    for what, value, limit in (
+        (
+            f"Kendall's tau of the scores of {scores.texts:,} texts",
+            f"{scores.tau:.4f}",
+            (scores.tau, MIN_TAU),
+        ),
+        ("best text or label kept", f"{scores.kept:.1%}", (scores.kept, MIN_KEPT)),
+    ):
+        yield Figure(what=what, value=value, limit=f"≥ {limit[1]:g}", met=limit[0] >= limit[1])
+    yield Figure(what="largest difference of a score", value=f"{scores.largest:.4f}")
+    if scores.same_pairs:
+        yield Figure(
+            what="tokens of pairs identical", value=f"{scores.same_pairs:,} pairs", limit="all", met=True
+        )
 
 
 def _vectors(found: Verification) -> Iterator[Figure]:

@@ -1,30 +1,35 @@
 """The bundle's own vectors against the full-precision model's: what makes a bundle worth shipping."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepack.context import BuildContext
-from edgepack.errors import CannotRunHere, UsageError, VerificationError
+from edgepack.errors import CannotRunHere, ModelError, UsageError, VerificationError
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
+from edgepack.models.reference import cached_reference, embed_with_onnxruntime
+from edgepack.records.model import FLOAT_PRECISIONS, ModelSource, PreparedModel
 from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.targets import LIMITS
-from edgepack.verifier.metrics import lowest_cosine
+from edgepack.verifier.metrics import compare, lowest_cosine
 from edgepack.verifier.quality import measure_quality, shortfalls
+from edgepack.verifier.scores import Scoring, measure_scores, shortfalls_of_scores
 from edgepack.verifier.tokens import Tokenize, compare_tokens
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
 RETRIEVAL = "max_retrieval_loss"
 """The limit that the full gate alone measures."""
+NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
+"""Limits that say nothing of a reranker or a classifier, whose vectors lie along a line: its scores are judged instead."""
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
 
@@ -42,13 +47,14 @@ def verify(
     *,
     options: ModelOptions,
     tokens: Tokenize | None = None,
+    scoring: Scoring | None = None,
     others: Path | None = None,
     proofs: Sequence[LevelProof] = (),
     context: BuildContext,
 ) -> Verification:
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
-    With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    With ``scoring`` a reranker's or a classifier's scores are measured, too. With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
@@ -73,14 +79,21 @@ def verify(
             figures = replace(figures, processor_cosine=cosine)
         elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
             figures = replace(figures, processor_cosine=min(proved))
+        if scoring is not None and source.head is not None:
+            found = measure_scores(scoring, bundle, source, verification_texts(), context=context)
+            figures = replace(figures, scores=found)
         if tokens is not None:
             same = compare_tokens(bundle, source, verification_texts(), tokens)
             figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
+    if source.head is not None:
+        options = replace(options, **NEIGHBOURS)
     figures = replace(figures, limits=_limits(options))
     short = shortfalls(figures, options)
+    if figures.scores is not None:
+        short += shortfalls_of_scores(figures.scores)
     if options.gate == "off":
         return _unjudged(figures, short, context)
     if short:
@@ -107,6 +120,9 @@ def _limits(options: ModelOptions) -> dict[str, float]:
 def _in_short(found: Verification) -> str:
     """That it passed; the figures themselves are the report's."""
     tokens = f", tokenizer identical on {found.same_tokens:,}" if found.same_tokens else ""
+    if (scores := found.scores) is not None:
+        tokens += f" and {scores.same_pairs:,} pairs" if scores.same_pairs else ""
+        tokens += f", scores' tau {scores.tau:.4f}, best kept {scores.kept:.1%}"
     return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
 
 
@@ -130,6 +146,11 @@ def describe(found: Verification) -> str:
         said.append(f"on other CPUs {found.processor_cosine:.4f}")
     if found.same_tokens:
         said.append(f"tokenizer identical on {found.same_tokens:,} texts")
+    if (scores := found.scores) is not None:
+        said.append(
+            f"scores of {scores.texts:,} texts: Kendall's tau {scores.tau:.4f}, best kept {scores.kept:.1%}, largest "
+            f"difference {scores.largest:.4f}"
+        )
     if (retrieval := found.retrieval) is not None:
         said.append(
             f"{retrieval.queries} words among {retrieval.glosses} glosses: recall@10 {retrieval.recall:.4f} "
@@ -199,3 +220,20 @@ def _checked(
 
 def _quoted(text: str) -> str:
     return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}…"'
+
+
+def require_oracle(
+    model: PreparedModel, source: ModelSource, *, options: ModelOptions, context: BuildContext
+) -> None:
+    """Raise ``ModelError`` when the oracle's vectors are not as near the full-precision model's as the bundle's must be."""
+    assert model.oracle is not None
+    texts = verification_texts()
+    vectors = embed_with_onnxruntime(model.oracle, model.source, texts)
+    reference = cached_reference(source, texts, context=context)
+    if vectors.shape != reference.shape:
+        raise ModelError(f"it makes vectors {list(vectors.shape[1:])}, not {list(reference.shape[1:])}")
+    cosine = compare(vectors, reference).mean_cosine
+    if not cosine >= options.min_cosine and options.gate != "off":
+        raise ModelError(
+            f"it has mean cosine {cosine:.4f} to the full-precision model, below {options.min_cosine:g}"
+        )

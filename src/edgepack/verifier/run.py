@@ -82,6 +82,30 @@ class BundleRunner:
             )
         return made
 
+    def scores(self, bundle: Bundle, texts: Sequence[str | tuple[str, str]]) -> list[list[float]]:
+        """Of each text, or pair of a query and a text, the scores of the bundle's labels. Raises what ``embed`` raises."""
+        model = bundle.manifest["model"]
+        pairs = isinstance(texts[0], tuple)
+        options = ["--pairs"] if pairs else ["--classify"]
+        said = self._answers(bundle, [bundle.program, *options, *JSON_LINES], texts)
+        try:
+            rows = [json.loads(line) for line in said.splitlines()]
+            if model["task"] == "rank":
+                return [[float(row["score"])] for row in rows]
+            return [[float(row["scores"][label]) for label in model["labels"]] for row in rows]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProofError(f"the program of {bundle.name} answered with invalid scores: {error}") from error
+
+    def pair_tokens(
+        self, bundle: Bundle, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[list[int], list[int]]]:
+        """Ids and types that the program's tokenizer makes of each pair. Raises what ``embed`` raises."""
+        said = self._answers(bundle, [bundle.program, "--pairs", "--jsonl", "--tokens"], pairs)
+        try:
+            return [(ids, types) for ids, types in map(json.loads, said.splitlines())]
+        except (ValueError, TypeError) as error:
+            raise ProofError(f"the program of {bundle.name} answered with invalid tokens: {error}") from error
+
     def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
         """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
@@ -103,9 +127,14 @@ class BundleRunner:
             )
         return vectors
 
-    def _answers(self, bundle: Bundle, command: Sequence[str | Path], texts: Sequence[str]) -> str:
-        """What a command says of the texts, given as JSON lines."""
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    def _answers(
+        self, bundle: Bundle, command: Sequence[str | Path], texts: Sequence[str | tuple[str, str]]
+    ) -> str:
+        """What a command says of the texts, or pairs, given as JSON lines."""
+        records = (
+            {"text": text} if isinstance(text, str) else {"query": text[0], "text": text[1]} for text in texts
+        )
+        lines = "".join(json.dumps(record) + "\n" for record in records)
         prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         program = [*prefix, *command]

@@ -22,6 +22,7 @@ from edgepack.models.find.source import ingest
 from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
+from edgepack.verifier.scores import reference_scores
 
 TEXTS = (
     "hello world",
@@ -274,20 +275,23 @@ def test_prompts_that_are_not_pooled_are_refused(tmp_path: Path, context: HostCo
     agree(save(tmp_path / "plain", Pooling(WIDTH, include_prompt=False)), context)
 
 
-@pytest.mark.parametrize(
-    ("kind", "encoder", "words"),
-    [
-        ("BertForSequenceClassification", CrossEncoder, "is a reranker"),
-        ("BertForMaskedLM", SparseEncoder, r"is a sparse encoder \(SPLADE\)"),
-    ],
-)
-def test_what_its_other_encoders_save_is_refused(
-    tmp_path: Path, context: HostContext, kind: str, encoder: Any, words: str
-) -> None:
-    head = write_head(tmp_path / "head", kind, num_labels=1)
-    encoder(str(head), device="cpu").save(str(tmp_path / "model"), create_model_card=False)
-    with pytest.raises(UnsupportedModelError, match=words):
+def test_what_its_sparse_encoders_save_is_refused(tmp_path: Path, context: HostContext) -> None:
+    head = write_head(tmp_path / "head", "BertForMaskedLM")
+    SparseEncoder(str(head), device="cpu").save(str(tmp_path / "model"), create_model_card=False)
+    with pytest.raises(UnsupportedModelError, match=r"is a sparse encoder \(SPLADE\)"):
         ingest(str(tmp_path / "model"), context=context)
+
+
+@pytest.mark.parametrize("activation", [torch.nn.Sigmoid(), torch.nn.Identity()])
+def test_its_cross_encoders_score_alike(tmp_path: Path, context: HostContext, activation: Any) -> None:
+    head = write_head(tmp_path / "head", "BertForSequenceClassification", num_labels=1)
+    judge = CrossEncoder(str(head), device="cpu", activation_fn=activation)
+    judge.save_pretrained(str(tmp_path / "model"), create_model_card=False)
+    pairs = [("a small model", "hello"), ("world", "hello world models " * 9), ("", "a")]
+    source = ingest(str(tmp_path / "model"), context=context)
+    assert source.head and source.head.task == "rank"
+    found = reference_scores(source, pairs, context=context)[:, 0]
+    np.testing.assert_allclose(found, judge.predict(pairs), atol=1e-5)
 
 
 def test_the_real_weights(minilm: ModelSource, shared_context: HostContext) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export.activations import ACTIVATIONS, activate
+from edgepack.models.graph.activations import ACTIVATIONS, activate
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
 

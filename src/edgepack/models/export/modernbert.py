@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.export.activations import activate
 from edgepack.models.export.encoder import (
     Encoder,
     EncoderShape,
@@ -23,6 +22,7 @@ from edgepack.models.export.encoder import (
     split_heads,
 )
 from edgepack.models.export.rotary import count_places, local_window, rotary_angles, rotary_base, rotated
+from edgepack.models.graph.activations import activate
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import size_of
 from edgepack.models.read.safetensors import Array, TensorFile

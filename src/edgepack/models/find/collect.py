@@ -10,6 +10,7 @@ from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
+from edgepack.models.read.head import has_head, labels_of
 from edgepack.models.read.modules import read_modules
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import shard_names
@@ -41,7 +42,11 @@ def collect(
     config = read_optional(folder / "config.json")
     card = read_card(folder / "README.md")
     evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)
-    require_embedder(evidence, model, treat=reading.treat_as_embedding)
+    headed = not reading.treat_as_embedding and has_head(folder, config)
+    if headed:
+        labels_of(config, model)
+    else:
+        require_embedder(evidence, model, treat=reading.treat_as_embedding)
     if onnx is None and is_static(folder, config):
         place = static_folder(there, model)
         for name in {f"{place}tokenizer.json", f"{place}model.safetensors"} - set(
@@ -49,7 +54,8 @@ def collect(
         ):
             get(name)
         return
-    read_modules(folder)
+    if not headed:
+        read_modules(folder)
     hub_layout.require_tokenizer(there, model)
     if onnx is None:
         hub_layout.require_config(there, model)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.context import BuildContext, Extension
-from edgepack.errors import ModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
 from edgepack.models.find.static import read_static_folder
 from edgepack.models.graph.onnx_file import (
@@ -21,6 +21,7 @@ from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional, size_of
+from edgepack.models.read.head import HeadReading, has_head, read_head
 from edgepack.models.read.made_small import read_made_small
 from edgepack.models.read.modules import read_modules
 from edgepack.models.read.pooling import PoolingReading, read_pooling
@@ -29,7 +30,7 @@ from edgepack.models.read.safetensors import embedding_table, open_tensors
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
 from edgepack.models.read.static import is_static
 from edgepack.models.read.tokenizer import highest_token
-from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource
+from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, Head, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 
 
@@ -55,12 +56,14 @@ def read_folder(
     config = read_optional(directory / "config.json")
     card = read_card(directory / "README.md")
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
-    require_embedder(evidence, name, treat=reading.treat_as_embedding)
+    headed = not reading.treat_as_embedding and has_head(directory, config)
+    if not headed:
+        require_embedder(evidence, name, treat=reading.treat_as_embedding)
     if onnx is None and is_static(directory, config):
         return read_static_folder(
             directory, names, config, card, name=name, origin=origin, reading=reading, license=license
         )
-    modules = read_modules(directory)
+    modules = None if headed else read_modules(directory)
     hub_layout.require_tokenizer(names, name)
     if onnx is None:
         hub_layout.require_config(names, name)
@@ -68,9 +71,15 @@ def read_folder(
     is_graph = chosen.suffix == ".onnx"
     tensors, outputs = ({}, output_shapes(chosen)) if is_graph else (open_tensors(chosen).tensors, {})
     evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
-    warnings = require_embedder(evidence, name, treat=reading.treat_as_embedding)
-    bases = (name, *card.bases, str(config.get("_name_or_path", "")))
-    pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
+    if headed and not is_graph:
+        found = read_head(directory, config, chosen, name)
+        head, pools, warnings = found.head, _before(found, reading, name), ()
+        context.note(f"{name} is {head.noun}: {_in_words(head)}")
+    else:
+        warnings = require_embedder(evidence, name, treat=reading.treat_as_embedding)
+        bases = (name, *card.bases, str(config.get("_name_or_path", "")))
+        pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
+        head = None
     max_length, length_files = read_max_length(directory, config, note=context.note)
     prompts = read_prompts(directory)
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
@@ -104,8 +113,27 @@ def read_folder(
             )
         ),
         precision=precision,
+        head=head,
         graph_by=writer.identity if writer else "",
     )
+
+
+def _before(found: HeadReading, reading: Reading, name: str) -> PoolingReading:
+    """The pooling that a head's vector is made by. Raises ``UnsupportedModelError`` where another is asked for."""
+    if reading.pooling is not None or reading.normalize is not None:
+        raise UnsupportedModelError(
+            f"{name} is {found.head.noun}: its pooling is part of its head and cannot be set",
+            hint="leave --pooling, --normalize and --no-normalize out",
+        )
+    return PoolingReading(
+        pooling=found.pooling, origin="config.json", token_dimension=None, files=found.files, warnings=()
+    )
+
+
+def _in_words(head: Head) -> str:
+    """Its labels and what activates them, e.g. ``negative, positive (softmax)``."""
+    shown = ", ".join(head.labels[:4]) + (f" and {len(head.labels) - 4} more" if len(head.labels) > 4 else "")
+    return f"{shown} ({head.activation})"
 
 
 def _precision(graph: Path, config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -7,6 +7,7 @@ encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle ax
 import numpy as np
 from onnx import TensorProto
 
+from edgepack.models.graph.activations import activate
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.records.model import Dense, Pooling
@@ -89,12 +90,22 @@ def finish_vector(writer: GraphWriter, vector: str, pooling: Pooling) -> None:
 
 def _dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
     tensors = open_tensors(layer.file)
-    weight = writer.weight(f"{name}weight", tensors.read("linear.weight", (layer.outputs, layer.inputs)).T)
-    made = writer.add("MatMul", f"{name}product", vector, weight)
+    matrix = tensors.read(f"{layer.tensor}.weight", (layer.outputs, layer.inputs))
+    made = writer.add("MatMul", f"{name}product", vector, writer.weight(f"{name}weight", matrix.T))
     if layer.bias:
-        bias = writer.weight(f"{name}bias", tensors.read("linear.bias", (layer.outputs,)))
+        bias = writer.weight(f"{name}bias", tensors.read(f"{layer.tensor}.bias", (layer.outputs,)))
         made = writer.add("Add", f"{name}biased", made, bias)
-    return writer.add(layer.activation, f"{name}activated", made) if layer.activation else made
+    if layer.activation == "Gelu":
+        made = activate(writer, "gelu", name, made)
+    elif layer.activation:
+        made = writer.add(layer.activation, f"{name}activated", made)
+    if layer.norm:
+        scale = tensors.read(f"{layer.norm.tensor}.weight", (layer.outputs,))
+        shift = tensors.read(f"{layer.norm.tensor}.bias", scale.shape) if layer.norm.bias else 0 * scale
+        weights = writer.weight(f"{name}norm.weight", scale), writer.weight(f"{name}norm.bias", shift)
+        epsilon = layer.norm.epsilon
+        made = writer.add("LayerNormalization", f"{name}norm", made, *weights, axis=-1, epsilon=epsilon)
+    return made
 
 
 def _max(writer: GraphWriter, tokens: str, mask: str) -> str:

@@ -84,6 +84,7 @@ def freeze_runner(
         versions=versions,
         licenses=tuple(sorted((made / "licenses").iterdir())),
         tokenizer=tokens.table if tokens else None,
+        scores=True,
     )
 
 
@@ -123,7 +124,9 @@ def compiled_tokenizer_for(
 ) -> TokenizerParts | None:
     """None where the tokenizer has a part that cannot be compiled."""
     try:
-        table = compiled_tokenizer(minimal_json(model.source), context=context)
+        table = compiled_tokenizer(
+            minimal_json(model.source), pairs=model.source.head is not None, context=context
+        )
     except UnsupportedModelError as error:
         log.debug("tokenizers is frozen: %s", error.message)
         return None

@@ -8,6 +8,7 @@ from .base.errors import EmbedError
 from .base.open import open_bundle
 from .base.streams import complain
 from .program.options import parse
+from .program.task import asked, require_task
 
 
 def main(arguments: Sequence[str], directory: str, *, program: str = "embed") -> int:
@@ -39,6 +40,7 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
         return search(arguments[1:], directory, program=f"{program} search")
     options = parse(arguments, program)
     bundle = open_bundle(directory, require_signature=options.require_signature)
+    require_task(options, bundle)
     if (
         options.version
         or options.info
@@ -50,6 +52,10 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
         from .program import about
 
         return about.run(options, bundle)
+    if asked(options):
+        from .program import score
+
+        return score.score(options, bundle)
     from .program import embed
 
     if options.tokens:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import edgepack
 from edgepack.context import BuildContext
-from edgepack.errors import ToolError
+from edgepack.errors import ToolError, UnsupportedModelError
 from edgepack.files.elf import floor_of
 from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
@@ -66,8 +66,15 @@ def link_native_runner(
     ``reduce_runtime`` raises.
     """
     checking = Signatures(checked=signatures, key=public_key)
-    tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    wanted = [(PROGRAM, ProgramSources(files=program_sources(signatures=checking), output=PROGRAM))]
+    head = model.source.head
+    if head and library:
+        raise UnsupportedModelError(
+            f"{model.source.name} is {head.noun}, which libembed does not offer",
+            hint="leave library = true out: the program ranks and classifies",
+        )
+    tokenizer = compiled_tokenizer(minimal_json(model.source), pairs=bool(head), context=context)
+    program = program_sources(signatures=checking, scored=head is not None)
+    wanted = [(PROGRAM, ProgramSources(files=program, output=PROGRAM))]
     if library:
         sources = ProgramSources(
             files=library_sources(key=public_key), output=Path(LIBRARY).name, exports=EXPORTS
@@ -87,8 +94,8 @@ def link_native_runner(
         lay_interfaces(folder)
     if library or signatures or public_key:
         licenses[P256] = license_of_p256(context.work_dir / P256)
-    program = folder / PROGRAM
-    context.note(f"native, {program.stat().st_size / 1e6:.2f} MB with the runtime inside")
+    size = (folder / PROGRAM).stat().st_size
+    context.note(f"native, {size / 1e6:.2f} MB with the runtime inside")
     return RunnerArtifact(
         directory=folder,
         program=PROGRAM,
@@ -97,6 +104,7 @@ def link_native_runner(
         versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
+        scores=True,
     )
 
 

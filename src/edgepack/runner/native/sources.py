@@ -19,12 +19,16 @@ LINKED = "ort/ort_linked.cc"
 """For a runtime in the same file."""
 EXPORTS = ("embed_close", "embed_dimension", "embed_open", "embed_texts")
 """What embed.h declares."""
-TOKENIZER_EXPORTS = ("tokens_encode", "tokens_facts", "tokens_open")
+TOKENIZER_EXPORTS = ("tokens_encode", "tokens_encode_pair", "tokens_facts", "tokens_open")
 """What tokens_library.cc offers."""
 SIGNATURE_EXPORTS = ("signature_check",)
 """What signature_library.cc offers."""
 UNSIGNED, CHECKED, CHECKED_HEADER = "signature/unsigned.cc", "signature/signature.cc", "signature/signature.h"
 """For a program that checks no signatures, and for one that does."""
+EMBEDS, SCORING_HEADER = "scoring/embeds.cc", "scoring/scoring.h"
+"""For a program whose model makes embeddings."""
+PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
+"""For a program whose model takes pairs of texts."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 NO_SERVER = 'This is the native runner: it has no "embed serve".\n'
@@ -66,17 +70,33 @@ class Signatures:
 NONE = Signatures()
 
 
+def scoring_sources(scored: bool) -> dict[str, str]:
+    """What ranks and classifies, or says that the model does not; place below ``csrc`` → text."""
+    found = source_files("scoring")
+    if not scored:
+        return {name: found[name] for name in (EMBEDS, SCORING_HEADER)}
+    del found[EMBEDS]
+    pairs = source_files("tokenizer", "embedder")
+    return {**found, **{name: pairs[name] for name in PAIRS}}
+
+
 def embedding_sources(*folders: str, linked: bool, signatures: Signatures = NONE) -> dict[str, str]:
     """What embeds, with the runtime linked in or loading the library that the manifest names, and ``folders``."""
-    found = source_files("base", "tokenizer", "ort", "embedder", *folders) | signatures.sources()
+    found = _without_pairs("base", "tokenizer", "ort", "embedder", *folders) | signatures.sources()
     del found[LOADED if linked else LINKED]
     return found
 
 
-def program_sources(*, linked: bool = True, signatures: Signatures = NONE) -> dict[str, str]:
-    """The program ``embed``."""
+def _without_pairs(*folders: str) -> dict[str, str]:
+    return {name: text for name, text in source_files(*folders).items() if name not in PAIRS}
+
+
+def program_sources(
+    *, linked: bool = True, signatures: Signatures = NONE, scored: bool = False
+) -> dict[str, str]:
+    """The program ``embed``; ``scored``: for a reranker or a classifier."""
     sources = embedding_sources("program", linked=linked, signatures=signatures)
-    return {**sources, "program/help.h": help_header()}
+    return {**sources, **scoring_sources(scored), "program/help.h": help_header()}
 
 
 def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = ()) -> dict[str, str]:
@@ -85,7 +105,9 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
     Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
     The headers of ``includes`` lie in ``include``; of two with the same place the first is taken.
     """
-    found = source_files("base", "tokenizer", "embedder", "program") | NONE.sources()
+    found = (
+        _without_pairs("base", "tokenizer", "embedder", "program") | NONE.sources() | scoring_sources(False)
+    )
     own = {f"ort/{name}": text for name, text in encoder.items()}
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")

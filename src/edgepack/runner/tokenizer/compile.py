@@ -21,7 +21,7 @@ from edgepack.runner.tokenizer.character_bpe import character_sections
 from edgepack.runner.tokenizer.code_point_tables import normalizer_sections, two_stage
 from edgepack.runner.tokenizer.code_points import compositions, piece_kinds
 from edgepack.runner.tokenizer.sections import pack_sections, u32
-from edgepack.runner.tokenizer.template import template_of
+from edgepack.runner.tokenizer.template import pair_template_of, template_of
 from edgepack.runner.tokenizer.trie import build_trie
 from edgepack.runner.tokenizer.unigram import precompiled_sections, unigram_sections
 from edgepack.runner.tokenizer.unsupported import unsupported
@@ -36,8 +36,8 @@ COMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
 FILE = "tokenizer.bin"
 
 
-def compile_tokenizer(text: str) -> bytes:
-    """The table file for a tokenizer.json without truncation and padding.
+def compile_tokenizer(text: str, *, pairs: bool = False) -> bytes:
+    """The table file for a tokenizer.json without truncation and padding; with ``pairs``, two texts can be encoded together.
 
     Raises ``UnsupportedModelError`` naming the component that the native tokenizer does not have.
     """
@@ -59,6 +59,8 @@ def compile_tokenizer(text: str) -> bytes:
         raise unsupported("model", kind)
     sections |= added_sections(document, tokenizer)
     template = template_of(document.get("post_processor"), tokenizer)
+    if pairs:
+        sections["pair"] = pair_template_of(document.get("post_processor"), tokenizer)
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     return pack_sections({"template": template, "size": u32([size]), **sections})
 
@@ -156,16 +158,17 @@ def steps_of(component: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     return [step for part in component[key] for step in steps_of(part, key)]
 
 
-def compiled_tokenizer(text: str, *, context: BuildContext) -> Path:
-    """The table file of a tokenizer.json. Raises what ``compile_tokenizer`` raises."""
+def compiled_tokenizer(text: str, *, pairs: bool = False, context: BuildContext) -> Path:
+    """The table file of a tokenizer.json, as ``compile_tokenizer`` makes it. Raises what ``compile_tokenizer`` raises."""
 
     def make(folder: Path) -> None:
-        (folder / FILE).write_bytes(compile_tokenizer(text))
+        (folder / FILE).write_bytes(compile_tokenizer(text, pairs=pairs))
 
     inputs = {
         "document": hashlib.sha256(text.encode()).hexdigest(),
         "tokenizers": tokenizers.__version__,
         "by": compiler_digest(),
+        **({"pairs": "true"} if pairs else {}),
     }
     return context.store.cached("tokenizer", inputs, make) / FILE
 

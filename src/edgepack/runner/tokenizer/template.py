@@ -1,4 +1,4 @@
-"""What a post-processor puts around a text: special tokens before and after it, each with a type."""
+"""What a post-processor puts around a text, or around and between two: special tokens, each with a type."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +21,52 @@ def template_of(processor: Mapping[str, Any] | None, tokenizer: Tokenizer) -> by
     if list(zip(empty.ids, empty.type_ids, strict=True)) != [*before, *after]:
         raise _unsupported(str(processor and processor["type"]))
     return u32([len(before), len(after), kind, *listed])
+
+
+def pair_template_of(processor: Mapping[str, Any] | None, tokenizer: Tokenizer) -> bytes:
+    """Section ``pair``: how many special tokens before, between and after two texts, the texts' types, then (id, type) of each."""
+    parts, kinds = _pair(processor)
+    listed = [number for part in parts for special in part for number in special]
+    empty = tokenizer.encode("", "", add_special_tokens=True)
+    if list(zip(empty.ids, empty.type_ids, strict=True)) != [special for part in parts for special in part]:
+        raise _unsupported(f"{processor and processor['type']} of pairs")
+    return u32([*map(len, parts), *kinds, *listed])
+
+
+def _pair(processor: Mapping[str, Any] | None) -> tuple[list[list[Special]], tuple[int, int]]:
+    if processor is None or processor["type"] == "ByteLevel":
+        return [[], [], []], (0, 1)
+    if processor["type"] == "BertProcessing":
+        first, last = processor["cls"][1], processor["sep"][1]
+        return [[(first, 0)], [(last, 0)], [(last, 1)]], (0, 1)
+    if processor["type"] == "RobertaProcessing":
+        first, last = processor["cls"][1], processor["sep"][1]
+        return [[(first, 0)], [(last, 0), (last, 0)], [(last, 0)]], (0, 0)
+    if processor["type"] == "TemplateProcessing":
+        return _of_pair_template(processor)
+    if processor["type"] == "Sequence":
+        working = [step for step in processor["processors"] if step["type"] != "ByteLevel"]
+        if len(working) <= 1:
+            return _pair(working[0] if working else None)
+    raise _unsupported(processor["type"])
+
+
+def _of_pair_template(processor: Mapping[str, Any]) -> tuple[list[list[Special]], tuple[int, int]]:
+    parts: list[list[Special]] = [[]]
+    kinds: list[int] = []
+    for piece in processor["pair"]:
+        if "Sequence" in piece:
+            if piece["Sequence"]["id"] != "AB"[len(kinds) : len(kinds) + 1]:
+                raise _unsupported("TemplateProcessing of pairs in another order")
+            kinds.append(piece["Sequence"]["type_id"])
+            parts.append([])
+        else:
+            special = piece["SpecialToken"]
+            ids = processor["special_tokens"][special["id"]]["ids"]
+            parts[-1].extend((number, special["type_id"]) for number in ids)
+    if len(kinds) != 2:
+        raise _unsupported("TemplateProcessing of pairs without both texts")
+    return parts, (kinds[0], kinds[1])
 
 
 def _template(processor: Mapping[str, Any] | None) -> tuple[list[Special], list[Special], int]:

@@ -34,11 +34,19 @@ class Bundle:
             self.check_at_start = (self.manifest.get("runner") or {}).get("check") == "start"
             self.batch_dependent = bool(self.value("model", "batch_dependent"))
             self.normalized = bool(self.value("model", "normalize"))
+            # What only rerankers and classifiers have.
+            self.task: str | None = self.value("model").get("task")
+            self.head = self.file("model", "head") if self.task else None
             # What older bundles do not say.
             self.prefixes: dict[str, str] = dict(self.manifest["model"].get("prefixes") or {})
             self.matryoshka: dict[str, Any] | None = self.manifest["model"].get("matryoshka")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BundleError(f"manifest.json is damaged: {error}", COPY_AGAIN) from error
+
+    @property
+    def data(self) -> tuple[str | None, ...]:
+        """The files that vectors and scores are computed from."""
+        return self.model, self.cpu_model, self.tokenizer, self.head
 
     def value(self, *keys: str) -> Any:
         """A value of the manifest, e.g. ``value("model", "dimension")``."""
@@ -82,7 +90,7 @@ class Bundle:
     def check_data(self) -> None:
         """The same for the models and the tokenizer alone."""
         for entry in self.value("files"):
-            if os.path.join(self.directory, entry["path"]) in (self.model, self.cpu_model, self.tokenizer):
+            if os.path.join(self.directory, entry["path"]) in self.data:
                 self.check_content(entry)
 
     def check_content(self, entry: dict[str, Any]) -> None:

@@ -87,6 +87,7 @@ def parser(program: str) -> ArgumentParser:
     add_reading(made.add_argument_group("reading"))
     add_writing(made.add_argument_group("writing"))
     add_working(made.add_argument_group("working"))
+    add_scoring(made.add_argument_group("with a reranker or a classifier"))
     other = made.add_argument_group("instead of embedding").add_mutually_exclusive_group()
     other.add_argument("--similarity", nargs=2, metavar=("A", "B"), help="print the cosine of two texts")
     other.add_argument("--info", action="store_true", help="describe this bundle")
@@ -111,6 +112,7 @@ def parser(program: str) -> ArgumentParser:
     )
     made.add_argument("--debug", action="store_true", help=SUPPRESS)
     made.add_argument("--tokens", action="store_true", help=SUPPRESS)
+    made.add_argument("--features", action="store_true", help=SUPPRESS)
     return made
 
 
@@ -182,6 +184,18 @@ def add_working(group: _ArgumentGroup) -> None:
         "--allow-cpu",
         action="store_true",
         help="use the CPU if the GPU that the bundle is for cannot be used",
+    )
+
+
+def add_scoring(group: _ArgumentGroup) -> None:
+    group.add_argument(
+        "--rerank", metavar="QUERY", help="print the texts with their scores for this query, the best first"
+    )
+    group.add_argument("--classify", action="store_true", help="print each text's label and scores")
+    group.add_argument(
+        "--pairs",
+        action="store_true",
+        help='with --jsonl: score the "query" of each object together with its text, in the order of the input',
     )
 
 

@@ -13,6 +13,7 @@ from ..base.open import open_bundle
 from ..base.streams import harmless, is_terminal
 from ..program import embed, read
 from ..program.load import load
+from ..program.task import refusal
 from ..program.write import Output
 from .index import Index, sha256
 from .options import SUFFIX, parse
@@ -37,6 +38,8 @@ def search(arguments: Sequence[str], directory: str, *, program: str) -> int:
     bundle = open_bundle(directory, require_signature=options.require_signature)
     if options.input is None and is_terminal(0):
         raise UsageError("no text", NO_TEXT_HINT)
+    if bundle.task:
+        raise refusal(bundle)
     queries = read_queries(options)
     passage = bundle.prefixes.get("passage", "")
     # Before the model, which has threads.

@@ -8,12 +8,11 @@ from ..program.read import SURROGATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Sequence
     from typing import Any, NamedTuple
 
-    Write = Callable[["Sequence[array[float]]", str, int, float], bytes]
-    """The body of a good answer, from vectors, the model's name, tokens, and the seconds that it took."""
+    Write = Callable[["Sequence[Any]", str, int, float], bytes]
+    """The body of a good answer, from vectors (or a list of scores each), the model's name, tokens, and the seconds that it took."""
 else:
     from collections import namedtuple
 
@@ -50,6 +49,8 @@ class Question:
     ) -> None:
         """``given`` is what stands in ``field`` of the request. Raises ``Refused``."""
         self.texts: list[str] = []
+        self.query: str | None = None
+        """What the texts are to be ranked by; ``None``: their vectors are asked for."""
         self.tokens: list[list[int]] = []
         self.write = write
         self.field = field

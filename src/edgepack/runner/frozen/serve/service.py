@@ -17,21 +17,27 @@ from ..base.bundle import Bundle
 from ..base.errors import EmbedError, UsageError
 from ..base.streams import say
 from ..model.embedder import Embedder, prefix_of
+from ..model.head import Head
 from ..model.matryoshka import MatryoshkaTruncation
 from ..program.about import info
 from ..program.bench import memory
-from . import ollama_api, openai_api, tei_api
+from . import ollama_api, openai_api, rerank_api, tei_api
 from .batching import Batcher, Busy, Row
 from .connection import Bodies, Connection, Limits, Request, Response
 from .hosts import HostCheck
 from .metrics import CONTENT_TYPE, Metrics
 from .question import Question, Refused
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 APIS = {
     "/v1/embeddings": openai_api.EMBEDDINGS,
     "/api/embed": ollama_api.EMBED,
     "/api/embeddings": ollama_api.EMBEDDINGS,
     "/embed": tei_api.EMBED,
+    "/v1/rerank": rerank_api.RERANK,
 }
 PATHS = {
     **dict.fromkeys(APIS, ("POST",)),
@@ -57,6 +63,7 @@ class Service:
         self._connections: dict[asyncio.Task[None], Connection] = {}
         self._stopping = False
         self._metrics = Metrics()
+        self._head = Head(bundle) if bundle.task else None
         if options.prefix:
             prefix_of(bundle, options.prefix)
         self.batcher = Batcher(
@@ -172,6 +179,7 @@ class Service:
         """Vectors for what a request asks. Raises ``Refused``."""
         start = monotonic()
         question = APIS[request.path].read(request.body)
+        self._require_task(question)
         truncate = self._matryoshka(question.dimensions)
         self.batcher.expected += 1
         try:
@@ -185,17 +193,37 @@ class Service:
         if not question.truncate:
             self._require_whole(rows)
         vectors = await self._embed(rows, connection.gone)
-        if truncate:
-            vectors = [truncate(vector) for vector in vectors]
-        elif question.normalize and not self._bundle.normalized:
-            vectors = [unit(vector) for vector in vectors]
+        if self._head:
+            made: list[Any] = [self._head.scores(vector) for vector in vectors]
+        else:
+            made = self._shaped(vectors, question, truncate)
         self._metrics.texts += len(rows)
         self._metrics.tokens += tokens
         seconds = monotonic() - start
         self._metrics.seconds.observe(seconds)
         self._metrics.count(request.path, 200)
         model = self._bundle.value("model", "name")
-        return Response(200, question.write(vectors, model, tokens, seconds))
+        return Response(200, question.write(made, model, tokens, seconds))
+
+    def _shaped(
+        self, vectors: list[array[float]], question: Question, truncate: MatryoshkaTruncation | None
+    ) -> list[array[float]]:
+        """As short, and as long, as the question asks for."""
+        if truncate:
+            return [truncate(vector) for vector in vectors]
+        if question.normalize and not self._bundle.normalized:
+            return [unit(vector) for vector in vectors]
+        return vectors
+
+    def _require_task(self, question: Question) -> None:
+        """Raises ``Refused`` for what the bundle's model is not made for."""
+        name, task = self._bundle.value("model", "name"), self._bundle.task
+        if task is None and question.query is not None:
+            raise Refused(400, f"{name} is an embedding model: vectors are at /v1/embeddings")
+        if task == "rank" and question.query is None:
+            raise Refused(400, f"{name} is a reranker: scores are at /v1/rerank")
+        if task == "classes":
+            raise Refused(400, f"{name} is a classifier, which the server does not offer: embed --classify")
 
     def _require_whole(self, rows: list[Row]) -> None:
         """Raises ``Refused`` for a text that may have been cut: the tokenizers do not say of one that just fits."""
@@ -221,6 +249,9 @@ class Service:
         try:
             if question.tokens:
                 return [tokenizer.with_special_tokens(ids) for ids in question.tokens]
+            if question.query is not None:
+                pairs = partial(tokenizer.encode_pairs, question.query, question.texts)
+                return await asyncio.get_running_loop().run_in_executor(self._tokenizing, pairs)
             kind = question.prefix or self._options.prefix
             prefix = prefix_of(self._bundle, kind) if kind else ""
         except UsageError as error:

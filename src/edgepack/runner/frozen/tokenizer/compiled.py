@@ -42,6 +42,24 @@ class CompiledTokenizer:
         ids, types = (array("q", bytes(8 * (self.max_length + 1))) for _ in range(2))
         return [self._encode(text.encode(), ids, types) for text in texts]
 
+    def encode_pairs(self, first: str, seconds: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """The same of a text together with each of others; the longer of the two is cut first."""
+        ids, types = (array("q", bytes(8 * (self.max_length + 1))) for _ in range(2))
+        one = first.encode()
+        return [self._encode_pair(one, text.encode(), ids, types) for text in seconds]
+
+    def _encode_pair(
+        self, first: bytes, second: bytes, ids: array[int], types: array[int]
+    ) -> tuple[list[int], list[int]]:
+        places = ids.buffer_info()[0], types.buffer_info()[0]
+        texts = first, len(first), second, len(second)
+        count = self._library.tokens_encode_pair(self._tokenizer, *texts, self.max_length, *places)
+        if not count:
+            raise UsageError(
+                f"--max-length {self.max_length} leaves no room for two texts, or the tokenizer takes no pairs"
+            )
+        return ids[:count].tolist(), types[:count].tolist()
+
     def _encode(self, text: bytes, ids: array[int], types: array[int]) -> tuple[list[int], list[int]]:
         places = ids.buffer_info()[0], types.buffer_info()[0]
         count = self._library.tokens_encode(self._tokenizer, text, len(text), self.max_length, *places)
@@ -60,7 +78,7 @@ class CompiledTokenizer:
 def load(path: str) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
-        calls = library.tokens_open, library.tokens_facts, library.tokens_encode
+        calls = library.tokens_open, library.tokens_facts, library.tokens_encode, library.tokens_encode_pair
     except (OSError, AttributeError) as error:
         # In a frozen program, PyInstaller puts a message of its own before the loader's.
         raise RuntimeFailure(
@@ -72,4 +90,6 @@ def load(path: str) -> ctypes.CDLL:
     calls[1].restype = None
     calls[2].argtypes = [pointer, ctypes.c_char_p, size, size, pointer, pointer]
     calls[2].restype = size
+    calls[3].argtypes = [pointer, ctypes.c_char_p, size, ctypes.c_char_p, size, size, pointer, pointer]
+    calls[3].restype = size
     return library

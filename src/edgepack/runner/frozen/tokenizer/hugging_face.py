@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..base.errors import BundleError, UsageError
-from .special_tokens import add_special_tokens
+from .special_tokens import add_special_tokens, require_room
 from .truncation import FIRST, read_truncator
 
 TYPE_CHECKING = False
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .truncation import TextTruncator
 
+HUGE = 1 << 20
+"""Characters of a text that is cut before it is tokenized with another one."""
 PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
 
 
@@ -47,6 +49,14 @@ class HuggingFaceTokenizer:
         """Token ids and token type ids of each text; at least one token each."""
         encodings = self._tokenizer.encode_batch_fast([self._truncated(text) for text in texts])
         # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
+        return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
+
+    def encode_pairs(self, first: str, seconds: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """The same of a text together with each of others; the longer of the two is cut first."""
+        require_room(self.max_length, int(self._tokenizer.num_special_tokens_to_add(True)))
+        # Which text is the longer one decides what is cut, so that only what would take the memory is cut beforehand.
+        first, *seconds = (self._truncated(text) if len(text) > HUGE else text for text in (first, *seconds))
+        encodings = self._tokenizer.encode_batch_fast([(first, text) for text in seconds])
         return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
 
     def _truncated(self, text: str) -> str:

@@ -3,6 +3,14 @@
 from ..base.errors import UsageError
 
 
+def require_room(max_length: int, specials: int) -> None:
+    """Raises ``UsageError`` where a pair of texts would lose one of the two."""
+    if max_length < specials + 2:
+        raise UsageError(
+            f"--max-length {max_length} leaves no room for two texts beside the {specials} special tokens"
+        )
+
+
 def add_special_tokens(
     ids: list[int], special: tuple[list[int], list[int]], *, size: int, max_length: int
 ) -> tuple[list[int], list[int]]:

@@ -1,5 +1,6 @@
 #include "embedder/bundle.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -121,9 +122,9 @@ Error Bundle::check_contents(size_t &files) const {
 }
 
 Error Bundle::check_data() const {
-    std::string names[] = {text("model", "file"), text("model", "tokenizer")};
+    std::string names[] = {text("model", "file"), text("model", "tokenizer"), text("model", "head")};
     for (const Json &entry : manifest.get("files")->items)
-        if (const Json *path = entry.get("path"); path && (path->text == names[0] || path->text == names[1]))
+        if (const Json *path = entry.get("path"); path && std::find(std::begin(names), std::end(names), path->text) != std::end(names))
             if (Error error = check_content(entry)) return error;
     return {};
 }

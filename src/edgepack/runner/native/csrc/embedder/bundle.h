@@ -31,9 +31,11 @@ struct Bundle {
     // What goes before a `query` or a `passage`: null where the model knows no such thing.
     const Json *prompt(std::string_view kind) const { return manifest.at("model", "prefixes", kind); }
 
+    // The absolute path of a file that the manifest names, found to be there and of the right size.
+    Error file(const char *section, const char *name, std::string &path) const;
+
 private:
     Error read_manifest();
-    Error file(const char *section, const char *name, std::string &path) const;
     Error check_size(const Json &entry, std::string &path) const;
     Error check_content(const Json &entry) const;
     Error check_link(const Json &entry) const;

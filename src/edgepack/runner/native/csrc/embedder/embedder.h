@@ -28,6 +28,8 @@ public:
     Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
     void encode(std::string_view text, Encoding &encoding) const;
+    // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
+    Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
 
     size_t dimension() const { return dimension_; }
     size_t batch_size() const { return batch_size_; }

@@ -33,4 +33,19 @@ __attribute__((visibility("default"))) size_t tokens_encode(const embed::Tokeniz
     return encoding.ids.size();
 }
 
+// The same of two texts together; a code of 0 where the table knows no pairs.
+__attribute__((visibility("default"))) size_t tokens_encode_pair(const embed::Tokenizer *tokenizer, const char *first, size_t first_length,
+                                                                 const char *second, size_t second_length, size_t max_length,
+                                                                 int64_t *ids, int64_t *types) {
+    embed::Encoding encoding;
+    embed::Ids parts[2];
+    if (!tokenizer->knows_pairs() || max_length < tokenizer->pair_tokens() + 2) return 0;
+    tokenizer->encode_part({first, first_length}, parts[0]);
+    tokenizer->encode_part({second, second_length}, parts[1]);
+    tokenizer->join(parts[0], parts[1], max_length, encoding);
+    std::copy(encoding.ids.begin(), encoding.ids.end(), ids);
+    std::copy(encoding.types.begin(), encoding.types.end(), types);
+    return encoding.ids.size();
+}
+
 }  // extern "C"

@@ -14,6 +14,7 @@
 #include "program/output.h"
 #include "program/reading.h"
 #include "program/search.h"
+#include "scoring/scoring.h"
 #include "signature/signature.h"
 #include "base/text.h"
 #include "program/writing.h"
@@ -159,6 +160,8 @@ Error run(int count, char **words) {
     if (Error error = bundle.open(own_folder(words[0]))) return error;
     if (Error error = check_bundle(options, bundle)) return error;
     std::string text;
+    bool done = false;
+    if (Error error = score_texts(options, bundle, done); error || done) return error;
     if (options.search) {
         Error error = search(options, bundle, text);
         return error ? error : print({}, text);

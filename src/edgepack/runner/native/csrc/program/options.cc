@@ -38,6 +38,11 @@ constexpr Known KNOWN[] = {
     {"--output", EMBED, &Options::has_output, &Options::output},
     {"--dtype", EMBED, nullptr, &Options::dtype, nullptr, "f32, f16, int8, binary"},
     {"--dim", BOTH, nullptr, nullptr, &Options::dim},
+    {"--rerank", EMBED, &Options::has_rerank, &Options::rerank},
+    {"--classify", EMBED, &Options::classify},
+    {"--pairs", EMBED, &Options::pairs},
+    // Not in the help: the vectors that the last layer of such a model takes, for whoever measures them.
+    {"--features", EMBED, &Options::features},
     {"--prefix", EMBED, nullptr, &Options::prefix, nullptr, "query, passage"},
     {"--max-length", BOTH, nullptr, nullptr, &Options::max_length},
     {"--batch-size", BOTH, nullptr, nullptr, &Options::batch_size},

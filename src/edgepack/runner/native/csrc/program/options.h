@@ -15,6 +15,11 @@ struct Options {
     size_t dim = 0, max_length = 0, batch_size = 0, threads = 0;
     bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, warmup = false, bench = false, version = false, check = false;
     bool json = false, tokens = false, help = false;
+    // Of bundles whose model ranks or classifies.
+    std::string rerank;
+    bool has_rerank = false, classify = false, pairs = false, features = false;
+    // The option that asks for scores; null: none does.
+    const char *scores() const { return has_rerank ? "--rerank" : classify ? "--classify" : pairs ? "--pairs" : nullptr; }
     // Of `embed search`.
     std::string query, queries, index;
     bool search = false, has_queries = false, has_index = false;

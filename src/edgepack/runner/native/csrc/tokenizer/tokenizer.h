@@ -40,6 +40,13 @@ public:
     size_t special_tokens() const { return before_ + after_; }
     // `text` is valid UTF-8. At least one token, at most `max_length`, special ones included. Thread-safe.
     void encode(std::string_view text, size_t max_length, Encoding &encoding) const;
+    // What each of two texts gives without special tokens, all of it, and both together in the template for pairs: the longer
+    // one is cut, as the library's `longest_first` cuts it. Only where knows_pairs().
+    void encode_part(std::string_view text, Ids &ids) const;
+    void join(const Ids &first, const Ids &second, size_t max_length, Encoding &encoding) const;
+    bool knows_pairs() const;
+    // Special tokens of a pair.
+    size_t pair_tokens() const;
     uint32_t pad_id() const { return pad_id_; }
     size_t before() const { return before_; }
     // How many ids there are.

@@ -1,0 +1,177 @@
+"""What a reranker or a classifier of transformers has behind its encoder: how its tokens are pooled, and its last layer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.read.documents import read_optional, size_of
+from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
+from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
+from edgepack.records.model import Activation, Dense, Head, Norm, Pooling
+from edgepack.records.target import PoolingMode
+
+CLASS = "ForSequenceClassification"
+"""The end of transformers' class names."""
+FAMILIES = ("bert", "camembert", "distilbert", "modernbert", "mpnet", "roberta", "xlm-roberta")
+"""``model_type`` of models whose heads are read."""
+_ACTIVATIONS: Mapping[str, Activation] = {
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.activation.Softmax": "softmax",
+    "torch.nn.modules.linear.Identity": "identity",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadReading:
+    """A head, and the pooling that makes the vector which it takes."""
+
+    head: Head
+    pooling: Pooling
+    files: tuple[str, ...]
+    """Those that say it, beside config.json."""
+
+
+def has_head(directory: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a folder says that it holds a reranker or a classifier whose head can be read.
+
+    A cross-encoder of sentence-transformers has a modules.json with the transformer alone.
+    """
+    kinds = module_kinds(directory)
+    if kinds is not None and not (
+        kinds == ["Transformer"] and _settings(directory).get("model_type") == "CrossEncoder"
+    ):
+        return False
+    names = [str(each) for each in config.get("architectures") or ()]
+    return any(name.endswith(CLASS) for name in names) and config.get("model_type") in FAMILIES
+
+
+def read_head(directory: Path, config: Mapping[str, Any], weights: Path, name: str) -> HeadReading:
+    """Raises ``UnsupportedModelError`` for a classifier without labels or a setting that bundles do not have, ``ModelError``
+    for what the weights lack.
+    """
+    tensors = open_tensors(weights)
+    layer, mode, dense = _layers(config, weights, tensors)
+    count = tensors.tensors[f"{layer}.weight"].shape[0]
+    labels = labels_of(config, name)
+    if len(labels) != count:
+        raise ModelError(
+            f"config.json describes {len(labels)} labels, {tensors.path.name} has a head for {count}",
+            hint="the two files are of different models",
+        )
+    said, files = _activation(directory, config)
+    head = Head(
+        task="rank" if count == 1 else "classes",
+        labels=labels,
+        activation=_scores(said, config, count),
+        file=weights,
+        tensor=layer,
+    )
+    return HeadReading(head=head, pooling=Pooling(mode=mode, dense=dense, normalize=False), files=files)
+
+
+def head_weights(head: Head, dimension: int) -> tuple[Array, Array]:
+    """The layer's matrix, float32 [labels, dimension], and bias [labels]. Raises ``ModelError``."""
+    tensors = open_tensors(head.file)
+    count = len(head.labels)
+    return tensors.read(f"{head.tensor}.weight", (count, dimension)), tensors.read(
+        f"{head.tensor}.bias", (count,)
+    )
+
+
+def _layers(
+    config: Mapping[str, Any], weights: Path, tensors: TensorFile
+) -> tuple[str, PoolingMode, tuple[Dense, ...]]:
+    """The last layer's name, how tokens are pooled, and what is between the two: after transformers' modeling files."""
+    kind = config["model_type"]
+    width = size_of(config, "dim" if kind == "distilbert" else "hidden_size")
+
+    def dense(tensor: str, activation: Any, *, bias: bool = True, norm: Norm | None = None) -> tuple[Dense]:
+        inner = _named(tensors, tensor)
+        layer = Dense(
+            file=weights,
+            inputs=width,
+            outputs=width,
+            bias=bias,
+            activation=activation,
+            tensor=inner,
+            norm=norm,
+        )
+        return (layer,)
+
+    if kind == "bert":
+        return _named(tensors, "classifier"), "cls", dense("pooler.dense", "Tanh")
+    if kind == "distilbert":
+        return _named(tensors, "classifier"), "cls", dense("pre_classifier", "Relu")
+    if kind == "modernbert":
+        if config.get("classifier_activation", "gelu") != "gelu":
+            raise UnsupportedModelError(
+                f"config.json: classifier_activation {config['classifier_activation']!r} is not supported",
+                hint="edgepack writes ModernBERT's heads with gelu",
+            )
+        epsilon, bias = float(config.get("norm_eps", 1e-5)), bool(config.get("norm_bias"))
+        norm = Norm(tensor=_named(tensors, "head.norm"), epsilon=epsilon, bias=bias)
+        mode: PoolingMode = "mean" if config.get("classifier_pooling") == "mean" else "cls"
+        inner = dense("head.dense", "Gelu", bias=bool(config.get("classifier_bias")), norm=norm)
+        return _named(tensors, "classifier"), mode, inner
+    return _named(tensors, "classifier.out_proj"), "cls", dense("classifier.dense", "Tanh")
+
+
+def _named(tensors: TensorFile, layer: str) -> str:
+    """The layer as the weights name it, which may put the model's name before. Raises ``ModelError``."""
+    ending = f"{layer}.weight"
+    found = [name for name in tensors.tensors if name == ending or name.endswith(f".{ending}")]
+    if len(found) != 1:
+        raise ModelError(
+            f"{tensors.path.name} has no {ending}, which the head of its architecture has",
+            hint="config.json and weights are of different models, or the head was not saved",
+        )
+    return found[0].removesuffix(".weight")
+
+
+def labels_of(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """What scores are called. Raises ``UnsupportedModelError`` for a classifier whose labels nothing names."""
+    named = config.get("id2label")
+    table = {str(key): str(label) for key, label in named.items()} if isinstance(named, dict) else {}
+    # transformers writes nothing where there are two that nobody has named.
+    said = config.get("num_labels", len(table) or 2)
+    count = said if isinstance(said, int) else 0
+    if count == 1:
+        return ("score",)
+    labels = tuple(table.get(str(at), "") for at in range(count))
+    if not labels or not all(labels) or len(set(labels)) != count:
+        raise UnsupportedModelError(
+            f"{name} is a classifier of {count} labels, and config.json does not name them",
+            hint='add "id2label": {"0": "NAME", "1": "NAME", …} to config.json',
+        )
+    return labels
+
+
+def _settings(directory: Path) -> Mapping[str, Any]:
+    return read_optional(directory / SETTINGS)
+
+
+def _activation(directory: Path, config: Mapping[str, Any]) -> tuple[Activation | None, tuple[str, ...]]:
+    """What sentence-transformers says of it, old and new, and where. Raises ``UnsupportedModelError``."""
+    inside = config.get("sentence_transformers")
+    older = inside.get("activation_fn") if isinstance(inside, dict) else None
+    newer = _settings(directory).get("activation_fn")
+    said = newer or older or config.get("sbert_ce_default_activation_function")
+    if said is None:
+        return None, ()
+    if said not in _ACTIVATIONS:
+        raise UnsupportedModelError(
+            f"the model's scores are activated by {said}, which bundles do not support",
+            hint=f"edgepack knows {', '.join(each.rpartition('.')[2] for each in _ACTIVATIONS)}",
+        )
+    names = [SETTINGS] * bool(newer) + [transformer_file(directory)[0]]
+    return _ACTIVATIONS[str(said)], tuple(name for name in names if (directory / name).is_file())
+
+
+def _scores(said: Activation | None, config: Mapping[str, Any], count: int) -> Activation:
+    """As CrossEncoder does it for one score, and as transformers' pipeline does it for several."""
+    if count == 1:
+        return said or "sigmoid"
+    return "sigmoid" if config.get("problem_type") == "multi_label_classification" else "softmax"

@@ -1,0 +1,55 @@
+"""A reranker's or a classifier's last layer: scores of the encoder's vectors."""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+
+from ..base.errors import BundleError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..base.bundle import Bundle
+
+
+class Head:
+    """scores = activation(weight · vector + bias). Raises ``BundleError``."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        assert bundle.head is not None
+        self.labels: list[str] = list(bundle.value("model", "labels"))
+        self._activation = bundle.value("model", "activation")
+        self._dimension = bundle.dimension
+        numbers = array("f")
+        with open(bundle.head, "rb") as stream:
+            numbers.frombytes(stream.read())
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        count = len(self.labels)
+        if not count or len(numbers) != count * (self._dimension + 1):
+            raise BundleError(
+                f"{bundle.head} is damaged: it is not of the size that labels and dimension ask for",
+                "copy the whole bundle folder again, or unpack its archive again",
+            )
+        rows = [numbers[at * self._dimension : (at + 1) * self._dimension] for at in range(count)]
+        self._rows = list(zip(rows, numbers[count * self._dimension :], strict=True))
+
+    def scores(self, vector: Sequence[float]) -> list[float]:
+        """One for each label."""
+        made = [sum(map(float.__mul__, row, vector), bias) for row, bias in self._rows]
+        if self._activation == "sigmoid":
+            return [sigmoid(score) for score in made]
+        if self._activation != "softmax":
+            return made
+        highest = max(made)
+        shares = [math.exp(score - highest) for score in made]
+        total = sum(shares)
+        return [share / total for share in shares]
+
+
+def sigmoid(score: float) -> float:
+    """Without the overflow of exp for very low scores."""
+    return 1 / (1 + math.exp(-score)) if score > -700 else 0.0

@@ -1,0 +1,258 @@
+#include "scoring/scoring.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "base/text.h"
+#include "embedder/embedder.h"
+#include "program/output.h"
+#include "program/reading.h"
+
+namespace embed {
+
+namespace {
+
+// The last layer: scores = activation(weight · vector + bias).
+struct Head {
+    std::vector<std::string> labels;
+    std::string activation;
+    std::vector<float> numbers;  // weight [labels, dimension], then bias [labels]
+    size_t dimension = 0;
+
+    Error open(const Bundle &bundle);
+    void scores(const float *vector, std::vector<double> &scores) const;
+};
+
+Error Head::open(const Bundle &bundle) {
+    std::string path, content;
+    if (Error error = bundle.file("model", "head", path)) return error;
+    if (Error error = read_file(path, content)) return error;
+    if (const Json *listed = bundle.manifest.at("model", "labels"))
+        for (const Json &label : listed->items) labels.push_back(label.text);
+    activation = bundle.text("model", "activation");
+    dimension = bundle.dimension;
+    if (labels.empty() || content.size() != labels.size() * (dimension + 1) * sizeof(float))
+        return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for", COPY_AGAIN);
+    numbers.resize(content.size() / sizeof(float));
+    memcpy(numbers.data(), content.data(), content.size());
+    return {};
+}
+
+void Head::scores(const float *vector, std::vector<double> &scores) const {
+    scores.clear();
+    double highest = -INFINITY, sum = 0;
+    for (size_t label = 0; label < labels.size(); label++) {
+        double score = double(numbers[labels.size() * dimension + label]);
+        for (size_t at = 0; at < dimension; at++) score += double(numbers[label * dimension + at]) * double(vector[at]);
+        highest = std::max(highest, score);
+        scores.push_back(score);
+    }
+    if (activation == "sigmoid")
+        for (double &score : scores) score = 1 / (1 + std::exp(-score));
+    if (activation != "softmax") return;
+    for (double &score : scores) sum += score = std::exp(score - highest);
+    for (double &score : scores) score /= sum;
+}
+
+std::string number(double value) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.9g", value);
+    return digits;
+}
+
+// Where a person looks: a column each.
+void append_column(const std::string &word, std::string &out) {
+    size_t start = out.size();
+    out += harmless(word);
+    std::replace_if(out.begin() + ptrdiff_t(start), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    out += '\t';
+}
+
+// The first text of a pair.
+Error query_of(const Options &options, const Record &record, std::string &query) {
+    std::string where = "line " + std::to_string(record.number);
+    const Json *found = record.source.get("query");
+    if (!found || !found->is(Json::STRING))
+        return fail(INPUT, where + (found ? " has no text in its" : " has no") + " field 'query'", "with --pairs, each object has a query and a text");
+    query = found->text;
+    return without_surrogates(query, where, options.strict);
+}
+
+// `"text":…`, or the field that names the record.
+void append_source(const Options &options, const Record &record, std::string &out) {
+    bool named = options.has_id_field && record.source.is(Json::OBJECT);
+    write_json_string(named ? options.id_field : "text", out, false);
+    out += ':';
+    if (named) write_json(*record.source.get(options.id_field), out, 0, false);
+    else write_json_string(record.text, out, false);
+}
+
+struct Ranked {
+    double score;
+    size_t index;
+    Record record;
+};
+
+struct Written {
+    const Options &options;
+    bool table, array, any;
+    std::string text;
+
+    void ranked(const Ranked &one) {
+        char shown[32];
+        snprintf(shown, sizeof shown, "%.4f\t", one.score);
+        if (table) {
+            text += shown + std::to_string(one.index) + '\t';
+            append_column(one.record.text, text);
+            text.back() = '\n';
+            return;
+        }
+        begin();
+        text += "{\"index\":" + std::to_string(one.index) + ",\"score\":" + number(one.score) + ",";
+        append_source(options, one.record, text);
+        text += array ? "}" : "}\n";
+    }
+
+    void classified(const Record &record, const Head &head, const std::vector<double> &scores) {
+        char shown[32];
+        size_t best = size_t(std::max_element(scores.begin(), scores.end()) - scores.begin());
+        if (table) {
+            snprintf(shown, sizeof shown, "%.4f\t", scores[best]);
+            text += shown;
+            append_column(head.labels[best], text);
+            append_column(record.text, text);
+            text.back() = '\n';
+            return;
+        }
+        begin();
+        text += '{';
+        append_source(options, record, text);
+        text += ",\"label\":";
+        write_json_string(head.labels[best], text, false);
+        text += ",\"score\":" + number(scores[best]) + ",\"scores\":{";
+        for (size_t label = 0; label < scores.size(); label++) {
+            if (label) text += ',';
+            write_json_string(head.labels[label], text, false);
+            text += ':' + number(scores[label]);
+        }
+        text += array ? "}}" : "}}\n";
+    }
+
+    void begin() {
+        if (array) text += any ? ",\n" : "[\n";
+        any = true;
+    }
+    void end() {
+        if (array) text += "\n]\n";
+    }
+};
+
+// What the model is for, as messages say it.
+const char *noun(bool ranks) { return ranks ? "a reranker" : "a classifier"; }
+
+Error check(const Options &options, const Bundle &bundle, bool ranks) {
+    std::string name = bundle.text("model", "name");
+    const char *way = ranks ? "embed --rerank \"a query\" ranks texts" : "embed --classify says what texts are";
+    bool embeds = options.search || options.instead() == "similarity" || options.instead().empty();
+    const char *option = options.scores();
+    if (options.has_rerank ? !ranks : options.classify ? ranks : embeds && !option && !options.features && !options.tokens)
+        return fail(USAGE, name + " is " + noun(ranks) + (option ? "" : ": its vectors are not for comparing texts"), way);
+    if (!option) return {};
+    if (options.pairs && (options.has_rerank || !options.jsonl))
+        return fail(USAGE, options.has_rerank ? "--pairs cannot be used with --rerank" : "--pairs requires --jsonl",
+                    "each object has its own \"query\" beside its text");
+    std::string instead = options.instead();
+    std::replace(instead.begin(), instead.end(), '_', '-');
+    if (!instead.empty()) return fail(USAGE, std::string(option) + " cannot be used with --" + instead);
+    if (options.output_format == "npy" || options.output_format == "raw" || options.dtype != "f32" || options.dim || !options.prefix.empty())
+        return fail(USAGE, std::string(option) + " writes no vectors: --out npy and raw, --dtype, --dim and --prefix do not apply");
+    return {};
+}
+
+Error print_tokens(const std::vector<Encoding> &encoded, Output &output) {
+    for (const Encoding &one : encoded) {
+        std::string line;
+        for (const std::vector<int64_t> *row : {&one.ids, &one.types}) {
+            line += line.empty() ? "[[" : "],[";
+            for (size_t at = 0; at < row->size(); at++) line += (at ? "," : "") + std::to_string((*row)[at]);
+        }
+        output.write(line + "]]\n");
+    }
+    return {};
+}
+
+Error work(const Options &options, const Bundle &bundle, bool ranks) {
+    if (options.texts.empty() && !options.has_input && is_terminal(0))
+        return fail(USAGE, "no text", "pass texts, or lines on standard input");
+    Head head;
+    if (Error error = head.open(bundle)) return error;
+    std::string query;
+    if (options.has_rerank)
+        if (Error error = decode(options.rerank, "the query", options.strict, query)) return error;
+    // Never taken apart: the end of the process is quicker.
+    Embedder &embedder = *new Embedder;
+    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    Output output;
+    if (Error error = output.open(options.has_output ? &options.output : nullptr)) return error;
+    std::string format = options.output_format;
+    if (format.empty()) format = !options.has_output && is_terminal(1) ? "table" : options.texts.empty() ? "jsonl" : "json";
+    Written written{options, format == "table", format == "json", false, {}};
+    std::vector<Ranked> ranked;
+    size_t count = 0;
+    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
+        std::vector<std::string_view> texts;
+        std::vector<Encoding> encoded(records.size());
+        std::vector<float> vectors;
+        std::vector<double> scores;
+        for (size_t at = 0; at < records.size(); at++) {
+            texts.push_back(records[at].text);
+            if (options.pairs) {
+                std::vector<Encoding> one;
+                if (Error failed = query_of(options, records[at], query)) return failed;
+                if (Error failed = embedder.encode_pairs(query, {texts[at]}, one)) return failed;
+                encoded[at] = std::move(one[0]);
+            } else if (!options.has_rerank) {
+                embedder.encode(records[at].text, encoded[at]);
+            }
+        }
+        if (options.has_rerank)
+            if (Error failed = embedder.encode_pairs(query, texts, encoded)) return failed;
+        if (options.tokens) {
+            count += records.size();
+            return print_tokens(encoded, output);
+        }
+        if (Error failed = embedder.embed_tokens(encoded, vectors)) return failed;
+        for (size_t at = 0; at < records.size(); at++) {
+            head.scores(&vectors[at * head.dimension], scores);
+            Ranked one{scores[0], count++, std::move(records[at])};
+            if (options.has_rerank) ranked.push_back(std::move(one));
+            else if (ranks) written.ranked(one);
+            else written.classified(one.record, head, scores);
+        }
+        output.write(written.text);
+        written.text.clear();
+        return output.flush();
+    });
+    if (error) return error;
+    if (!count) return fail(USAGE, "no text: the input is empty, or every line was skipped", "pass texts, or lines on standard input");
+    if (options.tokens) return output.finish();
+    // The best first; of equal ones, that which came first.
+    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) { return a.score > b.score; });
+    for (const Ranked &one : ranked) written.ranked(one);
+    written.end();
+    output.write(written.text);
+    return output.finish();
+}
+
+}  // namespace
+
+Error score_texts(const Options &options, const Bundle &bundle, bool &done) {
+    bool ranks = bundle.text("model", "task") == "rank";
+    if (Error error = check(options, bundle, ranks)) return error;
+    done = options.scores();
+    return done ? work(options, bundle, ranks) : Error{};
+}
+
+}  // namespace embed

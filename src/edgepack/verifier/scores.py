@@ -1,0 +1,158 @@
+"""The gate of rerankers and classifiers: whether scores keep their order, and texts their label, beside the full-precision model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from edgepack.context import BuildContext
+from edgepack.errors import VerificationError
+from edgepack.models.read.head import head_weights
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.models.reference import cached_reference
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import Head, ModelSource
+from edgepack.records.report import MIN_KEPT, MIN_TAU, Scores
+from edgepack.verifier.fuzz_texts import fuzz_texts_for
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+Pair = tuple[str, str]
+QUERIES, DOCUMENTS = 100, 10
+"""Of each query the texts that stand around it, which are about the same."""
+TOKEN_PAIRS = 4200
+SEED = 20261122
+
+
+class Scoring(Protocol):
+    """How a bundle's program scores; ``BundleRunner`` does it."""
+
+    def scores(self, bundle: Bundle, texts: Sequence[str | Pair]) -> Sequence[Sequence[float]]:
+        """Of each text, or pair, a score for each label, in the order of the manifest's labels."""
+
+    def pair_tokens(self, bundle: Bundle, pairs: Sequence[Pair]) -> Sequence[tuple[list[int], list[int]]]:
+        """Ids and types of each pair."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Scores beside the reference's, [texts, labels] each."""
+
+    ours: Numbers
+    theirs: Numbers
+
+
+def measure_scores(
+    scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str], *, context: BuildContext
+) -> Scores:
+    """How scores compare with those of the full-precision model; and, of a reranker, that pairs are tokenized alike.
+
+    Raises ``VerificationError`` for other tokens or scores that are none, and what ``scoring`` raises.
+    """
+    assert source.head is not None
+    if source.head.task == "classes":
+        found = _compared(scoring, bundle, source, texts, context)
+        kept = (found.ours.argmax(axis=1) == found.theirs.argmax(axis=1)).mean()
+        tau = kendall_tau(found.ours.max(axis=1), found.theirs.max(axis=1))
+        return Scores(texts=len(texts), tau=tau, kept=float(kept), largest=_largest(found))
+    found = _compared(scoring, bundle, source, ranking_pairs(texts), context)
+    by_query = found.ours.reshape(-1, DOCUMENTS), found.theirs.reshape(-1, DOCUMENTS)
+    kept = np.mean([_keeps_best(*each) for each in zip(*by_query, strict=True)])
+    return Scores(
+        texts=len(found.ours),
+        tau=kendall_tau(found.ours[:, 0], found.theirs[:, 0]),
+        kept=float(kept),
+        largest=_largest(found),
+        same_pairs=_compare_pairs(scoring, bundle, source, texts),
+    )
+
+
+def ranking_pairs(texts: Sequence[str]) -> list[Pair]:
+    """Each second text with the ``DOCUMENTS`` others around it."""
+    pairs = []
+    for at in range(0, len(texts), max(1, len(texts) // QUERIES)):
+        start = min(max(0, at - DOCUMENTS // 2), len(texts) - DOCUMENTS - 1)
+        around = [other for other in range(start, start + DOCUMENTS + 1) if other != at][:DOCUMENTS]
+        pairs += [(texts[at], texts[other]) for other in around]
+    return pairs
+
+
+def shortfalls_of_scores(found: Scores) -> list[str]:
+    """What is below the limits, in words with the figures."""
+    limits = (
+        ("Kendall's tau of the scores", found.tau, MIN_TAU),
+        ("best label or text kept", found.kept, MIN_KEPT),
+    )
+    return [f"{what} {value:.4f} is below {limit:g}" for what, value, limit in limits if not value >= limit]
+
+
+def activated(head: Head, numbers: Numbers) -> Numbers:
+    """What a program makes of the head's numbers [texts, labels]."""
+    if head.activation == "sigmoid":
+        return np.asarray(1 / (1 + np.exp(-numbers)))
+    if head.activation == "softmax":
+        shares = np.exp(numbers - numbers.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    return numbers
+
+
+def reference_scores(source: ModelSource, texts: Sequence[str | Pair], *, context: BuildContext) -> Numbers:
+    """The full-precision model's scores, float64 [texts, labels]."""
+    assert source.head is not None
+    weight, bias = head_weights(source.head, source.dimension)
+    vectors = cached_reference(source, texts, context=context).astype(np.float64)
+    return activated(source.head, vectors @ weight.T.astype(np.float64) + bias)
+
+
+def kendall_tau(ours: Numbers, theirs: Numbers) -> float:
+    """Kendall's tau-b of two lists of numbers: 1, the same order; ties in either count for neither order."""
+    pairs = np.triu_indices(len(ours), 1)
+    one, other = (np.sign(values[:, None] - values[None, :])[pairs] for values in (ours, theirs))
+    ranked = np.sqrt(float(np.abs(one).sum()) * float(np.abs(other).sum()))
+    return float((one * other).sum() / ranked) if ranked else 0.0
+
+
+def _keeps_best(ours: Numbers, theirs: Numbers) -> bool:
+    """Whether the best is as good as the reference's best; equal scores are equally good."""
+    return bool(theirs[int(ours.argmax())] == theirs.max())
+
+
+def _largest(found: Compared) -> float:
+    return float(np.abs(found.ours - found.theirs).max())
+
+
+def _compared(
+    scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str | Pair], context: BuildContext
+) -> Compared:
+    ours = np.asarray(scoring.scores(bundle, texts), np.float64)
+    theirs = reference_scores(source, texts, context=context)
+    if ours.shape != theirs.shape or not np.isfinite(ours).all():
+        raise VerificationError(
+            f"the bundle gave scores {list(ours.shape)} or numbers that are not finite, {list(theirs.shape)} were expected",
+            hint="the runner in this bundle is broken; run its `embed --self-test` for details",
+        )
+    return Compared(ours=ours, theirs=theirs)
+
+
+def _compare_pairs(scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str]) -> int:
+    """How many pairs were tokenized alike; raises ``VerificationError`` with the first that was not."""
+    reference = Tokenizer.from_str(minimal_json(source))
+    strange = [*texts, *fuzz_texts_for(reference, TOKEN_PAIRS, seed=SEED)]
+    pairs = list(zip(strange[:TOKEN_PAIRS], reversed(strange), strict=False))
+    reference.enable_truncation(bundle.manifest["model"]["max_length"])
+    found = scoring.pair_tokens(bundle, pairs)
+    for pair, encoding, (ids, types) in zip(pairs, reference.encode_batch_fast(pairs), found, strict=True):
+        # The program gives a pair of no tokens one of padding.
+        if encoding.ids and (ids, types) != (encoding.ids, encoding.type_ids):
+            raise VerificationError(
+                f"the bundle's tokenizer makes other tokens than tokenizers does of the pair {pair!r}",
+                hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
+            )
+    return len(pairs)

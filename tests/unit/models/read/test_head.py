@@ -1,0 +1,148 @@
+"""Rerankers and classifiers: their heads as transformers computes them, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tests.support.checkpoints import change, with_tokenizer, write_head
+from tests.support.families import FAMILIES
+from tests.support.tiny import write_json
+
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.find.source import ingest
+from edgepack.models.read.head import head_weights
+from edgepack.models.read.tokenizer import load_tokenizer
+from edgepack.models.reference import reference_vectors
+from edgepack.plugins.context import HostContext
+from edgepack.records.target import Reading
+
+CLASSES = {
+    "bert": "Bert",
+    "camembert": "Camembert",
+    "distilbert": "DistilBert",
+    "modernbert": "ModernBert",
+    "mpnet": "MPNet",
+    "roberta": "Roberta",
+    "xlm-roberta": "XLMRoberta",
+}
+PAIRS = [("hello world", "a small model"), ("a", "hello world models " * 9), ("", "a")]
+
+
+def write_classifier(folder: Path, kind: str, **shape: Any) -> Any:
+    """Random weights, all of them felt, and the torch model."""
+    family = FAMILIES[kind]
+    torch.manual_seed(3)
+    config = getattr(transformers, family.config)(**{**family.small, **shape})
+    config._attn_implementation = "eager"
+    model: Any = getattr(transformers, f"{CLASSES[kind]}ForSequenceClassification")(config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            weight.normal_(mean=family.norm if is_norm else 0.0, std=0.2)
+    model.save_pretrained(folder)
+    with_tokenizer(folder)
+    return model
+
+
+def tokens(encoding: Any, *, types: bool) -> dict[str, Any]:
+    given = {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask}
+    if types:
+        given["token_type_ids"] = encoding.type_ids
+    return {name: torch.tensor([row]) for name, row in given.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        *((kind, {"num_labels": 1}) for kind in CLASSES),
+        ("bert", {"num_labels": 3}),
+        ("modernbert", {"num_labels": 3, "classifier_pooling": "mean"}),
+        ("modernbert", {"num_labels": 3, "classifier_bias": True, "norm_bias": True}),
+    ],
+)
+def test_numbers_are_those_of_transformers(
+    tmp_path: Path, context: HostContext, kind: str, shape: dict[str, Any]
+) -> None:
+    model = write_classifier(tmp_path / "model", kind, **shape)
+    source = ingest(str(tmp_path / "model"), context=context)
+    assert source.head is not None
+    assert source.head.task == ("rank" if shape["num_labels"] == 1 else "classes")
+    weight, bias = head_weights(source.head, source.dimension)
+    ours = reference_vectors(source, PAIRS, context=context) @ weight.T + bias
+    tokenizer = load_tokenizer(source)
+    with torch.no_grad():
+        given = [tokens(tokenizer.encode(*pair), types=FAMILIES[kind].types) for pair in PAIRS]
+        theirs = np.concatenate([model(**each).logits.numpy() for each in given])
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "sigmoid"),
+        ({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}, "identity"),
+        ({"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}, "identity"),
+    ],
+)
+def test_the_activation_is_the_models_own(
+    tmp_path: Path, context: HostContext, fields: dict[str, Any], expected: str
+) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    change(folder / "config.json", **fields)
+    head = ingest(str(folder), context=context).head
+    assert head and (head.activation, head.labels) == (expected, ("score",))
+
+
+def test_a_classifier_has_its_labels(tmp_path: Path, context: HostContext) -> None:
+    labels = {0: "good", 1: "bad"}
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", id2label=labels)
+    head = ingest(str(folder), context=context).head
+    assert head and (head.task, head.labels, head.activation) == ("classes", ("good", "bad"), "softmax")
+    change(folder / "config.json", problem_type="multi_label_classification")
+    head = ingest(str(folder), context=context).head
+    assert head and head.activation == "sigmoid"
+
+
+def refused(folder: Path, context: HostContext, reading: Reading | None = None) -> EdgepackError:
+    with pytest.raises((UnsupportedModelError, ModelError)) as caught:
+        ingest(str(folder), reading=reading or Reading(), context=context)
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_classifier_without_labels_is_refused(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification")
+    error = refused(folder, context)
+    assert error.message == "model is a classifier of 2 labels, and config.json does not name them"
+    assert "id2label" in str(error.hint)
+
+
+def test_labels_of_another_model_are_refused(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=3)
+    change(folder / "config.json", id2label={"0": "a", "1": "b"})
+    assert (
+        "config.json describes 2 labels, model.safetensors has a head for 3"
+        in refused(folder, context).message
+    )
+
+
+def test_an_unknown_activation_is_refused(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    write_json(folder / "config_sentence_transformers.json", {"activation_fn": "my.Own"})
+    assert "activated by my.Own" in refused(folder, context).message
+
+
+def test_a_head_that_is_not_there_is_named(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertModel", id2label={0: "good", 1: "bad"})
+    document = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", {**document, "architectures": ["BertForSequenceClassification"]})
+    assert "has no classifier.weight" in refused(folder, context).message
+
+
+def test_the_pooling_of_a_head_is_not_to_be_set(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    assert "is a reranker: its pooling" in refused(folder, context, Reading(pooling="mean")).message

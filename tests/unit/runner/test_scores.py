@@ -1,0 +1,190 @@
+"""``embed --rerank``, ``--classify`` and ``--pairs``: a head's scores, by both programs."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.once import made_once
+from tests.support.sample_program import Run, complaint, run_program
+from tests.support.scored import LABELS, compile_scored, expected_scores, sample_document, write_scored
+from tokenizers import Tokenizer
+
+from edgepack.runner.freeze.sample_bundle import MAX_LENGTH
+
+pytestmark = pytest.mark.tools("c++", "python")
+
+TEXTS = ("a cat", "the kitten sat", "mat", "a cat sat on the mat", "mat mat", "")
+QUERY = "the cats"
+
+
+@pytest.fixture(scope="module", params=["frozen", "native"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def bundle_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory, kind: str, task: str) -> Path:
+    sample: Path = request.getfixturevalue(f"{kind}_sample")
+    program = None
+    if kind == "native":
+        program = (
+            made_once(factory, "scored-program", lambda folder: compile_scored(folder / "embed")) / "embed"
+        )
+    return write_scored(sample, factory.mktemp(f"{kind}-{task}") / "bundle", task, program)
+
+
+@pytest.fixture(scope="module")
+def ranker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
+    return bundle_of(request, tmp_path_factory, kind, "rank")
+
+
+@pytest.fixture(scope="module")
+def classifier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
+    return bundle_of(request, tmp_path_factory, kind, "classes")
+
+
+def said(bundle: Path, *arguments: str, input: str = "") -> list[Any]:
+    """The JSON lines that a run prints."""
+    done = run_program(bundle, *arguments, "--out", "jsonl", input=input.encode())
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def lines(*texts: str) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+def pair_vectors(bundle: Path, pairs: list[tuple[str, str]]) -> np.ndarray:
+    """The sample's model averages its table over the tokens of a pair: by the library's tokens, and single texts' vectors."""
+    from edgepack.models.ort.session import open_session
+
+    tokenizer = Tokenizer.from_str(sample_document())
+    tokenizer.enable_truncation(MAX_LENGTH)
+    session = open_session(bundle / "model/model.onnx")
+    rows = []
+    for pair in pairs:
+        ids = np.array([tokenizer.encode(*pair).ids], np.int64)
+        rows.append(session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0][0])
+    return np.array(rows)
+
+
+def test_texts_are_ranked_by_the_score_of_query_and_text_together(ranker: Path) -> None:
+    found = said(ranker, "--rerank", QUERY, input=lines(*TEXTS))
+    expected = expected_scores("rank", pair_vectors(ranker, [(QUERY, text) for text in TEXTS]))[:, 0]
+    order = np.argsort(-expected, kind="stable").tolist()
+    assert [one["index"] for one in found] == order
+    assert [one["score"] for one in found] == pytest.approx(expected[order], abs=1e-6)
+    assert [one["text"] for one in found] == [TEXTS[index] for index in order]
+    assert len(set(np.round(expected, 6))) > 3
+
+
+def test_a_table_and_an_array_hold_the_same(ranker: Path) -> None:
+    found = said(ranker, "--rerank", QUERY, *TEXTS)
+    assert json.loads(run_program(ranker, "--rerank", QUERY, *TEXTS).stdout) == found
+    table = run_program(ranker, "--rerank", QUERY, "--out", "table", *TEXTS).stdout.decode()
+    assert table == "".join(f"{one['score']:.4f}\t{one['index']}\t{one['text']}\n" for one in found)
+
+
+def test_the_field_that_names_a_record_takes_the_place_of_its_text(ranker: Path) -> None:
+    records = lines(*(json.dumps({"id": {"n": at}, "text": text}) for at, text in enumerate(TEXTS)))
+    found = said(ranker, "--rerank", QUERY, "--jsonl", "--id-field", "id", input=records)
+    assert [one["id"]["n"] for one in found] == [one["index"] for one in found]
+    assert "text" not in found[0]
+
+
+def test_pairs_are_scored_in_their_order(ranker: Path) -> None:
+    pairs = [("a", "cat"), ("the mat", "the kitten sat on the mat"), ("", "a"), ("cat", "")]
+    records = lines(*(json.dumps({"query": query, "text": text}) for query, text in pairs))
+    found = said(ranker, "--pairs", "--jsonl", input=records)
+    expected = expected_scores("rank", pair_vectors(ranker, pairs))[:, 0]
+    assert [one["score"] for one in found] == pytest.approx(expected, abs=1e-6)
+    assert [one["index"] for one in found] == [0, 1, 2, 3]
+
+
+def test_a_text_gets_its_label_and_the_scores_of_all(classifier: Path) -> None:
+    found = said(classifier, "--classify", input=lines(*TEXTS))
+    vectors = np.array([one["embedding"] for one in said(classifier, "--features", input=lines(*TEXTS))])
+    expected = expected_scores("classes", vectors)
+    labels = LABELS["classes"]
+    assert [list(one["scores"].values()) for one in found] == [
+        pytest.approx(row, abs=1e-6) for row in expected
+    ]
+    assert [one["label"] for one in found] == [labels[at] for at in expected.argmax(axis=1)]
+    assert [one["score"] for one in found] == pytest.approx(expected.max(axis=1), abs=1e-6)
+    assert [one["text"] for one in found] == list(TEXTS)
+    assert [sum(one["scores"].values()) for one in found] == pytest.approx([1.0] * len(TEXTS), abs=1e-6)
+
+
+def test_a_classifier_takes_pairs(classifier: Path) -> None:
+    (found,) = said(classifier, "--pairs", "--jsonl", input=lines('{"query": "a cat", "text": "mat"}'))
+    expected = expected_scores("classes", pair_vectors(classifier, [("a cat", "mat")]))[0]
+    assert list(found["scores"].values()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_long_query_leaves_room_for_the_text(ranker: Path) -> None:
+    """As the library cuts them: the longer one first."""
+    tokenizer = Tokenizer.from_str(sample_document())
+    tokenizer.enable_truncation(MAX_LENGTH)
+    pairs = [(" ".join(["cat"] * one), " ".join(["mat"] * other)) for one in range(9) for other in range(9)]
+    records = lines(*(json.dumps({"query": query, "text": text}) for query, text in pairs))
+    done = run_program(ranker, "--pairs", "--jsonl", "--tokens", input=records.encode())
+    encodings = [tokenizer.encode(*pair) for pair in pairs]
+    expected = [[encoding.ids, encoding.type_ids] for encoding in encodings]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments", "words"),
+    [
+        ("rank", ["a cat"], ["is a reranker: its vectors are not for comparing texts", "embed --rerank"]),
+        ("rank", ["--classify", "a"], ["sample is a reranker", "embed --rerank"]),
+        ("rank", ["--rerank", "a", "--self-test"], ["--rerank cannot be used with --self-test"]),
+        ("rank", ["--similarity", "a", "b"], ["is a reranker", "embed --rerank"]),
+        ("rank", ["search", "a", "/dev/null"], ["is a reranker", "embed --rerank"]),
+        ("rank", ["--rerank", "a", "--out", "npy", "b"], ["--rerank writes no vectors"]),
+        ("rank", ["--rerank", "a", "--dim", "4", "b"], ["--rerank writes no vectors"]),
+        ("rank", ["--pairs", "b"], ["--pairs requires --jsonl", '"query"']),
+        ("rank", ["--pairs", "--jsonl", "--rerank", "b"], ["--pairs cannot be used with --rerank"]),
+        (
+            "rank",
+            ["--rerank", "a", "--max-length", "4", "b"],
+            ["--max-length 4 leaves no room for two texts"],
+        ),
+        ("classes", ["a cat"], ["is a classifier: its vectors are not", "embed --classify"]),
+        ("classes", ["--rerank", "a", "b"], ["sample is a classifier", "embed --classify"]),
+    ],
+)
+def test_what_the_model_is_not_made_for_is_refused(
+    request: pytest.FixtureRequest, kind: str, task: str, arguments: list[str], words: list[str]
+) -> None:
+    bundle: Path = request.getfixturevalue("ranker" if task == "rank" else "classifier")
+    done = run_program(bundle, *arguments)
+    assert done.returncode == 2
+    assert not done.stdout
+    for line, expected in zip(complaint(done), words, strict=False):
+        assert expected in line
+
+
+def test_a_pair_without_a_query_is_a_bad_line(ranker: Path) -> None:
+    done = run_program(ranker, "--pairs", "--jsonl", input=b'{"text": "a"}\n')
+    assert (done.returncode, complaint(done)[0]) == (3, "error: line 1 has no field 'query'")
+
+
+def test_a_damaged_head_is_named(ranker: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "bundle"
+    shutil.copytree(ranker, copy, symlinks=True)
+    (copy / "model/head.bin").write_bytes(b"\0" * 8)
+    done = run_program(copy, "--rerank", "a", "b")
+    assert done.returncode == 4
+    assert "head.bin is damaged: 8 bytes instead of 36" in complaint(done)[0]
+
+
+@pytest.mark.parametrize("option", [["--rerank", "a"], ["--classify"], ["--pairs", "--jsonl"]])
+def test_an_embedding_model_gives_no_scores(run: Run, option: list[str]) -> None:
+    done: subprocess.CompletedProcess[bytes] = run(*option)
+    assert done.returncode == 2
+    assert complaint(done)[0] == f"error: {option[0]}: sample is an embedding model"

@@ -1,0 +1,104 @@
+"""The gate of rerankers and classifiers: planted faults are found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+from tests.support.checkpoints import write_head
+
+from edgepack.errors import VerificationError
+from edgepack.models.find.source import ingest
+from edgepack.models.read.tokenizer import load_tokenizer
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.verifier.scores import (
+    DOCUMENTS,
+    kendall_tau,
+    measure_scores,
+    ranking_pairs,
+    reference_scores,
+    shortfalls_of_scores,
+)
+
+TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(40)]
+BUNDLE = Bundle(directory=Path("bundle"), manifest={"model": {"max_length": 16}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A bundle's program with a fault."""
+
+    source: ModelSource
+    context: HostContext
+    noise: float = 0.0
+    types: bool = True
+    broken: bool = False
+
+    def scores(self, bundle: Bundle, texts: Sequence[Any]) -> list[list[float]]:
+        exact = reference_scores(self.source, texts, context=self.context)
+        made = exact + np.random.default_rng(1).normal(size=exact.shape) * self.noise
+        return np.full_like(made, np.nan).tolist() if self.broken else made.tolist()
+
+    def pair_tokens(self, bundle: Bundle, pairs: Sequence[Any]) -> list[tuple[list[int], list[int]]]:
+        encodings = load_tokenizer(self.source).encode_batch(list(pairs))
+        return [(one.ids, one.type_ids if self.types else [0] * len(one.ids) + [1]) for one in encodings]
+
+
+@pytest.fixture
+def program(tmp_path: Path, context: HostContext) -> Program:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    return Program(source=ingest(str(folder), context=context), context=context)
+
+
+def measured(program: Program) -> Any:
+    return measure_scores(program, BUNDLE, program.source, TEXTS, context=program.context)
+
+
+def test_a_sound_reranker_keeps_every_order(program: Program) -> None:
+    found = measured(program)
+    assert (found.tau, found.kept, found.largest) == (1.0, 1.0, 0.0)
+    assert (found.texts, found.same_pairs) == (40 * DOCUMENTS, 4200)
+    assert shortfalls_of_scores(found) == []
+
+
+def test_noise_on_the_scores_is_found(program: Program) -> None:
+    found = measured(replace(program, noise=0.01))
+    assert found.tau < 0.98
+    assert [line.partition(" ")[0] for line in shortfalls_of_scores(found)][0] == "Kendall's"
+
+
+def test_other_tokens_of_a_pair_are_found(program: Program) -> None:
+    with pytest.raises(VerificationError, match="other tokens than tokenizers does of the pair"):
+        measured(replace(program, types=False))
+
+
+def test_numbers_that_are_none_are_found(program: Program) -> None:
+    with pytest.raises(VerificationError, match="not finite"):
+        measured(replace(program, broken=True))
+
+
+def test_classes_keep_their_texts(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=4)
+    program = Program(source=ingest(str(folder), context=context), context=context)
+    assert measured(program).kept == 1.0
+    found = measured(replace(program, noise=1.0))
+    assert found.kept < 0.9
+    assert len(shortfalls_of_scores(found)) == 2
+
+
+def test_tau_is_scipys() -> None:
+    random = np.random.default_rng(2)
+    for _ in range(5):
+        one, other = random.integers(0, 9, 30).astype(float), random.integers(0, 9, 30).astype(float)
+        assert kendall_tau(one, other) == pytest.approx(kendalltau(one, other).statistic)
+
+
+def test_each_query_has_the_texts_around_it() -> None:
+    pairs = ranking_pairs([str(number) for number in range(200)])
+    assert len(pairs) == 100 * DOCUMENTS == len(set(pairs))
+    assert all(query != text and abs(int(query) - int(text)) <= DOCUMENTS for query, text in pairs)
