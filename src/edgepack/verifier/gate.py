@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, ModelError, UsageError, VerificationError
 from edgepack.files.store import written_beside
-from edgepack.records.bundle import Bundle
 from edgepack.models.reference import cached_reference, embed_with_onnxruntime
+from edgepack.records.bundle import Bundle
 from edgepack.records.model import FLOAT_PRECISIONS, ModelSource, PreparedModel
 from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof

@@ -2,11 +2,14 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+from tests.support.embed_serve import Running, running
 from tests.support.once import made_once
 from tests.support.sample_program import Run, complaint, run_program
 from tests.support.scored import LABELS, compile_scored, expected_scores, sample_document, write_scored
@@ -188,3 +191,65 @@ def test_an_embedding_model_gives_no_scores(run: Run, option: list[str]) -> None
     done: subprocess.CompletedProcess[bytes] = run(*option)
     assert done.returncode == 2
     assert complaint(done)[0] == f"error: {option[0]}: sample is an embedding model"
+
+
+@pytest.fixture(scope="module")
+def rank_server(
+    frozen_sample: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Running, Path]]:
+    bundle = write_scored(frozen_sample, tmp_path_factory.mktemp("served") / "bundle", "rank")
+    with running(bundle) as server:
+        yield server, bundle
+
+
+def test_the_server_ranks_as_the_program_does(rank_server: tuple[Running, Path]) -> None:
+    server, bundle = rank_server
+    found = said(bundle, "--rerank", QUERY, *TEXTS)
+    answer = server.ask("/v1/rerank", {"model": "any", "query": QUERY, "documents": [*TEXTS]})
+    assert answer.status == 200
+    results = answer.json["results"]
+    assert [one["index"] for one in results] == [one["index"] for one in found]
+    assert [one["relevance_score"] for one in results] == pytest.approx([one["score"] for one in found])
+    assert (answer.json["model"], "document" in results[0]) == ("sample", False)
+    tokenizer = Tokenizer.from_str(sample_document())
+    tokenizer.enable_truncation(MAX_LENGTH)
+    tokens = sum(len(tokenizer.encode(QUERY, text).ids) for text in TEXTS)
+    assert answer.json["usage"]["total_tokens"] == tokens
+    documents = [{"text": text, "id": at} for at, text in enumerate(TEXTS)]
+    body = {"query": QUERY, "documents": documents, "top_n": 2, "return_documents": True}
+    few = server.ask("/v1/rerank", body).json["results"]
+    assert [one["document"] for one in few] == [documents[one["index"]] for one in found[:2]]
+
+
+def test_coheres_client_reads_the_answer(rank_server: tuple[Running, Path]) -> None:
+    cohere = pytest.importorskip("cohere", reason="Cohere's client is not installed")
+    server, bundle = rank_server
+    found = said(bundle, "--rerank", QUERY, *TEXTS)
+    with httpx.Client() as connections:
+        client = cohere.Client(api_key="none", base_url=server.url, httpx_client=connections)
+        answer = client.rerank(model="any", query=QUERY, documents=list(TEXTS), top_n=3)
+    assert [one.index for one in answer.results] == [one["index"] for one in found[:3]]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("/v1/rerank", {"documents": ["a"]}, "query must be a string"),
+        ("/v1/rerank", {"query": "a", "documents": []}, "documents must be a list"),
+        ("/v1/rerank", {"query": "a", "documents": [3]}, "documents must be strings"),
+        ("/v1/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, "top_n must be a positive integer"),
+        ("/v1/embeddings", {"input": "a"}, "sample is a reranker: scores are at /v1/rerank"),
+    ],
+)
+def test_what_the_server_refuses(
+    rank_server: tuple[Running, Path], path: str, body: dict[str, Any], words: str
+) -> None:
+    answer = rank_server[0].ask(path, body)
+    assert (answer.status, words in answer.json["error"]["message"]) == (400, True)
+
+
+def test_an_embedding_server_does_not_rank(frozen_sample: Path) -> None:
+    with running(frozen_sample) as server:
+        answer = server.ask("/v1/rerank", {"query": "a", "documents": ["b"]})
+        assert answer.status == 400
+        assert "is an embedding model: vectors are at /v1/embeddings" in answer.json["error"]["message"]
