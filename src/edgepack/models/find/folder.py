@@ -71,15 +71,16 @@ def read_folder(
     is_graph = chosen.suffix == ".onnx"
     tensors, outputs = ({}, output_shapes(chosen)) if is_graph else (open_tensors(chosen).tensors, {})
     evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
+    warnings: tuple[str, ...] = ()
+    head = None
     if headed and not is_graph:
         found = read_head(directory, config, chosen, name)
-        head, pools, warnings = found.head, _before(found, reading, name), ()
+        head, pools = found.head, _before(found, reading, name)
         context.note(f"{name} is {head.noun}: {_in_words(head)}")
     else:
-        warnings = require_embedder(evidence, name, treat=reading.treat_as_embedding)
+        warnings += require_embedder(evidence, name, treat=reading.treat_as_embedding)
         bases = (name, *card.bases, str(config.get("_name_or_path", "")))
         pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
-        head = None
     max_length, length_files = read_max_length(directory, config, note=context.note)
     prompts = read_prompts(directory)
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())

@@ -239,8 +239,12 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
     if (!count) return fail(USAGE, "no text: the input is empty, or every line was skipped", "pass texts, or lines on standard input");
     if (options.tokens) return output.finish();
     // The best first; of equal ones, that which came first.
-    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) { return a.score > b.score; });
-    for (const Ranked &one : ranked) written.ranked(one);
+    std::vector<size_t> order;
+    for (const Ranked &one : ranked) order.push_back(one.index);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return ranked[a].score != ranked[b].score ? ranked[a].score > ranked[b].score : a < b;
+    });
+    for (size_t index : order) written.ranked(ranked[index]);
     written.end();
     output.write(written.text);
     return output.finish();
