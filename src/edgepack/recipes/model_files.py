@@ -7,7 +7,7 @@ import onnx
 
 from edgepack.bundles.place import FolderKind, placed_folder, require_free
 from edgepack.context import BuildContext
-from edgepack.errors import OutputError
+from edgepack.errors import OutputError, UnsupportedModelError
 from edgepack.files.store import disk_errors
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
 from edgepack.models.read.documents import read_optional
@@ -50,6 +50,7 @@ def quantize_model(
     An empty folder is filled, one that was written here before is replaced. Raises what ``prepare_model`` raises, and
     ``OutputError`` when the folder holds anything else or cannot be written to.
     """
+    _require_embeddings(source)
     require_free(folder, force=True, kind=MADE_HERE)
     if folder.exists() and folder.samefile(source.directory):
         raise OutputError(f"{folder} holds the input model", hint="name another folder with --output")
@@ -68,6 +69,15 @@ def quantize_model(
     return prepared, folder / prepared.file.name
 
 
+def _require_embeddings(source: ModelSource) -> None:
+    """A head is no part of the file. Raises ``UnsupportedModelError``."""
+    if source.head is not None:
+        raise UnsupportedModelError(
+            f"{source.name} is {source.head.noun}, whose last layer the program of a bundle computes",
+            hint="edgepack bundle ships it with its program; a model file alone would lack it",
+        )
+
+
 def convert_model(
     source: ModelSource,
     destination: Path,
@@ -82,6 +92,7 @@ def convert_model(
     ``optimized`` is where the optimized graph goes as ONNX, too, for Netron. Raises ``ModelError`` or
     ``UnsupportedModelError`` when ONNX Runtime refuses the model, ``OutputError`` for a path that cannot be written.
     """
+    _require_embeddings(source)
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", hint="name an output file, e.g. model.ort")
     model = onnx.load(str(exported_model(source, context=context)))

@@ -1,6 +1,7 @@
 """Rerankers and classifiers: their heads as transformers computes them, and what is refused."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from edgepack.models.read.head import head_weights
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext
-from edgepack.records.target import Reading
+from edgepack.recipes.model_files import convert_model, quantize_model
+from edgepack.records.target import ModelOptions, Reading
 
 CLASSES = {
     "bert": "Bert",
@@ -141,6 +143,18 @@ def test_a_head_that_is_not_there_is_named(tmp_path: Path, context: HostContext)
     document = json.loads((folder / "config.json").read_text())
     write_json(folder / "config.json", {**document, "architectures": ["BertForSequenceClassification"]})
     assert "has no classifier.weight" in refused(folder, context).message
+
+
+@pytest.mark.parametrize("write", [quantize_model, convert_model])
+def test_no_model_file_is_written_without_its_head(
+    tmp_path: Path, context: HostContext, write: Callable[..., object]
+) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    source = ingest(str(folder), context=context)
+    options = {"options": ModelOptions()} if write is quantize_model else {}
+    with pytest.raises(UnsupportedModelError, match="is a reranker, whose last layer the program"):
+        write(source, tmp_path / "made", **options, context=context)
+    assert not (tmp_path / "made").exists()
 
 
 def test_the_pooling_of_a_head_is_not_to_be_set(tmp_path: Path, context: HostContext) -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/text.h"
@@ -94,6 +95,13 @@ struct Ranked {
     size_t index;
     Record record;
 };
+
+// The C library's way to sort: that of C++ would be three kilobytes of program.
+int compare(const void *first, const void *second) {
+    auto one = *static_cast<const Ranked *const *>(first), other = *static_cast<const Ranked *const *>(second);
+    if (one->score != other->score) return one->score > other->score ? -1 : 1;
+    return one->index < other->index ? -1 : 1;
+}
 
 struct Written {
     const Options &options;
@@ -239,12 +247,10 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
     if (!count) return fail(USAGE, "no text: the input is empty, or every line was skipped", "pass texts, or lines on standard input");
     if (options.tokens) return output.finish();
     // The best first; of equal ones, that which came first.
-    std::vector<size_t> order;
-    for (const Ranked &one : ranked) order.push_back(one.index);
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        return ranked[a].score != ranked[b].score ? ranked[a].score > ranked[b].score : a < b;
-    });
-    for (size_t index : order) written.ranked(ranked[index]);
+    std::vector<const Ranked *> order;
+    for (const Ranked &one : ranked) order.push_back(&one);
+    qsort(order.data(), order.size(), sizeof order[0], compare);
+    for (const Ranked *one : order) written.ranked(*one);
     written.end();
     output.write(written.text);
     return output.finish();
