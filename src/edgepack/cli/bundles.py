@@ -164,7 +164,9 @@ def target_with_flags(
 def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     """Commands to run next: try it, show it, ship it."""
     yield "\nnext:"
-    tried = f'{bundle.directory}/{bundle.manifest["runner"]["program"]} "A man is eating food."'
+    option = {"rank": '--rerank "What is he eating?" ', "classes": "--classify "}
+    task = option.get(str(bundle.manifest["model"].get("task")), "")
+    tried = f'{bundle.directory}/{bundle.manifest["runner"]["program"]} {task}"A man is eating food."'
     yield f"  {said.format(bundle=bundle.directory) if said else tried}"
     yield f"  edgepack report {bundle.directory} --html report.html"
     yield f"  edgepack verify --run {bundle.archive}    # where it arrives"
