@@ -36,8 +36,9 @@ class Story:
     it begins, and long work says a line now and then.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
+    def __init__(self, *, quiet: bool = False, heard: list[str] | None = None) -> None:
+        """``heard``: where warnings go in the place of the console, for whoever tells them later."""
+        self._quiet, self._heard = quiet, heard
         self._steps: list[Step] = []
         self._console: Console | None = None
         self._live: Progress | None = None
@@ -75,8 +76,15 @@ class Story:
         else:
             self.console.print(message, markup=False)
 
+    def tell(self, message: str) -> None:
+        """Say something on a line of its own, whatever is running."""
+        self.console.print(message, markup=False)
+
     def warn(self, message: str) -> None:
         """Say at once what may be wrong, on a line of its own."""
+        if self._heard is not None:
+            self._heard.append(message)
+            return
         self.console.print(f"warning: {message}", style="yellow", markup=False)
 
     @contextmanager

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgepack.models.inspection import ModelInspection
     from edgepack.plugins.context import HostContext
-    from edgepack.project.build import Result
+    from edgepack.project.orders import Result
     from edgepack.records.report import Report, Verification
     from edgepack.signing.keys import PrivateKey
     from edgepack.signing.signatures import Signed
@@ -126,6 +126,11 @@ def build(
     project: str | Path | None = None,
     *,
     only: Sequence[str] = (),
+    shard: str | None = None,
+    jobs: int | None = None,
+    executor: str | None = None,
+    scheduler: str | None = None,
+    store: str | Path | None = None,
     dry_run: bool = False,
     force: bool = False,
     offline: bool = False,
@@ -133,15 +138,23 @@ def build(
 ) -> list[Result]:
     """Build the bundles of a project whose inputs changed, as `edgepack build` does; a failure does not stop the other bundles.
 
-    ``project`` is the project file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``.
+    ``project`` is the project file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``. ``shard`` is
+    one part of several, ``"3/8"``. ``jobs`` is the number of bundles at once, in processes of their own: a script that says more than 1 has its
+    calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them.
     """
     from edgepack.plugins.host import load_plugins
-    from edgepack.project.build import build_cells, cells_of
+    from edgepack.project.build import Workforce, build_cells
+    from edgepack.project.cells import cells_of
     from edgepack.project.file import find_project
+    from edgepack.project.stores import address_of
 
-    cells = cells_of(find_project(None if project is None else Path(project)), only)
+    found = find_project(None if project is None else Path(project))
+    cells = cells_of(found, only, shard=shard)
+    address = address_of(None if store is None else str(store), found.store)
+    by = Workforce(jobs=jobs, executor=executor, scheduler=scheduler, store=address)
     with _context(offline=offline, progress=progress) as context:
-        return list(build_cells(cells, host=load_plugins(), context=context, force=force, dry_run=dry_run))
+        made = build_cells(cells, host=load_plugins(), context=context, by=by, force=force, dry_run=dry_run)
+        return [result for _, result in sorted(made, key=lambda each: each[0])]
 
 
 def inspect(

@@ -15,7 +15,7 @@ from tests.support.kiosk import TARGET, install, prepare_site
 from edgepack import library
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
-from edgepack.project.build import REMEMBERED
+from edgepack.project.remembered import REMEMBERED
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from edgepack.console import Story
 from edgepack.files.store import Store, key_of
-from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
+from edgepack.foundry.compile.archive import KernelArchive
+from edgepack.foundry.compile.keys import archive_inputs, planned_file
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, write_units
 from edgepack.foundry.patch import RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64

@@ -25,8 +25,8 @@ from edgepack.models.inspection import ModelInspection
 from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
-from edgepack.project.build import Result
 from edgepack.project.file import Wanted
+from edgepack.project.orders import Result
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading

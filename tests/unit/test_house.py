@@ -62,7 +62,14 @@ def test_dependencies_are_those_that_are_imported() -> None:
         if name.startswith("edgepack") and name.split(".")[1:2] != ["testing"]
     ]
     imported = {name.split(".")[0] for file in ours for name in outside(ast.parse(file.read_text()))}
-    optional = {"sentence_transformers", "tensorrt_rtx_bindings", "torch", "transformers"}
+    optional = {
+        "distributed",
+        "fsspec",
+        "sentence_transformers",
+        "tensorrt_rtx_bindings",
+        "torch",
+        "transformers",
+    }
     known = set().union(*declared.values(), optional, sys.stdlib_module_names)
     assert {name for name in imported - known if not name.startswith(("edgepack", "_"))} == set()
     unused = {name for name, modules in declared.items() if not imported & modules}

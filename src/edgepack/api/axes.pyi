@@ -6,6 +6,7 @@ from edgepack.fetch.http import ask as ask
 from edgepack.files.pack import TarEntry as TarEntry
 from edgepack.files.pack import write_tarball as write_tarball
 from edgepack.files.pack import write_tgz as write_tgz
+from edgepack.files.shared import BlobStore as BlobStore
 from edgepack.foundry.feature_levels import FeatureLevel as FeatureLevel
 from edgepack.foundry.platform import Emulator as Emulator
 from edgepack.foundry.platform import RuntimeOptions as RuntimeOptions
@@ -15,8 +16,10 @@ from edgepack.foundry.processor import Sysroot as Sysroot
 from edgepack.foundry.processors.disassembler import disassembler as disassembler
 from edgepack.plugins.checks import Check as Check
 from edgepack.plugins.spec import Architecture as Architecture
+from edgepack.plugins.spec import OpenStore as OpenStore
 from edgepack.plugins.spec import Packager as Packager
 from edgepack.plugins.spec import Source as Source
+from edgepack.plugins.spec import StartExecutor as StartExecutor
 from edgepack.plugins.spec import Transform as Transform
 from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgepack.cli.help import example
-from edgepack.cli.options import common_options, offline_option
+from edgepack.cli.options import common_options, names_of, offline_option
 from edgepack.cli.output import print_json, say
+from edgepack.errors import UsageError
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -62,9 +63,38 @@ def _open(options: RuntimeOptions, platform: RuntimePlatform, context: BuildCont
     )
 
 
-@click.command("export", epilog=example("edgepack runtime export kernels.tar.zst"))
+@click.command(
+    "export",
+    epilog=example(
+        "edgepack runtime export kernels.tar.zst",
+        "edgepack runtime export --wheel -t linux-x86-min -o wheels",
+    ),
+)
 @click.argument("file", type=click.Path(path_type=Path), default=None, required=False)
+@click.option(
+    "-t",
+    "--target",
+    "target_name",
+    metavar="NAME",
+    shell_complete=names_of("target"),
+    help="Take platform and kind from a target, in the place of --arch, --kind and --glibc.",
+)
 @_archive_options
+@click.option(
+    "--wheel",
+    is_flag=True,
+    help="Write a wheel to the folder --output: where it is installed, its objects are found.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("dist"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for the wheel.",
+)
 @click.option("--full", is_flag=True, help="Compile everything first (most of an hour on two cores).")
 @click.option(
     "--with-sources", is_flag=True, help="Include ONNX Runtime's sources, for machines without a network."
@@ -73,11 +103,14 @@ def _open(options: RuntimeOptions, platform: RuntimePlatform, context: BuildCont
 @common_options
 def export_command(
     file: Path | None,
+    target_name: str | None,
     kind: RuntimeKind,
     arch: str,
     glibc: str | None,
     with_ml: bool,
     threads: bool,
+    wheel: bool,
+    folder: Path,
     full: bool,
     with_sources: bool,
     offline: bool,
@@ -86,35 +119,63 @@ def export_command(
     """Export the compiled objects of ONNX Runtime to one FILE.
 
     Machines that import FILE link runtimes without compiling those objects again. The default FILE is
-    kernels-KIND-ARCH.tar.zst.
+    kernels-KIND-ARCH.tar.zst. With --wheel, machines that install the wheel do the same, and need no import.
     """
-    from edgepack.foundry.compile.exchange import export_archive
+    from edgepack.bundles.place import require_writable
+    from edgepack.foundry.compile.export import export_archive
+    from edgepack.foundry.compile.installed import FILE
+    from edgepack.foundry.compile.wheel import write_wheel
     from edgepack.foundry.link.everything import compile_everything
-    from edgepack.foundry.platform import RuntimeOptions
-    from edgepack.foundry.platforms import platform_on
     from edgepack.plugins.context import host_context
-    from edgepack.plugins.host import load_plugins
-    from edgepack.targets import processor_name
 
-    arch = processor_name(arch)
-    device, platform = platform_on(arch, load_plugins().extensions("platform"))
-    options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=with_ml)
-    platform.check(options)
-    output = file or Path(f"kernels-{kind}-{arch}{'-threads' if threads else ''}.tar.zst")
+    if wheel and file is not None:
+        raise UsageError("a wheel's name is given, its folder is not", hint=f"--wheel --output {file.parent}")
+    options, platform = _chosen(target_name, kind=kind, arch=arch, glibc=glibc, threads=threads, ml=with_ml)
+    end = "-threads" if threads else ""
+    output = file or Path(f"kernels-{options.kind}-{options.platform.arch}{end}.tar.zst")
     with host_context(offline=offline) as context, context.story.step("export"):
+        if wheel:
+            require_writable(folder)
+            output = context.work_dir / FILE
         archive = _open(options, platform, context)
         if full:
             compile_everything(archive, context=context)
         made = export_archive(
             archive, output, features=options.features, with_sources=with_sources, context=context
         )
-        context.note(f"{_words(made)}, {output.stat().st_size / 1e6:.1f} MB")
+        if wheel:
+            output = write_wheel(output, made, folder)
+        size = output.stat().st_size
+        context.note(f"{_words(made)}, {size / 1e6:.1f} MB")
     if as_json:
         facts = asdict(made)
         del facts["added"]  # of an import
-        print_json({"file": str(output.absolute()), "bytes": output.stat().st_size, **facts})
+        print_json({"file": str(output.absolute()), "bytes": size, **facts})
     else:
         click.echo(output)
+
+
+def _chosen(
+    target: str | None, *, kind: RuntimeKind, arch: str, glibc: str | None, threads: bool, ml: bool
+) -> tuple[RuntimeOptions, RuntimePlatform]:
+    """Those of a target, or what the options say. Raises ``UsageError`` for what there is no archive of."""
+    from edgepack.foundry.platform import RuntimeOptions
+    from edgepack.foundry.platforms import find_platform, platform_on
+    from edgepack.plugins.host import load_plugins
+    from edgepack.runtimes.library import library_options
+    from edgepack.targets import processor_name
+
+    host = load_plugins()
+    platforms = host.extensions("platform")
+    if target is not None:
+        named = library_options(target, recipe=None, kind=None, glibc=glibc, threads=threads, host=host)
+        options = replace(named.runtime, ml=ml)
+        platform = find_platform(options.platform, platforms)
+    else:
+        device, platform = platform_on(processor_name(arch), platforms)
+        options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=ml)
+    platform.check(options)
+    return options, platform
 
 
 @click.command("import", epilog=example("edgepack runtime import kernels.tar.zst"))

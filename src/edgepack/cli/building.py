@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from edgepack.cli.help import example
-from edgepack.cli.options import beginning_with, common_options, offline_option
-from edgepack.cli.output import print_json, print_rows
+from edgepack.cli.options import beginning_with, common_options, names_of, offline_option
+from edgepack.cli.output import print_json, print_rows, say
 
 if TYPE_CHECKING:
-    from edgepack.project.build import Result
-
-SCHEMA = 1
+    from edgepack.project.orders import Result
 
 
 def _complete_name(
@@ -23,7 +22,7 @@ def _complete_name(
 ) -> list[CompletionItem]:
     """Of the project in the current folder; nothing where there is none, or one that is wrong."""
     from edgepack.errors import EdgepackError
-    from edgepack.project.build import cells_of
+    from edgepack.project.cells import cells_of
     from edgepack.project.file import find_project
 
     try:
@@ -45,10 +44,43 @@ def _complete_name(
 )
 @click.option("-n", "--dry-run", is_flag=True, help="List the bundles that would be built; build none.")
 @click.option("-f", "--force", is_flag=True, help="Rebuild bundles that are up to date.")
+@click.option("-j", "--jobs", type=int, metavar="N", help="Build N bundles at once.  [default: 1]")
+@click.option("--shard", metavar="K/N", help="Build only the K-th of N parts, e.g. 3/8 in a CI matrix.")
+@click.option(
+    "--store",
+    metavar="ADDRESS",
+    help="Store to share finished bundles with other machines: a folder, s3://BUCKET/NAME, https://… "
+    "[default: EDGEPACK_STORE, else `store` in the project file]",
+)
+@click.option(
+    "--executor",
+    metavar="NAME",
+    shell_complete=names_of("executor"),
+    help="Build on a plugin's workers, e.g. dask; requires a store.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="The executor's address, e.g. tcp://HOST:8786.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write a report of all bundles: a page (.html) or JSON (.json).",
+)
 @offline_option
 @common_options
 def build(
-    names: tuple[str, ...], file: Path | None, dry_run: bool, force: bool, offline: bool, as_json: bool
+    names: tuple[str, ...],
+    file: Path | None,
+    dry_run: bool,
+    force: bool,
+    jobs: int | None,
+    shard: str | None,
+    store: str | None,
+    executor: str | None,
+    scheduler: str | None,
+    report_file: Path | None,
+    offline: bool,
+    as_json: bool,
 ) -> None:
     """Build the bundles of a project whose inputs changed.
 
@@ -56,37 +88,39 @@ def build(
     that fails does not stop the others; the exit code is that of the first failure.
     """
     from edgepack import library
+    from edgepack.project.report import COLUMNS, as_dict, require_form, row_of, summary, write_report
 
+    if report_file is not None:
+        require_form(report_file)
+    started = time.monotonic()
     results = library.build(
-        file, only=names, dry_run=dry_run, force=force, offline=offline, progress=not as_json
+        file,
+        only=names,
+        shard=shard,
+        jobs=jobs,
+        executor=executor,
+        scheduler=scheduler,
+        store=store,
+        dry_run=dry_run,
+        force=force,
+        offline=offline,
+        progress=not as_json,
     )
+    seconds = time.monotonic() - started
+    if report_file is not None:
+        write_report(report_file, results, seconds=seconds)
     if as_json:
-        print_json({"schema": SCHEMA, "bundles": [_as_dict(each) for each in results]})
+        print_json(as_dict(results))
     else:
-        rows = [_row(each) for each in results]
-        print_rows(rows, as_json=False, columns=("bundle", "state", "archive MB", "mean cosine", "seconds"))
-    if failed := [each.error for each in results if each.error]:
-        raise click.exceptions.Exit(failed[0].exit_code)
+        print_rows([row_of(each) for each in results], as_json=False, columns=COLUMNS)
+        say(summary(results, seconds=seconds), err=True)
+    if failed := [each for each in results if each.error]:
+        _tell_hints(failed)
+        raise click.exceptions.Exit(failed[0].error.exit_code if failed[0].error else 1)
 
 
-def _row(found: Result) -> dict[str, str]:
-    report = found.report
-    return {
-        "bundle": found.label,
-        "state": f"failed: {found.error.message}" if found.error else found.state,
-        "archive MB": f"{(report.archive_bytes or 0) / 1e6:.2f}" if report else "",
-        "mean cosine": f"{report.verification.mean_cosine:.4f}" if report else "",
-        "seconds": f"{found.seconds:.1f}",
-    }
-
-
-def _as_dict(found: Result) -> dict[str, Any]:
-    error = found.error
-    return {
-        "bundle": found.label,
-        "state": found.state,
-        "path": None if found.path is None else str(found.path),
-        "digest": found.report.digest if found.report else None,
-        "archive_bytes": found.report.archive_bytes if found.report else None,
-        "error": None if error is None else {"message": error.message, "hint": error.hint},
-    }
+def _tell_hints(failed: list[Result]) -> None:
+    """What to do, for each failure: the table says what is wrong."""
+    for each in failed:
+        if each.error and each.error.hint:
+            say(f"{each.label}: {each.error.hint}", err=True)

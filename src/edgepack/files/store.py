@@ -8,10 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from edgepack.errors import DiskFullError, OutputError
+from edgepack.files.shared import SharedStore
 from edgepack.records.model import FileDigest
 
 ENTRY_FILE = ".edgepack-entry.json"
@@ -34,6 +36,8 @@ class Store:
     """A folder of entries ``KIND/KEY/``, where KEY is the digest of everything that the entry was made from."""
 
     root: Path
+    shared: SharedStore | None = field(default=None, compare=False, repr=False)
+    """Asked before something is made, and given what was."""
 
     def cached(self, kind: str, inputs: Mapping[str, str], make: Callable[[Path], None]) -> Path:
         """The folder that ``make(folder)`` filled for these inputs.
@@ -44,8 +48,15 @@ class Store:
         entry = self.root / kind / key_of(inputs)
         with self.lock(entry):
             if not _is_sound(entry):
-                self._make(entry, make)
+                self._make(entry, partial(self._fetch_or_make, entry, make))
         return entry
+
+    def _fetch_or_make(self, entry: Path, make: Callable[[Path], None], folder: Path) -> None:
+        kind, key = entry.parent.name, entry.name
+        if self.shared is None or not self.shared.fetch(kind, key, folder):
+            make(folder)
+            if self.shared is not None:
+                self.shared.offer(kind, key, folder)
 
     def folder(self, kind: str, inputs: Mapping[str, str]) -> Path:
         """A folder that grows over time, for content whose owner checks it itself; hold ``lock`` while writing."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgepack.context import BuildContext
+from edgepack.files.shared import BlobStore
 from edgepack.options import OptionTable
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel, RemoteModel
@@ -45,6 +48,8 @@ INTERFACES: Mapping[str, Interfaces] = {
     "prices": Interfaces(),
     "source": Interfaces(),
     "architecture": Interfaces(),
+    "store": Interfaces(),
+    "executor": Interfaces(),
 }
 """Supported interface versions, by axis."""
 
@@ -119,6 +124,25 @@ class Architecture(Protocol):
         """
 
 
+class OpenStore(Protocol):
+    """Opens the stores of one address scheme, which many machines share."""
+
+    def __call__(self, url: str, /) -> BlobStore:
+        """Return the store at an address; nothing needs to be there yet. Raises ``UsageError`` for an address that is none."""
+
+
+class StartExecutor(Protocol):
+    """Starts what makes a project's bundles elsewhere."""
+
+    def __call__(self, scheduler: str | None, jobs: int | None, /) -> AbstractContextManager[Executor]:
+        """Return workers at an address, or for ``None`` where it finds some; they stop, or are let go, when the block ends.
+
+        The host submits a function of edgepack and a picklable order for each bundle. The workers have this version of edgepack, reach
+        the models by the same names, and share a store with the host. A bundle whose future raises fails alone.
+        Raises ``UsageError`` for an address where nothing answers.
+        """
+
+
 def no_options() -> OptionTable:
     """For builders that do not say which options they take."""
     return {}
@@ -142,14 +166,15 @@ class Spec:
     name: str
     """The name that selects it. Of a builder: a target's ``builder``; of a platform: ``platform.os``; of a recipe:
     ``model.recipe``; of a pass: a recipe's ``pass``; of a package: ``package.formats`` and ``--as``;
-    of a source: the scheme of its addresses, e.g. ``s3``; of an architecture: ``model_type`` in config.json."""
+    of a source: the scheme of its addresses, e.g. ``s3``; of an architecture: ``model_type`` in config.json; of a store: the scheme of its
+    address; of an executor: `edgepack build --executor`."""
     summary: str
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
     ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``; of a source:
     ``() -> Source``; of an architecture: ``() -> Architecture``; of checks: ``() -> Check``; of a report: ``() -> ReportRows``; of prices:
-    ``()``, a TOML file. Heavy imports happen in here."""
+    ``()``, a TOML file; of a store: ``() -> OpenStore``; of an executor: ``() -> StartExecutor``. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """Keys that a target's ``[options]`` may have, as ``read_options`` takes them. `edgepack bundle` also accepts them as flags
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

@@ -1,84 +1,33 @@
 """Makes of a project's bundles those whose inputs changed; one that fails stops no other."""
 
-import hashlib
-import json
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
-import edgepack
-from edgepack import pipeline
-from edgepack.bundles.archive import archive_of
-from edgepack.bundles.manifest import bundle_name, digest, open_bundle
-from edgepack.bundles.packages import AXIS as PACKAGE
-from edgepack.bundles.packages import packagers_of
-from edgepack.bundles.place import held_place
-from edgepack.errors import BundleError, EdgepackError, UsageError
-from edgepack.files.store import sha256_of, written_beside
-from edgepack.models.find.catalogue import load_catalogue
-from edgepack.models.find.source import ingest
-from edgepack.models.read.source_key import source_key
+from edgepack.errors import EdgepackError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.project.file import Project, Wanted
-from edgepack.recipes.registry import key_of_passes, passes_of
-from edgepack.records.model import ModelSource
-from edgepack.records.report import Report
-from edgepack.records.target import Target
-from edgepack.targets import with_reading
+from edgepack.project.cells import Cell
+from edgepack.project.make import make_cell, settle
+from edgepack.project.orders import Order, Result, failed
+from edgepack.project.stores import open_shared
+from edgepack.project.workers import elsewhere, in_processes
 from edgepack.words import did_you_mean
 
-REMEMBERED = ".edgepack-build.json"
-"""In an output folder: bundle → what it was made of, and its digest."""
+AXIS = "executor"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One model for one target."""
+class Workforce:
+    """Who makes a project's bundles, and where they are kept for others."""
 
-    wanted: Wanted
-    target: str
-
-    @property
-    def label(self) -> str:
-        """For people, and for the command line: ``MODEL:TARGET``."""
-        model = self.wanted.model or load_catalogue().default
-        return f"{Path(model).name}:{Path(self.target).name.removesuffix('.toml')}"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What it is called on the command line: by its label, its model or its target."""
-        return (self.label, *self.label.split(":"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """Outcome for one bundle of a project."""
-
-    label: str
-    state: Literal["made", "up to date", "to be made", "failed"]
-    seconds: float
-    path: Path | None = None
-    report: Report | None = None
-    error: EdgepackError | None = None
-
-
-def cells_of(project: Project, only: Sequence[str] = ()) -> list[Cell]:
-    """All cells, or those whose label, model or target is in ``only``; raises ``UsageError`` for what names none."""
-    cells = [Cell(wanted=wanted, target=name) for wanted in project.bundles for name in wanted.targets]
-    if not only:
-        return cells
-    names = {name: cell for cell in cells for name in cell.names}
-    for name in only:
-        if name not in names:
-            raise UsageError(
-                f"{project.file} makes no {name}{did_you_mean(name, names)}",
-                hint=f"it makes: {', '.join(cell.label for cell in cells)}",
-            )
-    return [cell for cell in cells if set(cell.names) & set(only)]
+    jobs: int | None = None
+    """How many at once; ``None``: one."""
+    executor: str | None = None
+    """A plugin's; ``None``: processes of this machine."""
+    scheduler: str | None = None
+    """The executor's address."""
+    store: str | None = None
+    """Address of the shared store."""
 
 
 def build_cells(
@@ -86,122 +35,94 @@ def build_cells(
     *,
     host: PluginHost,
     context: HostContext,
+    by: Workforce = Workforce(),
     force: bool = False,
     dry_run: bool = False,
-) -> Iterator[Result]:
-    """Each cell in turn, made where its inputs changed, its bundle is damaged, or with ``force``."""
-    taken: dict[Path, str] = {}
-    for number, cell in enumerate(cells):
-        started = time.monotonic()
-        own = replace(context, work_dir=context.work_dir / str(number))
+) -> Iterator[tuple[int, Result]]:
+    """Each cell's number and result as it is done: made where its inputs changed, its bundle is damaged, or with ``force``.
+
+    Raises ``UsageError`` for workers or a store that there are none of.
+    """
+    _require_sense(by, host)
+    if by.store is not None:
+        open_shared(by.store, host=host, context=context)
+    claims = context.work_dir / "claims"
+    claims.mkdir()
+    orders = [
+        Order(
+            cell=cell,
+            number=number,
+            claims=str(claims),
+            store=by.store,
+            offline=context.offline,
+            force=force,
+            dry_run=dry_run,
+        )
+        for number, cell in enumerate(cells)
+    ]
+    if dry_run or (by.executor is None and (by.jobs or 1) == 1):
+        yield from _one_by_one(orders, host=host, context=context)
+        return
+    with context.progress("build", len(orders), unit="bundles") as bar:
+        for order, result in _by_others(orders, by, host=host, context=context):
+            bar.advance()
+            context.story.tell(_line(result))
+            for warning in result.warnings:
+                context.warn(f"{result.label}: {warning}")
+            yield order.number, result
+
+
+def _require_sense(by: Workforce, host: PluginHost) -> None:
+    if by.jobs is not None and by.jobs < 1:
+        raise UsageError(
+            f"--jobs {by.jobs}: nobody would make anything", hint="--jobs 4 makes four bundles at once"
+        )
+    if by.executor is None and by.scheduler is not None:
+        raise UsageError("--scheduler is an executor's address", hint="--executor dask --scheduler ADDRESS")
+    known = host.extensions(AXIS)
+    if by.executor is not None and by.executor not in known:
+        raise UsageError(
+            f"no plugin brings the executor {by.executor}{did_you_mean(by.executor, known)}",
+            hint=f"executors: {', '.join(known)}; without one, --jobs N are processes of this machine",
+        )
+    if by.executor is not None and by.store is None:
+        raise UsageError(
+            "workers elsewhere bring their bundles back through a store, and none is named",
+            hint="--store ADDRESS, EDGEPACK_STORE, or `store` in the project file: a folder that all mount, s3://BUCKET/NAME, …",
+        )
+
+
+def _one_by_one(
+    orders: Sequence[Order], *, host: PluginHost, context: HostContext
+) -> Iterator[tuple[int, Result]]:
+    """In this process, with the whole story of each."""
+    for order in orders:
+        own = replace(context, work_dir=context.work_dir / str(order.number))
         own.work_dir.mkdir()
-        context.note(f"\n{cell.label}")
-        try:
-            made = _build(cell, taken, host=host, context=own, force=force, dry_run=dry_run)
-        except EdgepackError as error:
-            made = Result(label=cell.label, state="failed", seconds=0.0, error=error)
-            context.note(f"failed: {error.message}")
-        yield replace(made, seconds=time.monotonic() - started)
+        context.note(f"\n{order.cell.label}")
+        result = make_cell(order, host=host, context=own)
+        if result.error is not None:
+            context.note(f"failed: {result.error.message}")
+        yield order.number, result
 
 
-def _build(
-    cell: Cell, taken: dict[Path, str], *, host: PluginHost, context: HostContext, force: bool, dry_run: bool
-) -> Result:
-    """``taken``: whose the folders are that were made, or found up to date, before."""
-    context.story.plan(0)
-    with context.story.step("inputs"):
-        target = _target(cell, host)
-        source = ingest(cell.wanted.model, reading=target.model.reading, context=context)
-        output = Path(cell.wanted.output)
-        folder = output / bundle_name(source.name, target)
-        if folder in taken:
-            raise UsageError(
-                f"{cell.label} is made at {folder}, as {taken[folder]} is",
-                hint="give one of them another `output`",
-            )
-        taken[folder] = cell.label
-        packagers_of(target, context)
-        key = _key(source, target, host, context)
-        fresh = not force and _is_up_to_date(folder, key, host)
-        context.note("up to date" if fresh else "to be made")
-    done = Result(label=cell.label, state="up to date" if fresh else "to be made", seconds=0.0, path=folder)
-    if fresh or dry_run:
-        return done
-    outcome = pipeline.build(
-        target, model=cell.wanted.model, output=output, force=True, host=host, context=context
-    )
-    _remember(folder, key, outcome)
-    return replace(done, state="made", report=outcome.report)
+def _by_others(
+    orders: Sequence[Order], by: Workforce, *, host: PluginHost, context: HostContext
+) -> Iterator[tuple[Order, Result]]:
+    if by.executor is None:
+        yield from in_processes(orders, jobs=by.jobs or 1)
+        return
+    there = [replace(order, claims=None) for order in orders]
+    with host.extensions(AXIS)[by.executor].make()(by.scheduler, by.jobs) as executor:
+        for order, result in elsewhere(there, executor):
+            own = replace(context, work_dir=context.work_dir / str(order.number))
+            own.work_dir.mkdir()
+            try:
+                yield order, settle(result, orders[order.number], host=host, context=own)
+            except EdgepackError as error:
+                yield order, replace(failed(order, error), seconds=result.seconds)
 
 
-def _target(cell: Cell, host: PluginHost) -> Target:
-    wanted = cell.wanted
-    said = {
-        **wanted.settings,
-        "model.recipe": wanted.recipe,
-        "model.gate": wanted.gate,
-        "package.formats": list(wanted.packages) or None,
-    }
-    overrides = [f"{key}={json.dumps(value)}" for key, value in said.items() if value is not None]
-    return with_reading(host.target(cell.target, overrides), wanted.reading)
-
-
-def _key(source: ModelSource, target: Target, host: PluginHost, context: HostContext) -> str:
-    """A digest of all that decides what a bundle is: the model's content, the target, and whose code makes it."""
-    said: dict[str, Any] = {
-        "model": source_key(source),
-        "prompts": dict(source.prompts),
-        "target": asdict(replace(target, origin="")),
-        "passes": key_of_passes(passes_of(target.model.recipe, context), context),
-        "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
-        "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
-        "edgepack": edgepack.__version__,
-        "made_by": host.builder_of(target).made_by(target),
-    }
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
-    known = _remembered(folder.parent).get(folder.name)
-    if known is None or known["key"] != key:
-        return False
-    # Whom a builder delegates to is known when it has: of these the versions are looked at again.
-    if any(_made_by(host, each["builder"]) != each for each in known["delegates"]):
-        return False
-    if not all((folder.parent / name).is_file() for name in known["files"]):
-        return False
-    try:
-        return bool(digest(open_bundle(folder)) == known["digest"])
-    except BundleError:
-        return False
-
-
-def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
-    """As a manifest names a delegate; nothing for one that is not there any more."""
-    found = host.builders.get(builder)
-    return {"builder": builder, "plugin": found.distribution, "version": found.version} if found else {}
-
-
-def _remember(folder: Path, key: str, outcome: pipeline.Outcome) -> None:
-    made = {
-        "key": key,
-        "digest": outcome.report.digest,
-        "files": [archive_of(folder).name, *(each.file for each in outcome.report.packages)],
-        "delegates": outcome.bundle.manifest["made_by"].get("delegates", []),
-    }
-    file = folder.parent / REMEMBERED
-    with held_place(file, waiting=lambda: None), written_beside(file) as temporary:
-        known = {**_remembered(folder.parent), folder.name: made}
-        temporary.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _remembered(output: Path) -> dict[str, Any]:
-    """Nothing where the file is not there or damaged: everything is made again then."""
-    with suppress(OSError, ValueError):
-        known = json.loads((output / REMEMBERED).read_text(encoding="utf-8"))
-        if isinstance(known, dict) and all(
-            isinstance(each, dict) and {"key", "digest", "files", "delegates"} <= each.keys()
-            for each in known.values()
-        ):
-            return known
-    return {}
+def _line(result: Result) -> str:
+    said = f"failed: {result.error.message}" if result.error else result.state
+    return f"{result.label}  {said}  {result.seconds:.1f} s"

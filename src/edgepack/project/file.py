@@ -1,6 +1,6 @@
 """The project file: which models are made for which targets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,12 @@ class Wanted:
     targets: tuple[str, ...]
     model: str | None = None
     """What ``--model`` takes; a path is relative to the project file."""
+    models: tuple[str, ...] = ()
+    """Several, in its place; a path may have ``*``."""
     output: str = "dist"
     recipe: str | None = None
+    recipes: tuple[str, ...] = ()
+    """Several, in its place: the bundles of each are in a folder of its name below ``output``."""
     gate: GateLevel | None = None
     packages: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -41,6 +45,14 @@ class Wanted:
             treat_as_embedding=self.treat_as_embedding,
         )
 
+    def each(self) -> Iterator["Wanted"]:
+        """One for each model and recipe."""
+        for model in self.models or (self.model,):
+            if not self.recipes:
+                yield replace(self, model=model, models=())
+            for recipe in self.recipes:
+                yield replace(self, model=model, models=(), recipe=recipe, output=f"{self.output}/{recipe}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
@@ -48,11 +60,14 @@ class Project:
 
     file: Path
     bundles: tuple[Wanted, ...]
+    store: str | None = None
+    """Address of the store that is shared with other machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
     bundle: tuple[Wanted, ...] = ()
+    store: str | None = None
     plugins: tuple[str, ...] = ()
     """Read where plugins are loaded (``plugins.chosen``)."""
 
@@ -84,13 +99,41 @@ def _read(file: Path, tables: tuple[str, ...]) -> Project:
         raise UsageError(f"{file} cannot be read: {error}", hint="name a project file") from error
     except Malformed as error:
         raise UsageError(f"{file}: {error}", hint=error.hint or "see docs/project.md for all keys") from error
-    return Project(file=file, bundles=tuple(_anchored(each, file.absolute().parent) for each in read.bundle))
+    folder = file.absolute().parent
+    bundles = tuple(_anchored(each, folder, file) for each in read.bundle)
+    store = read.store and (
+        read.store if "://" in read.store else str(folder / Path(read.store).expanduser())
+    )
+    return Project(file=file, bundles=bundles, store=store)
 
 
-def _anchored(wanted: Wanted, folder: Path) -> Wanted:
-    """With paths that are relative to the project file made absolute."""
-    model = wanted.model
-    if model is not None and (model.startswith((".", "/", "~")) or (folder / model).exists()):
-        model = str(folder / Path(model).expanduser())
+def _anchored(wanted: Wanted, folder: Path, file: Path) -> Wanted:
+    """With paths that are relative to the project file made absolute. Raises ``UsageError`` for what says two things."""
+    for one, several in (("model", "models"), ("recipe", "recipes")):
+        if getattr(wanted, one) is not None and getattr(wanted, several):
+            raise UsageError(
+                f"{file}: a [[bundle]] has both {one} and {several}", hint=f"give {several} all of them"
+            )
+    model = None if wanted.model is None else _place(wanted.model, folder)
+    models = tuple(place for name in wanted.models for place in _places(name, folder, file))
     targets = tuple(str(folder / name) if name.endswith(".toml") else name for name in wanted.targets)
-    return replace(wanted, model=model, targets=targets, output=str(folder / wanted.output))
+    return replace(wanted, model=model, models=models, targets=targets, output=str(folder / wanted.output))
+
+
+def _place(model: str, folder: Path) -> str:
+    if model.startswith((".", "/", "~")) or (folder / model).exists():
+        return str(folder / Path(model).expanduser())
+    return model
+
+
+def _places(model: str, folder: Path, file: Path) -> list[str]:
+    """Those that a pattern names, by name."""
+    if "*" not in model or ":" in model:
+        return [_place(model, folder)]
+    place = folder / Path(model).expanduser()
+    found = sorted(str(path) for path in Path(place.anchor).glob(str(place.relative_to(place.anchor))))
+    if not found:
+        raise UsageError(
+            f"{file}: there is nothing at models = {model!r}", hint="it is relative to the project file"
+        )
+    return found

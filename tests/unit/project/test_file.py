@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import UsageError
-from edgepack.project.build import cells_of
+from edgepack.project.cells import cells_of
 from edgepack.project.file import find_project
 
 PROJECT = """

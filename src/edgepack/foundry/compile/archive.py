@@ -9,6 +9,8 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
 from edgepack.foundry.compile import plan
+from edgepack.foundry.compile.installed import take_installed
+from edgepack.foundry.compile.keys import archive_inputs, planned_file
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, compiled_already, identity_of
 from edgepack.foundry.compile.overlay import write_overlay
 from edgepack.foundry.patch import Change, Patch, RuntimeRequest
@@ -20,9 +22,6 @@ from edgepack.foundry.toolchains.toolchain import Toolchain
 from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import SourceFile
-
-SCHEMA = "2"
-"""Changes when the same inputs are compiled otherwise than the data files say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +202,7 @@ def open_archive(
         release, kind=kind, features=features, tree_key=tree.key, toolchain=toolchain.identity
     )
     folder = context.store.folder("kernel-archive", inputs)
+    take_installed(folder, release, context=context)
     changed = write_overlay(release, tree, folder / "overlay")
     planned = planned_file(folder, settings, room=release.room)
     units = _planned(planned)
@@ -251,22 +251,3 @@ def _plan(
     units |= {unit.name: unit for unit in toolchain.units(settings, variables)}
     plan.write_units(units, file)
     return units
-
-
-def archive_inputs(
-    release: Release, *, kind: str, features: Sequence[str], tree_key: str, toolchain: str
-) -> dict[str, str]:
-    """What an archive's key is made from. ``toolchain`` is the identity, which ends with the platform."""
-    settings = release.build_settings(toolchain.rpartition(", ")[2])
-    variables = plan.cmake_variables(settings, kind, features)
-    return {
-        "schema": SCHEMA,
-        "sources": tree_key,
-        "toolchain": toolchain,
-        "variables": repr(sorted(variables.items())),
-    }
-
-
-def planned_file(folder: Path, settings: Mapping[str, Any], *, room: str = "") -> Path:
-    """Where an archive keeps its plan: one for each way of compiling single units, and for each ``Release.room``."""
-    return folder / f"units-{identity_of(repr(settings['units']), *filter(None, [room]))[:16]}.json"

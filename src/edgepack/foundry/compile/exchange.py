@@ -1,4 +1,4 @@
-"""Kernel archives exported and imported: one ``.tar.zst``, checked whole before anything of it is used.
+"""Exported kernel archives and their import: one ``.tar.zst``, checked whole before anything of it is used.
 
 In it are the objects with their records, the plan of what can be compiled, and the headers that configuring made; with
 sources, also the archives of ONNX Runtime and its parts, so that a machine without a network can do everything.
@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from edgepack import __version__
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import BundleError, UsageError
 from edgepack.files.archives import ArchiveMember, BadArchive, opened
-from edgepack.files.pack import TarEntry, write_tarball
-from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
-from edgepack.foundry.compile.archive import KernelArchive, archive_inputs, planned_file
+from edgepack.files.store import disk_errors, key_of, sha256_of
+from edgepack.foundry.compile.keys import archive_inputs
 from edgepack.foundry.compile.objects import record_of, sound_record
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import find_release
-from edgepack.foundry.sources.pinned import fetch_parts, store_path
+from edgepack.foundry.sources.pinned import store_path
 from edgepack.foundry.sources.tree import tree_inputs
 from edgepack.foundry.units import BUILD, TREE
 
@@ -44,6 +43,7 @@ class Exchanged:
 
     key: str
     kind: str
+    features: tuple[str, ...]
     toolchain: str
     objects: int
     complete: bool
@@ -51,35 +51,6 @@ class Exchanged:
     sources: bool
     added: int = 0
     """Objects that were not there before the import."""
-
-
-def export_archive(
-    archive: KernelArchive,
-    output: Path,
-    *,
-    features: tuple[str, ...],
-    with_sources: bool,
-    context: BuildContext,
-) -> Exchanged:
-    """Write what is in an archive into one file. The same content gives the same bytes.
-
-    Raises ``UsageError`` for an archive without objects, ``OutputError`` or ``DiskFullError``.
-    """
-    with context.store.lock(archive.folder):
-        content = dict(sorted({**_plan_of(archive), **_objects_of(archive)}.items()))
-        if with_sources:
-            found = fetch_parts(archive.release.catalogue, context=context)
-            content |= {f"sources/{path.name}": path for path in sorted(found.values())}
-        objects = [name for name in content if name.endswith(".o")]
-        if not objects:
-            raise UsageError(
-                "nothing has been compiled yet for this kind of runtime",
-                hint="--full compiles everything; `edgepack runtime lib` compiles what one model needs",
-            )
-        manifest = _manifest_of(archive, content, features)
-        with written_beside(output) as temporary, temporary.open("wb") as stream:
-            _write(stream, manifest, content, context)
-    return _exchanged(manifest)
 
 
 ReleaseFor = Callable[[str, str], Release]
@@ -108,74 +79,7 @@ def import_archive(
             f"{file} is not an exported kernel archive, or is damaged: {error}",
             hint=error.hint or "copy or export it again",
         ) from error
-    return _exchanged(manifest, added=added)
-
-
-def _plan_of(archive: KernelArchive) -> dict[str, Path | bytes]:
-    """The plan, and what configuring made that compilations read; folders as placeholders."""
-    planned = planned_file(archive.folder, archive.settings, room=archive.release.room)
-    commands = (archive.build / COMMANDS).read_text()
-    commands = commands.replace(str(archive.tree.folder), TREE).replace(str(archive.build), BUILD)
-    content: dict[str, Path | bytes] = {
-        f"units/{planned.name}": planned,
-        f"build/{COMMANDS}": commands.encode(),
-        f"build/{CONFIGURED}": archive.build / CONFIGURED,
-    }
-    for path in archive.build.rglob("*"):
-        relative = path.relative_to(archive.build)
-        if path.suffix in _HEADERS and relative.parts[0] not in ("zig-cache", "CMakeFiles", "compilers"):
-            content[f"build/{relative.as_posix()}"] = path
-    return content
-
-
-def _objects_of(archive: KernelArchive) -> dict[str, Path | bytes]:
-    """Every sound object with its record; what an interruption or a fault of the disk left is not passed on."""
-    content: dict[str, Path | bytes] = {}
-    for path in archive.objects.rglob("*.o"):
-        if sound_record(path) is not None:
-            name = f"objects/{path.relative_to(archive.objects).as_posix()}"
-            content |= {name: path, f"{name}.json": record_of(path)}
-    return content
-
-
-def _manifest_of(
-    archive: KernelArchive, content: Mapping[str, Path | bytes], features: tuple[str, ...]
-) -> dict[str, Any]:
-    files = []
-    for name, source in content.items():
-        data = source if isinstance(source, bytes) else None
-        entry: dict[str, Any] = {
-            "path": name,
-            "size": len(data) if data is not None else Path(str(source)).stat().st_size,
-            "sha256": hashlib.sha256(data).hexdigest() if data is not None else sha256_of(Path(str(source))),
-        }
-        if name.endswith(".o"):
-            entry["identity"] = json.loads(record_of(Path(str(source))).read_text())["identity"]
-        files.append(entry)
-    compiled = {name.removeprefix("objects/").removesuffix(".o") for name in content if name.endswith(".o")}
-    return {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "edgepack": __version__,
-        "onnxruntime": archive.release.version,
-        "kind": archive.kind,
-        "features": list(features),
-        "toolchain": archive.toolchain.identity,
-        "key": archive.key,
-        "sources": dict(sorted(archive.tree.digests.items())),
-        "complete": compiled >= archive.units.keys(),
-        "files": files,
-    }
-
-
-def _write(
-    stream: IO[bytes], manifest: Mapping[str, Any], content: Mapping[str, Path | bytes], context: BuildContext
-) -> None:
-    total = sum(int(file["size"]) for file in manifest["files"])
-    entries = [TarEntry(name=name, source=source) for name, source in content.items()]
-    first = TarEntry(name=MANIFEST, source=json.dumps(manifest, indent=0).encode())
-    with context.progress("compress", total, unit="B") as bar:
-        write_tarball(stream, [first, *entries], level=LEVEL, window_log=24, advance=bar.advance)
+    return exchanged(manifest, added=added)
 
 
 def _read_manifest(members: Iterator[ArchiveMember], file: Path, release_for: ReleaseFor) -> dict[str, Any]:
@@ -321,11 +225,13 @@ def _settle_sources(manifest: Mapping[str, Any], work: Path, context: BuildConte
             path.replace(place)
 
 
-def _exchanged(manifest: Mapping[str, Any], *, added: int = 0) -> Exchanged:
+def exchanged(manifest: Mapping[str, Any], *, added: int = 0) -> Exchanged:
+    """What a manifest says of its archive."""
     names = [str(entry["path"]) for entry in manifest["files"]]
     return Exchanged(
         key=str(manifest["key"]),
         kind=str(manifest["kind"]),
+        features=tuple(map(str, manifest["features"])),
         toolchain=str(manifest["toolchain"]),
         objects=sum(name.endswith(".o") for name in names),
         complete=bool(manifest["complete"]),

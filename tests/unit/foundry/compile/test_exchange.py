@@ -19,7 +19,8 @@ from edgepack.errors import BundleError, DiskFullError, UsageError
 from edgepack.files.store import Store, key_of
 from edgepack.foundry.compile import exchange
 from edgepack.foundry.compile.archive import KernelArchive
-from edgepack.foundry.compile.exchange import MANIFEST, export_archive, import_archive
+from edgepack.foundry.compile.exchange import MANIFEST, import_archive
+from edgepack.foundry.compile.export import export_archive
 from edgepack.foundry.compile.plan import COMMANDS
 from edgepack.foundry.link.everything import compile_everything
 from edgepack.foundry.releases.known import RELEASE

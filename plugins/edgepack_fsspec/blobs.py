@@ -1,0 +1,89 @@
+"""``BlobStore`` on a file system of fsspec."""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgepack.api import MissingToolError, UsageError
+
+RENAMES = {"file", "local", "sftp", "ssh"}
+"""Protocols of file systems where half a file can be seen while it is written, and renaming is one step."""
+PUTS = {"http", "https"}
+INSTALL = "pip install 'edgepack[store]'"
+
+
+def opener() -> Callable[[str], Blobs]:
+    """What the axis ``store`` takes."""
+    return open_store
+
+
+def open_store(url: str) -> Blobs:
+    """Raises ``MissingToolError`` where fsspec, or what it reaches such a place with, is not installed; ``UsageError`` for no address."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingToolError(
+            f"the store {url} is reached by fsspec, which is not installed", hint=INSTALL
+        ) from error
+    scheme = url.partition("://")[0] if "://" in url else "file"
+    # Of what is in the store nothing is remembered: others write there, too. Its own loop: workers may be threads of another one.
+    options: dict[str, Any] = {} if scheme in ("file", "memory") else {"use_listings_cache": False}
+    try:
+        system, root = fsspec.url_to_fs(url, **options)
+    except ImportError as error:
+        raise MissingToolError(
+            f"the store {url} cannot be reached: {error}", hint=f"{INSTALL}, or the package that is named"
+        ) from error
+    except ValueError as error:
+        raise UsageError(
+            f"{url} is no address of a store: {error}", hint="e.g. s3://BUCKET/edgepack, or a folder"
+        ) from error
+    return Blobs(system=system, root=str(root).rstrip("/"), scheme=scheme)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blobs:
+    """``edgepack.api.axes.BlobStore``."""
+
+    system: Any
+    """``fsspec.AbstractFileSystem``; fsspec says nothing of its types."""
+    root: str
+    scheme: str
+
+    def get(self, name: str, destination: Path) -> bool:
+        try:
+            self.system.get_file(self._place(name), str(destination))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def has(self, name: str) -> bool:
+        return bool(self.system.exists(self._place(name)))
+
+    def put(self, name: str, source: Path) -> None:
+        place = self._place(name)
+        if self.scheme in PUTS:
+            self.system.put_file(str(source), place, method="put")
+        elif self.scheme in RENAMES:
+            self._put_beside(place, source)
+        else:
+            self.system.put_file(str(source), place)
+
+    def _put_beside(self, place: str, source: Path) -> None:
+        folder, name = posixpath.split(place)
+        temporary = f"{folder}/.{name}-{uuid.uuid4().hex}"
+        self.system.makedirs(folder, exist_ok=True)
+        try:
+            self.system.put_file(str(source), temporary)
+            self.system.mv(temporary, place)
+        finally:
+            if self.system.exists(temporary):
+                self.system.rm_file(temporary)
+
+    def _place(self, name: str) -> str:
+        return f"{self.root}/{name}"

@@ -1,0 +1,125 @@
+"""The report of a project's build: rows for the terminal, JSON, one page."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from edgepack.errors import UsageError
+from edgepack.files.store import written_beside
+from edgepack.pipeline import report_file_of
+from edgepack.project.orders import Result
+from edgepack.reports.page.markup import table
+
+SCHEMA = 1
+COLUMNS = ("bundle", "state", "archive MB", "mean cosine", "seconds")
+FORMS = (".html", ".json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What a bundle's own report says of it."""
+
+    digest: str | None = None
+    archive_bytes: int | None = None
+    mean_cosine: float | None = None
+
+
+def figures_of(result: Result) -> Figures:
+    """Nothing where there is no bundle, or no report beside it that can be read."""
+    if result.path is None or result.error is not None:
+        return Figures()
+    try:
+        said = json.loads(report_file_of(result.path).read_text(encoding="utf-8"))
+        return Figures(
+            digest=str(said["digest"]),
+            archive_bytes=int(said["archive_bytes"]),
+            mean_cosine=float(said["verification"]["mean_cosine"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return Figures()
+
+
+def row_of(result: Result) -> dict[str, str]:
+    """For ``COLUMNS``."""
+    found = figures_of(result)
+    return {
+        "bundle": result.label,
+        "state": f"failed: {result.error.message}" if result.error else result.state,
+        "archive MB": "" if found.archive_bytes is None else f"{found.archive_bytes / 1e6:.2f}",
+        "mean cosine": "" if found.mean_cosine is None else f"{found.mean_cosine:.4f}",
+        "seconds": f"{result.seconds:.1f}",
+    }
+
+
+def summary(results: Sequence[Result], *, seconds: float) -> str:
+    """E.g. ``12 bundles in 31 s: 2 made, 10 up to date``."""
+    states = Counter(result.state for result in results)
+    said = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+    return f"{len(results)} bundles in {seconds:.0f} s: {said or 'none'}"
+
+
+def as_dict(results: Iterable[Result]) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    return {"schema": SCHEMA, "bundles": [_as_dict(each) for each in results]}
+
+
+def _as_dict(result: Result) -> dict[str, Any]:
+    error, found = result.error, figures_of(result)
+    return {
+        "bundle": result.label,
+        "state": result.state,
+        "path": None if result.path is None else str(result.path),
+        "key": result.key or None,
+        "digest": found.digest,
+        "archive_bytes": found.archive_bytes,
+        "mean_cosine": found.mean_cosine,
+        "seconds": round(result.seconds, 3),
+        "warnings": list(result.warnings),
+        "error": None if error is None else {"message": error.message, "hint": error.hint},
+    }
+
+
+def require_form(file: Path) -> None:
+    """Raise ``UsageError`` for a report in a form that there is not."""
+    if file.suffix not in FORMS:
+        raise UsageError(
+            f"--report {file} is neither a page nor JSON", hint="name a file that ends with .html or .json"
+        )
+
+
+def write_report(file: Path, results: Sequence[Result], *, seconds: float) -> None:
+    """One file: a page where its name ends with ``.html``, else what ``--json`` prints."""
+    page = file.suffix == ".html"
+    text = render_page(results, seconds=seconds) if page else json.dumps(as_dict(results), indent=1) + "\n"
+    with written_beside(file) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def render_page(results: Sequence[Result], *, seconds: float) -> str:
+    """A complete HTML document that asks nobody for anything: failures first, with what to do, then all bundles."""
+    failures = [
+        (each.label, each.error.message, each.error.hint or "") for each in results if each.error is not None
+    ]
+    warnings = [(each.label, warning) for each in results for warning in each.warnings]
+    rows = [[row_of(each)[column] for column in COLUMNS] for each in results]
+    return Template((files("edgepack.project") / "page.html").read_text(encoding="utf-8")).substitute(
+        style=(files("edgepack.reports.page") / "style.css").read_text(encoding="utf-8"),
+        summary=escape(summary(results, seconds=seconds)),
+        status="failed" if failures else "passed",
+        verdict=f"{len(failures)} failed" if failures else "none failed",
+        failures=_section("Failed", ("bundle", "what is wrong", "what to do"), failures),
+        warnings=_section("Warnings", ("bundle", "warning"), warnings),
+        bundles=_section("Bundles", COLUMNS, rows),
+    )
+
+
+def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    return f"<section><h2>{title} ({len(rows)})</h2>\n{table(head, rows, kind='words', caption=title)}</section>\n"

@@ -1,0 +1,46 @@
+"""The store that a project shares with other machines, by its address."""
+
+import os
+from pathlib import Path
+
+from edgepack.errors import UsageError
+from edgepack.files.shared import BlobStore, SharedStore
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import PluginHost
+from edgepack.words import did_you_mean
+
+AXIS = "store"
+VARIABLE = "EDGEPACK_STORE"
+MADE = (
+    *("cell", "onnx", "prepared", "tokenizer", "tables-tokenizer", "static-table", "webgpu-model"),
+    *("runtime", "runtime-web", "program", "tables-program", "standalone", "runner", "tensorrt-engine"),
+    *("encoded", "zstd-frame", "wire-sizes"),
+)
+"""The kinds of entries that are shared: what was made. What was fetched has servers of its own; what judges is made here."""
+_opened: dict[str, SharedStore] = {}
+
+
+def address_of(named: str | None, project: str | None) -> str | None:
+    """What an option names, else ``EDGEPACK_STORE``, else what the project file does; a folder's path is absolute."""
+    said = named or os.environ.get(VARIABLE) or project
+    return str(Path(said).expanduser().absolute()) if said and "://" not in said else said or None
+
+
+def open_shared(url: str, *, host: PluginHost, context: HostContext) -> SharedStore:
+    """The store at an address, one for the whole process: one that cannot be reached is not tried for each cell.
+
+    Raises ``UsageError`` for an address that no plugin takes, and what the plugin raises.
+    """
+    if url not in _opened:
+        scheme = url.partition("://")[0] if "://" in url else "file"
+        known = host.extensions(AXIS)
+        if scheme not in known:
+            raise UsageError(
+                f"no plugin reaches the store {url}{did_you_mean(scheme, known)}",
+                hint=f"a folder, or an address that begins with {', '.join(f'{name}://' for name in known)}",
+            )
+        blobs: BlobStore = known[scheme].make()(url)
+        _opened[url] = SharedStore(blobs=blobs, url=url, warn=context.warn, kinds=MADE)
+    shared = _opened[url]
+    shared.warn = context.warn
+    return shared

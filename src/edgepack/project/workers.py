@@ -1,0 +1,141 @@
+"""Cells made by several processes here, or by a plugin's executor elsewhere. A worker that dies costs its cell some time, and no other."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, as_completed, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.connection import wait as wait_for_end
+from typing import NoReturn
+
+from edgepack.errors import ToolError
+from edgepack.project.orders import Order, Result, failed
+
+Work = Callable[[Order], Result]
+TRIES = 3
+"""Workers that a cell may cost."""
+SECONDS_TO_CLEAN_UP = 30
+COMPILERS = "EDGEPACK_JOBS"
+
+
+def work(order: Order) -> Result:
+    """Make a cell. What that takes to import is imported by whoever is asked for one."""
+    from edgepack.project.make import work
+
+    return work(order)
+
+
+def in_processes(orders: Sequence[Order], *, jobs: int, do: Work = work) -> Iterator[tuple[Order, Result]]:
+    """Results as they come. Cells whose worker died are made again, one by one: which of them kills its worker shows then."""
+    waiting = deque(orders)
+    while waiting:
+        lost: list[Order] = []
+        with _pool(min(jobs, len(waiting))) as pool:
+            yield from _until_one_dies(pool, waiting, jobs, lost, do)
+        for order in lost:
+            yield order, _alone(order, do)
+
+
+def elsewhere(
+    orders: Sequence[Order], executor: Executor, *, do: Work = work
+) -> Iterator[tuple[Order, Result]]:
+    """Results as they come; whom the executor gives a cell to when a worker dies is its own business."""
+    futures = {executor.submit(do, order): order for order in orders}
+    for future in as_completed(futures):
+        order = futures[future]
+        try:
+            yield order, future.result()
+        except Exception as error:
+            why = str(error).splitlines()[0] if str(error) else ""
+            yield order, _lost(order, f"its workers were lost: {type(error).__name__} {why}".rstrip())
+
+
+def _until_one_dies(
+    pool: ProcessPoolExecutor, waiting: deque[Order], jobs: int, lost: list[Order], do: Work
+) -> Iterator[tuple[Order, Result]]:
+    """As many cells at once as there are workers, so that few are lost with one. What was lost is then in ``lost``."""
+    running: dict[Future[Result], Order] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running[pool.submit(do, waiting[0])] = waiting[0]
+                waiting.popleft()
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                result = future.result()
+                yield running.pop(future), result
+    except BrokenProcessPool:
+        for future, order in running.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                yield order, future.result()
+            else:
+                lost.append(order)
+
+
+def _alone(order: Order, do: Work) -> Result:
+    for _ in range(TRIES - 1):
+        with _pool(1) as pool:
+            try:
+                return pool.submit(do, order).result()
+            except BrokenProcessPool:
+                continue
+    return _lost(order, f"its worker was killed {TRIES} times")
+
+
+def _lost(order: Order, why: str) -> Result:
+    return failed(
+        order,
+        ToolError(
+            f"{order.cell.label} was not made: {why}",
+            hint="out of memory? try fewer --jobs; the kernel's log (dmesg) names what it killed",
+        ),
+    )
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with the block, and with this process however it ends; what they have half made is removed."""
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        workers,
+        # A copy of a process with threads, as forking makes one, may wait for a lock that nobody holds.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(max(1, len(os.sched_getaffinity(0)) // workers),),
+    )
+    try:
+        yield pool
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(compilers: int) -> None:
+    """In a new worker. An interrupt at the terminal is its parent's to act on, which ends its workers once."""
+    os.environ.setdefault(COMPILERS, str(compilers))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """What is open is closed, and what is half made is removed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for_end([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(SECONDS_TO_CLEAN_UP)
+        os._exit(1)

@@ -1,0 +1,177 @@
+"""Many bundles at once: by several processes, by Dask, and out of a store that machines share."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.berts import write_bert
+from tests.support.kiosk import install, prepare_site
+from tests.support.serving import file, serving
+
+from edgepack import library
+from edgepack.errors import EdgepackError
+from edgepack.files.store import digest_tree
+from edgepack.project import stores
+from edgepack.project.orders import Result
+
+pytestmark = pytest.mark.tools("env", may=("setpriv",))
+
+PROJECT = """
+[[bundle]]
+models = ["one", "none", "two"]
+targets = ["kiosk-one"]
+"""
+Build = Callable[..., list[Result]]
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
+    """Builds a project of three models, one of which is not there; each time as on a new machine, but for ``again``."""
+    install(prepare_site(tmp_path / "site", monkeypatch), monkeypatch)
+    monkeypatch.setattr(stores, "_opened", {})
+    for name in ("one", "two"):
+        write_bert(tmp_path / name, num_hidden_layers=1)
+    (tmp_path / "edgepack.toml").write_text(PROJECT)
+    machines = iter(range(10))
+
+    def run(*, again: bool = False, **how: Any) -> list[Result]:
+        if not again:
+            monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / f"cache-{next(machines)}"))
+            shutil.rmtree(tmp_path / "dist", ignore_errors=True)
+        return library.build(tmp_path / "edgepack.toml", offline=True, **how)
+
+    yield run
+
+
+def states(found: list[Result]) -> list[str]:
+    return [each.state for each in found]
+
+
+def shipped(tmp_path: Path) -> dict[str, str]:
+    """Everything in the output that has no times in it: its digest."""
+    return {
+        each.path: each.sha256
+        for each in digest_tree(tmp_path / "dist")
+        if not each.path.endswith((".report.json", ".edgepack-build.json"))
+    }
+
+
+def test_what_one_machine_made_another_takes_from_the_store(build: Build, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert states(build(store=store)) == ["made", "failed", "made"]
+    first = shipped(tmp_path)
+    assert any(name.endswith(".tar.zst") for name in first)
+    assert states(build(store=store, dry_run=True)) == ["in the store", "failed", "in the store"]
+    assert states(build(store=store)) == ["from the store", "failed", "from the store"]
+    assert shipped(tmp_path) == first
+    assert states(build(store=store, again=True)) == ["up to date", "failed", "up to date"]
+    # Another model is another cell, whatever its name.
+    config = json.loads((tmp_path / "two/config.json").read_text())
+    (tmp_path / "two/config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-5}))
+    assert states(build(store=store, dry_run=True)) == ["in the store", "failed", "to be made"]
+
+
+def test_a_store_that_lies_costs_time_and_no_bundle(
+    build: Build, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    store = tmp_path / "store"
+    build(store=store)
+    first = shipped(tmp_path)
+    for blob in (store / "sha256").glob("*/*"):
+        blob.write_bytes(b"lie")
+    assert states(build(store=store, progress=True)) == ["made"]
+    assert "has a damaged entry, which is made again" in capfd.readouterr().err
+    assert shipped(tmp_path) == first
+    assert states(build(store=store)) == ["from the store"], "it is mended for others"
+    # One that gives another's cell, with right digests, under this key.
+    (entry,) = (store / "entries/cell").iterdir()
+    said = json.loads(entry.read_text())
+    by_name = {each["path"]: each for each in said["files"]}
+    by_name["cell.json"]["sha256"] = by_name["one-kiosk-one.tar.zst"]["sha256"]
+    by_name["cell.json"]["size"] = by_name["one-kiosk-one.tar.zst"]["size"]
+    entry.write_text(json.dumps(said))
+    assert states(build(store=store, progress=True)) == ["made"]
+    assert "has a wrong one-kiosk-one, which is made again" in capfd.readouterr().err
+    assert shipped(tmp_path) == first
+
+
+def test_several_processes_make_what_one_does(build: Build, tmp_path: Path) -> None:
+    assert states(build()) == ["made", "failed", "made"]
+    one = shipped(tmp_path)
+    made = build(jobs=2)
+    assert states(made) == ["made", "failed", "made"]
+    assert "none" in str(made[1].error)
+    assert shipped(tmp_path) == one
+    assert [each.report is not None for each in made] == [True, False, True]
+    assert states(build(again=True, jobs=2)) == ["up to date", "failed", "up to date"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore:Creating scratch:UserWarning")
+@pytest.mark.e2e  # Dask asks which address this machine has in the internet.
+def test_dask_brings_bundles_back_through_the_store(build: Build, tmp_path: Path) -> None:
+    from distributed import LocalCluster
+
+    how = {"executor": "dask", "store": tmp_path / "store"}
+    with LocalCluster(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        assert states(build(scheduler=address, **how)) == ["made", "failed", "made"]
+        first = shipped(tmp_path)
+        assert states(build(scheduler=address, again=True, **how)) == ["up to date", "failed", "up to date"]
+        assert states(build(scheduler=address, **how)) == ["from the store", "failed", "from the store"]
+    assert shipped(tmp_path) == first
+
+
+@pytest.mark.parametrize(
+    ("how", "message", "hint"),
+    [
+        ({"jobs": 0}, "nobody would make anything", "--jobs 4"),
+        (
+            {"executor": "dusk", "store": "s"},
+            "no plugin brings the executor dusk (did you mean dask?)",
+            "executors: dask",
+        ),
+        ({"executor": "dask"}, "bring their bundles back through a store", "EDGEPACK_STORE"),
+        ({"scheduler": "tcp://x"}, "--scheduler is an executor's address", "--executor dask"),
+        ({"store": "s4://bucket"}, "no plugin reaches the store s4://bucket", "s3://"),
+        ({"shard": "3"}, "is no part of a whole", "third"),
+        (
+            {"executor": "dask", "scheduler": "not an address", "store": "s"},
+            "the Dask scheduler not an address does not answer",
+            "dask scheduler",
+        ),
+    ],
+)
+def test_workers_and_stores_that_there_are_none_of(
+    how: dict[str, Any], message: str, hint: str, build: Build, tmp_path: Path
+) -> None:
+    with pytest.raises(EdgepackError) as caught:
+        build(**how)
+    assert message in caught.value.message
+    assert hint in str(caught.value.hint)
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_store_that_is_only_read_is_read(
+    build: Build, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    store = tmp_path / "store"
+    build(store=store)
+    first = shipped(tmp_path)
+    files = {
+        path.relative_to(store).as_posix(): path.read_bytes() for path in store.rglob("*") if path.is_file()
+    }
+    with serving() as server:
+        for name, content in files.items():
+            server.on(f"/store/{name}", file(content))
+        address = f"{server.base}/store"
+        assert states(build(store=address)) == ["from the store"]
+        assert shipped(tmp_path) == first
+        config = json.loads((tmp_path / "one/config.json").read_text())
+        (tmp_path / "one/config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-5}))
+        assert states(build(store=address, progress=True)) == ["made"]
+    assert "takes nothing and is done without" in capfd.readouterr().err

@@ -1,0 +1,158 @@
+"""Entries that many machines share: what comes back is what was put there, or nothing does and everybody is told."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.fleet import Shelf
+
+from edgepack.files.shared import ENOUGH, SharedStore
+from edgepack.files.store import Store
+
+KEY = "a" * 40
+
+
+def shared(shelf: Shelf, told: list[str], *, secret: bytes = b"") -> SharedStore:
+    return SharedStore(blobs=shelf, url="shelf://", warn=told.append, secret=secret)
+
+
+def written(folder: Path) -> Path:
+    (folder / "sub").mkdir(parents=True)
+    (folder / "program").write_bytes(b"runs")
+    (folder / "program").chmod(0o755)
+    (folder / "sub" / "data").write_bytes(b"numbers")
+    return folder
+
+
+def test_an_entry_comes_back_with_its_modes(tmp_path: Path) -> None:
+    told: list[str] = []
+    store = shared(Shelf(), told)
+    assert not store.has("kind", KEY)
+    assert store.offer("kind", KEY, written(tmp_path / "one"))
+    assert store.has("kind", KEY)
+    back = tmp_path / "back"
+    back.mkdir()
+    assert store.fetch("kind", KEY, back)
+    assert {path.relative_to(back).as_posix() for path in back.rglob("*")} == {"program", "sub", "sub/data"}
+    assert (back / "sub/data").read_bytes() == b"numbers"
+    assert (back / "program").stat().st_mode & 0o777 == 0o755
+    assert not told
+
+
+def test_equal_files_are_there_once(tmp_path: Path) -> None:
+    shelf = Shelf()
+    store = shared(shelf, [])
+    store.offer("kind", KEY, written(tmp_path / "one"))
+    store.offer("kind", "b" * 40, written(tmp_path / "two"))
+    assert sum(name.startswith("sha256/") for name in shelf.files) == 2
+
+
+def damaged(shelf: Shelf) -> None:
+    name = next(name for name in shelf.files if name.startswith("sha256/"))
+    shelf.files[name] = b"x" * len(shelf.files[name])
+
+
+def emptied(shelf: Shelf) -> None:
+    del shelf.files[next(name for name in shelf.files if name.startswith("sha256/"))]
+
+
+def relisted(change: Callable[[dict[str, object]], object]) -> Callable[[Shelf], None]:
+    def lie(shelf: Shelf) -> None:
+        name = f"entries/kind/{KEY}.json"
+        said = json.loads(shelf.files[name])
+        change(said)
+        shelf.files[name] = json.dumps(said).encode()
+
+    return lie
+
+
+def half(shelf: Shelf) -> None:
+    name = f"entries/kind/{KEY}.json"
+    shelf.files[name] = shelf.files[name][:40]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        damaged,
+        emptied,
+        half,
+        relisted(lambda said: said.update(key="b" * 40)),
+        relisted(
+            lambda said: said.update(
+                files=[{"path": "../up", "size": 1, "sha256": "0" * 64, "executable": False}]
+            )
+        ),
+        relisted(
+            lambda said: said.update(
+                files=[{"path": "a", "size": 1, "sha256": "../../etc", "executable": False}]
+            )
+        ),
+        relisted(lambda said: said.update(files=3)),
+        relisted(lambda said: said.pop("mac")),
+    ],
+)
+def test_a_store_that_lies_is_noticed_and_gone_round(lie: Callable[[Shelf], None], tmp_path: Path) -> None:
+    shelf, told = Shelf(), list[str]()
+    store = shared(shelf, told)
+    store.offer("kind", KEY, written(tmp_path / "one"))
+    lie(shelf)
+    back = tmp_path / "back"
+    back.mkdir()
+    assert not store.fetch("kind", KEY, back)
+    assert list(back.iterdir()) == []
+    assert len(told) == 1
+    assert "damaged entry, which is made again" in told[0]
+    assert list(tmp_path.glob("up")) == []
+    # Made again, it is whole for everybody.
+    assert store.offer("kind", KEY, tmp_path / "one")
+    assert shared(shelf, told).fetch("kind", KEY, back)
+    assert len(told) == 1
+
+
+def test_with_a_secret_only_those_who_know_it_are_believed(tmp_path: Path) -> None:
+    shelf, told = Shelf(), list[str]()
+    shared(shelf, told, secret=b"ours").offer("kind", KEY, written(tmp_path / "one"))
+    back = tmp_path / "back"
+    back.mkdir()
+    assert not shared(shelf, told, secret=b"another").fetch("kind", KEY, back)
+    assert "does not know EDGEPACK_STORE_SECRET" in told[0]
+    assert shared(shelf, told, secret=b"ours").fetch("kind", KEY, back)
+
+
+def test_a_store_that_cannot_be_reached_is_warned_of_once_and_left_alone(tmp_path: Path) -> None:
+    shelf, told = Shelf(down=True), list[str]()
+    store = shared(shelf, told)
+    for _ in range(ENOUGH + 2):
+        assert not store.fetch("kind", KEY, tmp_path)
+        assert not store.has("kind", KEY)
+    assert shelf.asked == ENOUGH
+    assert len(told) == 1
+    assert "cannot be read and is done without: TimeoutError: nobody is there" in told[0]
+    assert not store.offer("kind", KEY, written(tmp_path / "one"))
+    assert "takes nothing" in told[1]
+
+
+def test_entries_of_other_kinds_and_links_stay_here(tmp_path: Path) -> None:
+    shelf = Shelf()
+    store = SharedStore(blobs=shelf, url="shelf://", warn=print, kinds=("kind",))
+    assert not store.offer("another", KEY, written(tmp_path / "one"))
+    (tmp_path / "one" / "link").symlink_to("program")
+    assert not store.offer("kind", KEY, tmp_path / "one")
+    assert shelf.files == {}
+
+
+def test_what_one_cache_made_another_takes(tmp_path: Path) -> None:
+    shelf, made = Shelf(), list[str]()
+
+    def make(folder: Path) -> None:
+        made.append("made")
+        (folder / "file").write_text("content")
+
+    for name in ("one", "two"):
+        store = Store(root=tmp_path / name, shared=shared(shelf, made))
+        entry = store.cached("kind", {"of": "this"}, make)
+        assert (entry / "file").read_text() == "content"
+        assert store.cached("kind", {"of": "this"}, make) == entry
+    assert made == ["made"]
