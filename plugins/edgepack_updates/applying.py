@@ -48,7 +48,8 @@ def apply_delta(
     ``SignatureError`` where the new bundle is not signed with ``key``, ``OutputError`` and ``DiskFullError``; the old bundle is as it
     was then. What a killed run has made is used by the next one.
     """
-    destination = (output or old.directory).absolute()
+    # Where a link leads to the bundle, what it leads to is replaced.
+    destination = output.absolute() if output else old.directory.resolve()
     with _opened(delta) as tar, held_place(destination, waiting=lambda: None), disk_errors(destination):
         plan = _plan(tar)
         found = sha256_of(old.directory / MANIFEST)

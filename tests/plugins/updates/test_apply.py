@@ -84,6 +84,15 @@ def test_the_new_bundle_is_there_to_the_bit_in_the_place_of_the_old(
     assert apply_delta(delta, open_bundle(old.directory)).already
 
 
+def test_a_link_that_leads_to_the_bundle_stays_one(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "current").symlink_to(pair[0].directory)
+    apply_delta(delta, open_bundle(tmp_path / "current"))
+    assert (tmp_path / "current").is_symlink() and names_in(pair[0].directory.parent) == ["small"]
+    assert digest(open_bundle(tmp_path / "current")) == digest(pair[1])
+
+
 def test_beside_the_old_one_nothing_of_it_is_shared(
     pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
 ) -> None:
