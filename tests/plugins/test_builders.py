@@ -277,7 +277,7 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     manifest["model"]["origin"] = "hf:someone/else"
     (made / "manifest.json").write_text(json.dumps(manifest))
     # The program's interpreter lies where a sandbox shows nothing.
-    monkeypatch.setattr("edgepack.verification.find_sandbox", lambda context: None)
+    monkeypatch.setattr("edgepack.verifier.made_here.find_sandbox", lambda context: None)
     with pytest.raises(UsageError, match="its model is hf:someone/else, and edgepack does not fetch"):
         verify_again(made, model=None, run=True, context=own)
     for limits in (None, ModelOptions(min_cosine=0.9999)):
