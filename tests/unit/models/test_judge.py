@@ -285,6 +285,10 @@ def test_what_its_sparse_encoders_save_is_refused(tmp_path: Path, context: HostC
 @pytest.mark.parametrize("activation", [torch.nn.Sigmoid(), torch.nn.Identity()])
 def test_its_cross_encoders_score_alike(tmp_path: Path, context: HostContext, activation: Any) -> None:
     head = write_head(tmp_path / "head", "BertForSequenceClassification", num_labels=1)
+    # Without, transformers' plain fast tokenizer leaves the types out, which BERT's own gives.
+    change(
+        head / "tokenizer_config.json", model_input_names=["input_ids", "token_type_ids", "attention_mask"]
+    )
     judge = CrossEncoder(str(head), device="cpu", activation_fn=activation)
     judge.save_pretrained(str(tmp_path / "model"), create_model_card=False)
     pairs = [("a small model", "hello"), ("world", "hello world models " * 9), ("", "a")]
