@@ -18,8 +18,8 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import written_beside
 from edgepack.models.export.by_plugin import finished, written_by_plugin
 from edgepack.models.export.torch_export import export_with_torch
-from edgepack.models.graph.adapt import adapt_graph
 from edgepack.models.graph.writer import GraphWriter
+from edgepack.models.lower.adapt import adapt_graph
 from edgepack.models.read.architectures import AXIS, written_by
 from edgepack.models.read.hub_layout import dimension_of
 from edgepack.models.read.safetensors import open_tensors

@@ -58,6 +58,8 @@ class IndexedGraph:
     editor: GraphEditor
     producers: dict[str, onnx.NodeProto] = field(default_factory=dict)
     takers: dict[str, list[onnx.NodeProto]] = field(default_factory=dict)
+    added: dict[str, onnx.NodeProto] = field(default_factory=dict)
+    """Nodes that the graph has not, by what they would make."""
 
     def made_by(self, value: str, operator: str) -> onnx.NodeProto | None:
         """The node that makes a value, if it is this operator."""
@@ -73,10 +75,14 @@ class IndexedGraph:
         """A weight's values, if it is one."""
         return self.editor.array(name) if name in self.editor.weights else None
 
+    def perm(self, node: onnx.NodeProto) -> list[int]:
+        """A transposition's order of axes."""
+        return next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
+
 
 def fuse_attention(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with such attention fused; the same object where there is none."""
-    graph = _open(model)
+    graph = open_graph(model)
     matches = {match.last.output[0]: match for match in _matches(graph)}
     if not matches:
         return model
@@ -93,7 +99,8 @@ def fuse_attention(model: onnx.ModelProto) -> onnx.ModelProto:
     return without_dead_nodes(editor.finish())
 
 
-def _open(model: onnx.ModelProto) -> IndexedGraph:
+def open_graph(model: onnx.ModelProto) -> IndexedGraph:
+    """A model to be rewritten, with its edges at hand."""
     graph = IndexedGraph(editor=edit(model))
     for node in model.graph.node:
         for value in node.output:
@@ -125,7 +132,7 @@ def _match(graph: IndexedGraph, softmax: onnx.NodeProto) -> Match | None:
     query = _projection(graph, scores.input[0], HEADS_FIRST)
     key = _projection(graph, scores.input[1], KEY_TURNED)
     value = _projection(graph, context.input[1], HEADS_FIRST)
-    if query is None or key is None or value is None or _perm(turned) != HEADS_FIRST:
+    if query is None or key is None or value is None or graph.perm(turned) != HEADS_FIRST:
         return None
     if query.angles != key.angles or value.angles or not query.heads == key.heads == value.heads:
         return None
@@ -135,17 +142,19 @@ def _match(graph: IndexedGraph, softmax: onnx.NodeProto) -> Match | None:
 def _projection(graph: IndexedGraph, value: str, order: list[int]) -> Projection | None:
     """Back through the splitting into heads, and through a rotation where there is one."""
     transpose = graph.made_by(value, "Transpose")
-    if transpose is not None and _perm(transpose) == order:
+    if transpose is not None and graph.perm(transpose) == order:
         return _split(graph, transpose, None)
     if order == KEY_TURNED:
-        if transpose is None or _perm(transpose) != LAST_TWO:
+        if transpose is None or graph.perm(transpose) != LAST_TWO:
             return None
         value = transpose.input[0]
     rotation = _rotation(graph, value)
     if rotation is None:
         return None
     heads = graph.made_by(rotation[0], "Transpose")
-    return _split(graph, heads, rotation[1]) if heads is not None and _perm(heads) == HEADS_FIRST else None
+    return (
+        _split(graph, heads, rotation[1]) if heads is not None and graph.perm(heads) == HEADS_FIRST else None
+    )
 
 
 def _split(graph: IndexedGraph, transpose: onnx.NodeProto, angles: Angles | None) -> Projection | None:
@@ -216,10 +225,6 @@ def _padding(graph: IndexedGraph, value: str) -> float | None:
     if rows is None or rows.input[0] != MASK or number is None or number.size != 1:
         return None
     return float(number.reshape(()))
-
-
-def _perm(node: onnx.NodeProto) -> list[int]:
-    return next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
 
 
 def _write(graph: IndexedGraph, match: Match, mask: str) -> None:

@@ -20,11 +20,16 @@ import onnx
 
 from edgepack.errors import EdgepackError
 from edgepack.models.fuse.attention import fuse_attention
+from edgepack.models.fuse.plain import plain_attention
+from edgepack.models.fuse.products import plain_products
+from edgepack.models.fuse.rotation import plain_rotation
+from edgepack.models.fuse.sizes import settle_sizes
 from edgepack.models.fuse.split_attention import split_attention
 from edgepack.models.fuse.split_embeddings import split_embeddings
+from edgepack.models.fuse.usual import usual_operators
 from edgepack.models.graph.editor import MICROSOFT
 from edgepack.models.graph.sample_inputs import Feed, padded_batch
-from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.graph.writer import OUTPUT, PRODUCER
 from edgepack.models.ort.session import open_session
 
 AttentionOperator = Literal["Attention", "MultiHeadAttention"]
@@ -47,6 +52,9 @@ def fuse(
     apart. A fusion that changes the model's vectors is not used: the model stays as it was, and ``note`` says so.
     """
     begun = model
+    if model.producer_name != PRODUCER:
+        for change in (settle_sizes, usual_operators, plain_products, plain_rotation, plain_attention):
+            begun = _checked(model, begun, note, change)
     if attention == "MultiHeadAttention":
         begun = _checked(model, begun, note, split_attention)
     if not embeddings:

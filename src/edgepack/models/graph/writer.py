@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
 IR_VERSION = 10
+PRODUCER = "edgepack"
 OUTPUT = "sentence_embedding"
 PREFIX = "edgepack."
 """Before the names of what is added to a graph that somebody else wrote."""
@@ -82,5 +83,5 @@ def finish(writer: GraphWriter, *, name: str, dimension: int) -> onnx.ModelProto
         list(writer.initializers.values()),
     )
     return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="edgepack"
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name=PRODUCER
     )

@@ -8,6 +8,8 @@ from edgepack.records.model import ModelSource
 
 EXPORT_SCHEMA = "4"
 """Changes whenever the same source would be exported otherwise than before."""
+READING_SCHEMA = "2"
+"""The same for sources that are ONNX graphs already, and for what is made of them."""
 
 
 def source_key(source: ModelSource) -> dict[str, str]:
@@ -28,5 +30,6 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "onnx": version("onnx"),
         "onnxruntime": version("onnxruntime"),
         "schema": EXPORT_SCHEMA,
+        **({"reading": READING_SCHEMA} if source.onnx is not None else {}),
         **({"graph by": source.graph_by} if source.graph_by else {}),
     }

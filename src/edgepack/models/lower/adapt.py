@@ -12,15 +12,17 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.graph.clean import cleaned, rename_value, without_dead_nodes
+from edgepack.models.graph.clean import rename_value, without_dead_nodes
 from edgepack.models.graph.pooling import finish_vector, pool
 from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
+from edgepack.models.lower.clean import cleaned
 from edgepack.models.ort.session import open_session
 from edgepack.models.read.hub_layout import dimension_of
 from edgepack.records.model import ModelSource
 
 OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
+POSITIONS = "position_ids"
 TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")
 """What exporters call one vector a token; asked for before other outputs of that shape."""
 NOT_A_TEXT_VECTOR = "pooler_output"
@@ -70,6 +72,9 @@ def _take_inputs(model: onnx.ModelProto, file: Path, prefix: str) -> None:
     del model.graph.input[:]
     for each in inputs:
         name = OTHER_NAMES.get(each.name, each.name)
+        if name == POSITIONS:
+            _count_positions(model, each, prefix)
+            continue
         if name not in INPUTS:
             raise UnsupportedModelError(
                 f"{file.name} has an input {each.name}; edgepack knows {', '.join(INPUTS)}",
@@ -86,6 +91,22 @@ def _take_inputs(model: onnx.ModelProto, file: Path, prefix: str) -> None:
         raise UnsupportedModelError(
             f"{file.name} has no input {missing[0]}", hint="export the model with its attention mask"
         )
+
+
+def _count_positions(model: onnx.ModelProto, positions: onnx.ValueInfoProto, prefix: str) -> None:
+    """Decoders take the places of tokens from outside: 0, 1, 2, … for every text, as it is padded on the right."""
+    writer = GraphWriter(prefix=f"{prefix}places.")
+    shape = writer.add("Shape", "shape", "input_ids")
+    length = writer.add("Gather", "length", shape, writer.index(1), axis=0)
+    row = writer.add("Range", "row", writer.index(0), length, writer.index(1))
+    kind = positions.type.tensor_type.elem_type
+    typed = row if kind == TensorProto.INT64 else writer.add("Cast", "typed", row, to=kind)
+    writer.add("Expand", "expanded", typed, shape)
+    writer.nodes[-1].output[0] = POSITIONS
+    nodes = [*writer.nodes, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.extend(writer.initializers.values())
 
 
 def _require_dynamic(value: onnx.ValueInfoProto, file: Path) -> None:
