@@ -1,6 +1,6 @@
 """Bundles for Linux: a reduced ONNX Runtime, a small model and a runner."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
 
@@ -8,6 +8,13 @@ from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
 def missing(target: Target) -> Iterable[str]:
     """Tools that compiling a runtime and freezing the runner need."""
     return missing_tools("cmake", "ninja", "objcopy", packages={"ziglang": "zig", "capstone": "capstone"})
+
+
+def report_rows() -> Callable[..., object]:
+    """What writes the report's rows."""
+    from edgepack_linux.price import stock_price
+
+    return stock_price
 
 
 @hookimpl
@@ -21,5 +28,11 @@ def edgepack_specs() -> Iterable[Spec]:
             options=lazy("edgepack_linux.builder:OPTIONS"),
             missing=missing,
             fetch=lazy("edgepack_linux.builder:fetch"),
-        )
+        ),
+        Spec(
+            axis="report",
+            name="stock-runtime",
+            summary="price of the stock runtime",
+            make=report_rows,
+        ),
     ]

@@ -1,6 +1,7 @@
 """The builder of Linux bundles, one method a step."""
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,18 @@ from edgepack.api import (
     TargetBuilder,
     TargetError,
     UsageError,
+    kit,
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import fetch_sources, find_emulator, load_public
+from edgepack.api.kit import RELEASE, Wheel, fetch_sources, find_emulator, load_public
+from edgepack_linux.stock import fetch_stock, stock_runtime, wheel_for
 
 OPTIONS: OptionTable = {
     "runner": ("pyinstaller", "native"),
     "library": False,
-    "runtime": ("minimal", "minimal-extended", "full"),
+    "runtime": ("minimal", "minimal-extended", "full", "stock"),
+    "onnxruntime": RELEASE.version,
     "prove": ("here", "all"),
     "runtime_glibc": None,
     "check": ("size", "start"),
@@ -43,6 +47,9 @@ class LinuxBuilder:
     target: Target
     context: BuildContext
     runtime: RuntimeKind
+    """Of a runtime that is compiled."""
+    stock: Wheel | None
+    """What the runtime is taken out of instead."""
     levels: Levels
     runtime_glibc: str | None
     runner: str = "pyinstaller"
@@ -59,10 +66,19 @@ class LinuxBuilder:
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
             )
         return api.prepare_model(
-            source, options=self.target.model, platform=self.target.platform, context=self.context
+            source,
+            options=self.target.model,
+            platform=self.target.platform,
+            whole_runtime=self.stock is not None,
+            context=self.context,
         )
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
+        return replace(self._runtime(model), levels=self.levels)
+
+    def _runtime(self, model: PreparedModel) -> RuntimeArtifact:
+        if self.stock is not None:
+            return stock_runtime(self.stock, self.target.platform, context=self.context)
         asked: Any = {
             "platform": self.target.platform,
             "kind": self.runtime,
@@ -70,35 +86,41 @@ class LinuxBuilder:
             "context": self.context,
         }
         native = self.runner == "native"
-        made = api.linked_runtime(model, **asked) if native else api.reduce_runtime(model.needs, **asked)
-        return replace(made, levels=self.levels)
+        return api.linked_runtime(model, **asked) if native else api.reduce_runtime(model.needs, **asked)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        if self.runner == "native":
-            made = api.link_native_runner(
-                model,
-                platform=self.target.platform,
-                kind=self.runtime,
-                glibc=self.runtime_glibc,
-                library=self.library,
-                signatures=self.signatures,
-                public_key=self.public_key,
-                context=self.context,
-            )
-        else:
-            made = api.freeze_runner(
-                model=model,
-                platform=self.target.platform,
-                signatures=self.signatures,
-                public_key=self.public_key,
-                context=self.context,
-            )
+        made = self._native(model) if self.runner == "native" else self._frozen(model)
         return replace(made, check_at_start=self.check_at_start)
+
+    def _native(self, model: PreparedModel) -> RunnerArtifact:
+        asked: Any = {
+            "platform": self.target.platform,
+            "library": self.library,
+            "signatures": self.signatures,
+            "public_key": self.public_key,
+            "context": self.context,
+        }
+        if self.stock is not None:
+            return kit.link_loading_runner(model, **asked)
+        return api.link_native_runner(model, kind=self.runtime, glibc=self.runtime_glibc, **asked)
+
+    def _frozen(self, model: PreparedModel) -> RunnerArtifact:
+        return api.freeze_runner(
+            model=model,
+            platform=self.target.platform,
+            standalone=self.stock is not None,
+            signatures=self.signatures,
+            public_key=self.public_key,
+            context=self.context,
+        )
 
 
 def fetch(target: Target, context: BuildContext) -> None:
-    """ONNX Runtime's sources, and an emulator where the target's programs run under one here."""
-    fetch_sources(context=context)
+    """ONNX Runtime's sources or wheel, and an emulator where the target's programs run under one here."""
+    if (wheel := _stock(target, read_options(target, OPTIONS))) is not None:
+        fetch_stock(wheel, target.platform, context=context)
+    else:
+        fetch_sources(context=context)
     if target.platform.arch != platform.machine():
         find_emulator(target.platform.arch, context=context)
 
@@ -110,11 +132,13 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         raise TargetError(
             f"target {target.name}: builder linux makes bundles for linux, not for {target.platform.os}"
         )
-    require_runtime(target.platform, kind=options["runtime"], glibc=options["runtime_glibc"], context=context)
-    if target.model.format == "onnx" and options["runtime"] != "full":
+    stock = _stock(target, options)
+    kind: RuntimeKind = "minimal" if stock else options["runtime"]
+    require_runtime(target.platform, kind=kind, glibc=options["runtime_glibc"], context=context)
+    if target.model.format == "onnx" and options["runtime"] not in ("full", "stock"):
         raise TargetError(
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",
-            hint="--set runtime=full, or --set model.format=ort",
+            hint="--set runtime=full or runtime=stock, or --set model.format=ort",
         )
     if options["library"] and options["runner"] != "native":
         raise TargetError(
@@ -123,7 +147,8 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     return LinuxBuilder(
         target=target,
         context=context,
-        runtime=options["runtime"],
+        runtime=kind,
+        stock=stock,
         levels=options["prove"],
         runtime_glibc=options["runtime_glibc"],
         runner=options["runner"],
@@ -132,6 +157,27 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         signatures=options["signatures"],
         public_key=_public_key(target, options["require_signature"]),
     )
+
+
+def _stock(target: Target, options: Mapping[str, Any]) -> Wheel | None:
+    """The wheel that the runtime is taken out of; none where it is compiled. Raises ``TargetError``."""
+    named = options["onnxruntime"]
+    if options["runtime"] != "stock":
+        if named != RELEASE.version:
+            raise TargetError(
+                f"target {target.name}: edgepack compiles ONNX Runtime {RELEASE.version}, not {named}",
+                hint="--set runtime=stock takes the library of that release's wheel",
+            )
+        return None
+    if options["runtime_glibc"]:
+        raise TargetError(
+            f"target {target.name}: runtime_glibc is for a runtime that is compiled",
+            hint="leave it out: a wheel's library needs the glibc that it was made for",
+        )
+    try:
+        return wheel_for(named, target.platform)
+    except UsageError as error:
+        raise TargetError(f"target {target.name}: onnxruntime: {error.message}", hint=error.hint) from error
 
 
 def _public_key(target: Target, file: str | None) -> str:

@@ -4,15 +4,22 @@ from pathlib import Path
 
 import pytest
 from tests.support.signed import key_in
+from tests.support.tiny import tarred, wheel_of, zipped
 
 from edgepack import pipeline
-from edgepack.errors import TargetError, UsageError
+from edgepack.errors import EdgepackError, TargetError, UsageError
+from edgepack.files.elf import needed_libraries
+from edgepack.files.store import sha256_of
+from edgepack.models.ort.newer import ReleaseSession
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import ModelSource, Pooling
+from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
+from edgepack.runner.freeze.sample_bundle import sample_model, stock_library
 from edgepack.targets import built_in_targets, read_target
-from edgepack_linux.builder import create_builder
+from edgepack_linux import stock
+from edgepack_linux.builder import LinuxBuilder, create_builder
 
 
 def small(*overrides: str) -> Target:
@@ -91,3 +98,115 @@ def test_what_cannot_be_asked_of_a_program_is_refused(
 ) -> None:
     with pytest.raises(TargetError, match=words):
         create_builder(small(*overrides), context)
+
+
+def stock_wheel_file(folder: Path, library: bytes | None, **named: str) -> Path:
+    """A wheel as PyPI's are, with this library."""
+    files = {"onnxruntime/LICENSE": b"MIT", "onnxruntime/ThirdPartyNotices.txt": b"others"}
+    if library is not None:
+        files["onnxruntime/capi/libonnxruntime.so.9.9.9"] = library
+    name, content = wheel_of(files, **{"name": "onnxruntime", "version": "9.9.9", **named})
+    file = folder / name
+    file.write_bytes(content)
+    return file
+
+
+@pytest.fixture
+def cxx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's packages of the C++ runtime, on a small scale."""
+    archives = []
+    for place in ("usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.28", "lib/x86_64-linux-gnu/libgcc_s.so.1"):
+        archives.append(tmp_path / f"{Path(place).name}.tar.gz")
+        archives[-1].write_bytes(tarred({place: place.encode()}))
+    monkeypatch.setattr(stock, "fetch_archives", lambda wanted, **_: archives)
+
+
+def stock_target(*overrides: str, name: str = "linux-x86-min") -> Target:
+    file = next(file for file in built_in_targets() if file.name == f"{name}.toml")
+    return read_target(file, origin="edgepack", overrides=("runtime=stock", *overrides))
+
+
+def provided(target: Target, context: HostContext) -> RuntimeArtifact:
+    builder = create_builder(target, context)
+    assert isinstance(builder, LinuxBuilder) and builder.stock is not None
+    return stock.stock_runtime(builder.stock, target.platform, context=context)
+
+
+def test_the_library_of_a_wheel(tmp_path: Path, context: HostContext, cxx: None) -> None:
+    """The installed release's library, as it is in its wheel: without what nothing needs, with what it needs."""
+    library = stock_library().read_bytes()
+    file = stock_wheel_file(tmp_path, library)
+    made = provided(stock_target(f'onnxruntime="{file}"', "model.format=onnx"), context)
+    assert (made.version, made.kind, made.provides) == ("9.9.9", "stock", None)
+    assert [path.name for path in made.companions] == ["libgcc_s.so.1", "libstdc++.so.6"]
+    assert made.file.stat().st_size < len(library)
+    assert "librt.so.1" in needed_libraries(stock_library())
+    assert "librt.so.1" not in needed_libraries(made.file)
+    assert {"libstdc++.so.6", "libgcc_s.so.1"} < set(needed_libraries(made.file))
+    assert any("no longer names librt.so.1" in change for change in made.changes)
+    by_component = {each.component: each for each in made.source_files}
+    assert by_component["onnxruntime"].sha256 == sha256_of(file)
+    assert by_component["libstdc++"].file == "libstdc++6_10.2.1-6_amd64.deb"
+    assert {text.stem for text in made.licenses} == {"onnxruntime", "libstdc++-10.2.1", "libgcc_s-10.2.1"}
+    again = ReleaseSession(made.file, sample_model())
+    assert [each.name for each in again.get_outputs()] == ["sentence_embedding"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words", "hint"),
+    [
+        (
+            ["onnxruntime=9.9.9"],
+            r"onnxruntime: no wheel of ONNX Runtime 9\.9\.9 is pinned",
+            "runtime versions",
+        ),
+        (["onnxruntime=1.31"], r"1\.31 is pinned \(did you mean 1\.31\.1", "runtime versions"),
+        (
+            ["onnxruntime=/nowhere/onnxruntime-1.whl"],
+            "there is no wheel /nowhere/onnxruntime-1.whl",
+            "name a file",
+        ),
+        (['platform.arch="riscv64"'], "is for linux on riscv64 with glibc", "runtime=minimal"),
+        (["runtime_glibc=2.17"], "runtime_glibc", ""),
+        (
+            ["runtime=minimal", "onnxruntime=1.31.1"],
+            r"edgepack compiles ONNX Runtime 1\.21\.0, not 1\.31\.1",
+            "runtime=stock",
+        ),
+    ],
+)
+def test_a_stock_runtime_that_cannot_be_had(
+    context: HostContext, overrides: list[str], words: str, hint: str
+) -> None:
+    """Said before anything is fetched or made."""
+    with pytest.raises(TargetError, match=words) as caught:
+        create_builder(stock_target(*overrides), context)
+    assert hint in str(caught.value.hint)
+    assert not context.store.kinds()
+
+
+def test_wheels_that_are_no_good(tmp_path: Path, context: HostContext, cxx: None) -> None:
+    """Two lines each, and nothing half-made."""
+    library = stock_library().read_bytes()
+
+    def refused(file: Path) -> tuple[str, str]:
+        with pytest.raises(EdgepackError) as caught:
+            provided(stock_target(f'onnxruntime="{file}"'), context)
+        assert not list(context.store.root.glob("stock-runtime/*"))
+        return caught.value.message, str(caught.value.hint)
+
+    other = bytearray(library)
+    other[18:20] = (183).to_bytes(2, "little")
+    said, hint = refused(stock_wheel_file(tmp_path, bytes(other)))
+    assert said.endswith("is for aarch64, the target's devices are x86_64") and "wheel for x86_64" in hint
+    said, hint = refused(stock_wheel_file(tmp_path, None))
+    assert "has no libonnxruntime.so" in said and hint
+    said, hint = refused(stock_wheel_file(tmp_path, library, name="onnxruntime_gpu"))
+    assert "is a wheel of onnxruntime_gpu, not of onnxruntime" in said and hint
+    whole = stock_wheel_file(tmp_path, library)
+    whole.write_bytes(whole.read_bytes()[: len(library) // 4])
+    said, hint = refused(whole)
+    assert "is no whole wheel" in said and hint == "copy or download it again"
+    whole.write_bytes(zipped({"hello.txt": b"hello"}))
+    said, hint = refused(whole)
+    assert "does not say its name and version" in said and hint

@@ -35,7 +35,9 @@ from edgepack.fetch.unpack import unpack_matching as unpack_matching
 from edgepack.fetch.wheels import Wheel as Wheel
 from edgepack.fetch.wheels import wheel_file as wheel_file
 from edgepack.fetch.wheels import wheel_files as wheel_files
+from edgepack.fetch.wheels import wheel_of_file as wheel_of_file
 from edgepack.files.elf import Layout as Layout
+from edgepack.files.elf import architecture as architecture
 from edgepack.files.elf import needed_libraries as needed_libraries
 from edgepack.files.elf import opened_libraries as opened_libraries
 from edgepack.files.elf import soname as soname
@@ -46,6 +48,7 @@ from edgepack.files.elf_reader import ElfError as ElfError
 from edgepack.files.elf_reader import ElfSection as ElfSection
 from edgepack.files.elf_reader import ElfSegment as ElfSegment
 from edgepack.files.elf_reader import read_elf as read_elf
+from edgepack.files.elf_shrink import shrunk as shrunk
 from edgepack.files.shared_libraries import Closure as Closure
 from edgepack.files.shared_libraries import closure_of as closure_of
 from edgepack.files.store import disk_errors as disk_errors
@@ -97,6 +100,8 @@ from edgepack.foundry.toolchains.zig import zig_program as zig_program
 from edgepack.foundry.units import Unit as Unit
 from edgepack.licenses import license_text as license_text
 from edgepack.models.find.source import read_model as read_model
+from edgepack.models.ort.releases import stock_files as stock_files
+from edgepack.models.ort.releases import stock_wheel as stock_wheel
 from edgepack.models.read.static import StaticTable as StaticTable
 from edgepack.models.read.static import static_table as static_table
 from edgepack.operators.config import format_config as format_config
@@ -109,7 +114,10 @@ from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.records.runtime import SourceFile as SourceFile
 from edgepack.reports.cost import download_costs as download_costs
 from edgepack.reports.cost import prices_of as prices_of
+from edgepack.reports.reduced import ReducedSize as ReducedSize
+from edgepack.reports.reduced import reduced_size as reduced_size
 from edgepack.runner.native.build import link_encoder as link_encoder
+from edgepack.runner.native.build import link_loading_runner as link_loading_runner
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files

@@ -53,7 +53,7 @@ def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildC
     if file is None:
         vectors = reference_vectors(source, TEXTS, context=context)
     else:
-        vectors = embed_with_onnxruntime(file, model.source, TEXTS)
+        vectors = embed_with_onnxruntime(file, model.source, TEXTS, context=context)
     rows: list[list[float]] = vectors.tolist()
     return rows
 

@@ -130,6 +130,23 @@ def lib(
         say(platform.next_step.format(library=library))
 
 
+@runtime.command(epilog=example("edgepack runtime versions"))
+@common_options
+def versions(as_json: bool) -> None:
+    """List the known releases of ONNX Runtime.
+
+    Wheels (for runtime = stock) and sources (for reduced runtimes) are at hand if they are in the cache; pinned ones are fetched when they are needed.
+    Compiled are the kernel archives on this machine. A release brings the operators that no older release in the list runs.
+    """
+    from edgepack.plugins.context import host_context
+    from edgepack.reports.releases import render_releases
+    from edgepack.runtimes.versions import known_releases
+
+    with host_context(offline=True) as context:
+        found = known_releases(context)
+    print_json([asdict(each) for each in found]) if as_json else print_rich(render_releases(found))
+
+
 @runtime.command(
     epilog=example("edgepack runtime prove dist/onnxruntime/lib/libonnxruntime.so.1.21.0 model.ort")
 )
@@ -166,6 +183,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     library in a separate process. Exit code 11: the library cannot run the model.
     """
     from edgepack.errors import MismatchError
+    from edgepack.models.ort.releases import having, in_words
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.runtimes.known import platform_of
@@ -180,6 +198,7 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
                 "fits": found.fits,
                 "runtime": found.version or None,
                 "missing": list(found.missing),
+                "releases": [release.version for release in having(found.missing)],
                 "complete": found.complete,
                 "reason": found.reason or None,
                 "ran": found.ran,
@@ -187,9 +206,11 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
         )
     if found.missing:
         others = "" if found.complete else ", and perhaps others"
+        releases = in_words(having(found.missing))
+        stock = f"; ONNX Runtime {releases} have these: runtime = stock takes one of them" if releases else ""
         raise MismatchError(
             f"{model.name} does not fit {library.name}, which lacks {', '.join(found.missing)}{others}",
-            hint="edgepack runtime lib -m MODEL -m OTHER makes one runtime for several models",
+            hint=f"edgepack runtime lib -m MODEL -m OTHER makes one runtime for several models{stock}",
         )
     if found.reason:
         raise MismatchError(found.reason, hint="convert the model for this ONNX Runtime, or use another one")

@@ -5,16 +5,28 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from email.parser import HeaderParser
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, DownloadError, HashMismatchError, MissingToolError, ToolError
+from edgepack.errors import (
+    BundleError,
+    DownloadError,
+    HashMismatchError,
+    MissingToolError,
+    ToolError,
+    UsageError,
+)
 from edgepack.fetch.download import require_online
 from edgepack.fetch.http import UNREACHABLE_HINT
 from edgepack.fetch.unpack import unpack_matching
-from edgepack.files.store import require_space, sha256_of
+from edgepack.files.store import key_of, require_space, sha256_of
 from edgepack.records.runtime import SourceFile
+
+KIND = "wheels"
+"""Of their entries in the store."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +42,8 @@ class Wheel:
     """What it was compiled for, e.g. ``cp311``; empty: any Python."""
     platform: str = ""
     """pip's name of what it was compiled for, e.g. ``manylinux_2_28_x86_64``; empty: any."""
+    file: Path | None = field(default=None, compare=False)
+    """Where it lies, when a user brings it; else pip fetches it."""
 
     @property
     def requirement(self) -> str:
@@ -51,6 +65,10 @@ def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildCon
     """
 
     def make(folder: Path) -> None:
+        if wheel.file is not None:
+            _check(wheel.file, wheel)
+            unpack_matching(wheel.file, folder, keep)
+            return
         require_online(context, f"{wheel.requirement} ({wheel.size / 1e6:.0f} MB)")
         download = folder / ".download"
         download.mkdir()
@@ -61,8 +79,43 @@ def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildCon
         unpack_matching(fetched, folder, keep)
         shutil.rmtree(download)
 
-    inputs = {"wheel": wheel.requirement, "sha256": wheel.sha256, "keep": " ".join(keep)}
-    return context.store.cached("wheels", inputs, make)
+    return context.store.cached(KIND, _inputs(wheel, keep), make)
+
+
+def is_at_hand(wheel: Wheel, *, keep: Sequence[str], context: BuildContext) -> bool:
+    """Whether these files of a wheel are in the store."""
+    return (context.store.root / KIND / key_of(_inputs(wheel, keep))).is_dir()
+
+
+def _inputs(wheel: Wheel, keep: Sequence[str]) -> dict[str, str]:
+    return {"wheel": wheel.requirement, "sha256": wheel.sha256, "keep": " ".join(keep)}
+
+
+def wheel_of_file(path: Path) -> Wheel:
+    """A wheel that a user brings, by its content and what it says of itself. Raises ``UsageError``."""
+    if not path.is_file():
+        raise UsageError(f"there is no wheel {path}", hint="name a file, NAME-VERSION-….whl")
+    try:
+        with ZipFile(path) as archive:
+            described = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+            text = archive.read(described[0]).decode() if described else ""
+    except (BadZipFile, UnicodeDecodeError, EOFError, OSError) as error:
+        raise UsageError(
+            f"{path.name} is no whole wheel: {error}", hint="copy or download it again"
+        ) from error
+    said = HeaderParser().parsestr(text)
+    if not (said["Name"] and said["Version"]):
+        raise UsageError(
+            f"{path.name} is no wheel: it does not say its name and version",
+            hint="name a file, NAME-VERSION-….whl",
+        )
+    return Wheel(
+        name=said["Name"],
+        version=said["Version"],
+        sha256=sha256_of(path),
+        size=path.stat().st_size,
+        file=path.absolute(),
+    )
 
 
 def wheel_file(folder: Path, pattern: str) -> Path:

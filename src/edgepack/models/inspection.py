@@ -14,6 +14,7 @@ from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.graph.precision import PRECISIONS, precision_of, quantized_by
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
+from edgepack.models.ort.releases import ReleaseSupport, release_support
 from edgepack.models.read.static import is_static_source
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
@@ -73,6 +74,8 @@ class ModelInspection:
     """Of the same graph after fusion."""
     providers: tuple[ProviderSupport, ...]
     """Nodes that each execution provider can run."""
+    releases: tuple[ReleaseSupport, ...]
+    """Known releases of ONNX Runtime, the newest last; of an ONNX file, whether they run it as it came."""
     files: tuple[FileDigest, ...]
     recipe: str
     """The recommended recipe."""
@@ -119,6 +122,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
         operators=_operators(model),
         fused_operators=_operators(fused),
         providers=provider_support(model, fused),
+        releases=release_support(_as_it_came(source, model)),
         files=source.files,
         prompts=source.prompts,
         default_prompt=source.default_prompt,
@@ -129,6 +133,11 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
         reason=reason,
         hindrances=() if static else (*notes, *_hindrances(source, parts)),
     )
+
+
+def _as_it_came(source: ModelSource, exported: onnx.ModelProto) -> onnx.ModelProto:
+    """The user's own graph, where there is one."""
+    return exported if source.onnx is None else onnx.load(str(source.onnx), load_external_data=False)
 
 
 def as_dict(inspection: ModelInspection) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from edgepack.context import BuildContext
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.graph.writer import OUTPUT
-from edgepack.models.ort.session import open_session
+from edgepack.models.ort.newer import session_for
 from edgepack.models.read.source_key import source_key
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource
@@ -22,7 +22,7 @@ Text = str | tuple[str, str]
 
 def reference_vectors(source: ModelSource, texts: Sequence[Text], *, context: BuildContext) -> Vectors:
     """The full-precision model's vectors, float32 [len(texts), dimension], every text in a batch of its own."""
-    return embed_with_onnxruntime(exported_model(source, context=context), source, texts)
+    return embed_with_onnxruntime(exported_model(source, context=context), source, texts, context=context)
 
 
 def cached_reference(source: ModelSource, texts: Sequence[Text], *, context: BuildContext) -> Vectors:
@@ -48,14 +48,20 @@ def exported_model(source: ModelSource, *, context: BuildContext) -> Path:
 
 
 def embed_with_onnxruntime(
-    model_file: Path, source: ModelSource, texts: Sequence[Text], *, batch_size: int = 1
+    model_file: Path,
+    source: ModelSource,
+    texts: Sequence[Text],
+    *,
+    batch_size: int = 1,
+    context: BuildContext | None = None,
 ) -> Vectors:
     """Vectors of texts by the stock onnxruntime package, float32 [len(texts), dimension].
 
     ``model_file`` is an .onnx or .ort file whose output is ``sentence_embedding``. Texts are truncated to
-    ``source.max_length`` tokens; within a batch they are padded on the right to the longest.
+    ``source.max_length`` tokens; within a batch they are padded on the right to the longest. With ``context`` a newer release
+    is fetched for an ONNX model that the installed one does not run.
     """
-    session = open_session(model_file)
+    session = session_for(model_file, context=context)
     names = [each.name for each in session.get_inputs()]
     rows = [
         session.run([OUTPUT], {name: feed[name] for name in names})[0]

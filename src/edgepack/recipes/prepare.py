@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 from edgepack.context import BuildContext
-from edgepack.errors import TargetError
+from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
@@ -35,12 +35,18 @@ TOKENIZER = "tokenizer.json"
 
 
 def prepare_model(
-    source: ModelSource, *, options: ModelOptions, platform: Platform | None = None, context: BuildContext
+    source: ModelSource,
+    *,
+    options: ModelOptions,
+    platform: Platform | None = None,
+    whole_runtime: bool = False,
+    context: BuildContext,
 ) -> PreparedModel:
     """Make a model small by its target's recipe and convert it to its target's format.
 
     ``needs`` are those of the finished file. Made once for the same source, recipe and versions; the same inputs give
-    the same bytes. ``platform`` lets passes know the device's instruction sets. Raises ``TargetError`` for an unknown
+    the same bytes. With ``whole_runtime`` an ONNX model may have operators that the installed ONNX Runtime lacks: the device's, which is
+    not reduced, has them; what it needs is not known then. ``platform`` lets passes know the device's instruction sets. Raises ``TargetError`` for an unknown
     recipe, pass, parameter or format, ``UsageError`` for calibration texts that cannot be read, ``ModelError`` and
     ``UnsupportedModelError`` for a model that cannot be taken.
     """
@@ -55,7 +61,7 @@ def prepare_model(
 
     def make(folder: Path) -> None:
         material = Material(source=source, texts=texts, isa=isa)
-        _make(source, passes, options.format, material, folder, context=context)
+        _make(source, passes, options.format, material, folder, whole_runtime=whole_runtime, context=context)
 
     inputs = {
         **source_key(source),
@@ -66,6 +72,7 @@ def prepare_model(
         "corpora": json.dumps([read_texts(Path(corpus)) for corpus in corpora_of(passes)]),
         "edgepack": version("edgepack"),
         "prepare": PREPARE_SCHEMA,
+        **({"runtime": "whole"} if whole_runtime else {}),
     }
     folder = context.store.cached("prepared", inputs, make)
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
@@ -81,6 +88,7 @@ def _make(
     material: Material,
     folder: Path,
     *,
+    whole_runtime: bool,
     context: BuildContext,
 ) -> None:
     model = onnx.load(str(exported_model(source, context=context)))
@@ -91,7 +99,17 @@ def _make(
         passes = ()
     for step in passes:
         model = apply(step, model, notes.append, material, context)
-    _write(model, model_format, folder)
+    try:
+        _write(model, model_format, folder)
+    except (ModelError, UnsupportedModelError) as error:
+        if model_format == "onnx" and whole_runtime:
+            notes.append(f"not converted: {error.message}")
+        elif whole_runtime:
+            raise type(error)(
+                error.message, hint="--set model.format=onnx: the stock runtime reads it"
+            ) from error
+        else:
+            raise
     for name, content in material.files.items():
         (folder / name).write_bytes(content)
     facts = {
@@ -117,9 +135,11 @@ def _write(model: onnx.ModelProto, model_format: str, folder: Path) -> None:
     convert_to_ort(model, folder / FIXED)
 
 
-def _needs(folder: Path) -> Operators:
-    """Of every form that the model takes on the device, from the file's own to the fully optimized one."""
-    return union(operators_of_ort_model(file) for file in sorted(folder.glob("*.ort")))
+def _needs(folder: Path) -> Operators | None:
+    """Of every form that the model takes on the device, from the file's own to the fully optimized one; of one that was not
+    converted it is not known."""
+    files = sorted(folder.glob("*.ort"))
+    return union(map(operators_of_ort_model, files)) if files else None
 
 
 def _describe(

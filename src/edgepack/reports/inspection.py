@@ -8,6 +8,7 @@ from rich.text import Text
 
 from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
+from edgepack.models.ort.releases import ReleaseSupport
 from edgepack.models.read.static import UNLIMITED
 from edgepack.tables import Number, add_row, blocks, table
 
@@ -39,6 +40,7 @@ def _facts(inspection: ModelInspection) -> Table:
         "opset": str(inspection.opset),
         "inputs": ", ".join(f"{given.name} [{', '.join(given.shape)}]" for given in inspection.inputs),
         "shapes": "dynamic" if inspection.dynamic else "fixed",
+        "ONNX Runtime": releases_in_words(inspection.releases),
     }
     if inspection.prompts:
         rows["prompts"] = ", ".join(f"{purpose} {text!r}" for purpose, text in inspection.prompts.items())
@@ -47,6 +49,23 @@ def _facts(inspection: ModelInspection) -> Table:
     for name, value in rows.items():
         add_row(made, name, value)
     return made
+
+
+def releases_in_words(releases: Sequence[ReleaseSupport]) -> str:
+    """``1.23.2 to 1.32.0; 1.22.1 lacks opset 23, Attention 23``."""
+    runs = [each.version for each in releases if not each.missing]
+    if not runs:
+        return f"none of {releases[0].version} to {releases[-1].version}; {_lacks(releases[-1])}"
+    said = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else runs[0]
+    # The nearest below says most: the older ones lack that, and more.
+    older = [each for each in releases[: [each.version for each in releases].index(runs[0])] if each.missing]
+    return f"{said}; {_lacks(older[-1])}" if older else said
+
+
+def _lacks(release: ReleaseSupport) -> str:
+    named = ", ".join(release.missing[:MISSING_SHOWN])
+    more = f" and {len(release.missing) - MISSING_SHOWN} more" if len(release.missing) > MISSING_SHOWN else ""
+    return f"{release.version} lacks {named}{more}"
 
 
 def _parts(inspection: ModelInspection) -> Table:

@@ -10,6 +10,7 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, ToolError
 from edgepack.files.elf import architecture
+from edgepack.models.ort.releases import writers_of
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
 from edgepack.runner.frozen.model import ort as binding
@@ -181,7 +182,10 @@ def _reason(answer: dict[str, object], library: str, model: str, version: str, f
     if not message:
         return ""
     if _ORT_VERSION.search(message):
-        return f"{model} is in version {format_version} of the ORT format, which ONNX Runtime {version} does not read"
+        return (
+            f"{model} is in version {format_version} of the ORT format, which ONNX Runtime {version} does not read; "
+            f"it is {_writers(format_version)}"
+        )
     if found := _ONNX_VERSION.search(message):
         return (
             f"{model} is of ONNX IR version {found[1]}; ONNX Runtime {version} reads up to version {found[2]}"
@@ -189,6 +193,10 @@ def _reason(answer: dict[str, object], library: str, model: str, version: str, f
     if "ONNX format model is not supported" in message or "other than ORT format" in message:
         return f"{library} reads ORT format only (a minimal build), and {model} is in ONNX format"
     return f"ONNX Runtime {version} does not load {model}: {_last_line(message)}"
+
+
+def _writers(format_version: str) -> str:
+    return writers_of(int(format_version)) if format_version.isdigit() else "as no release writes it"
 
 
 def _last_line(text: str) -> str:

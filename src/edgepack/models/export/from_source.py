@@ -57,7 +57,7 @@ def _require_size(source: ModelSource, size: int) -> None:
 def _graph_of(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
     """By whom: its own exporter, an architecture, or PyTorch."""
     if source.onnx is not None:
-        return adapt_graph(source)
+        return adapt_graph(source, context=context)
     if source.weights is None:
         raise ModelError(
             f"{source.name} has neither weights (model.safetensors) nor an ONNX graph",

@@ -11,13 +11,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.clean import rename_value, without_dead_nodes
 from edgepack.models.graph.pooling import finish_vector, pool
 from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.lower.clean import cleaned
-from edgepack.models.ort.session import open_session
+from edgepack.models.ort.newer import session_for
 from edgepack.models.read.hub_layout import dimension_of
 from edgepack.records.model import ModelSource
 
@@ -29,8 +30,10 @@ NOT_A_TEXT_VECTOR = "pooler_output"
 """BERT's head for next-sentence prediction: [batch, hidden], yet no embedding."""
 
 
-def adapt_graph(source: ModelSource) -> onnx.ModelProto:
+def adapt_graph(source: ModelSource, *, context: BuildContext | None = None) -> onnx.ModelProto:
     """The graph of ``source.onnx`` with pooling and normalisation appended where it does not have them.
+
+    With ``context`` a newer release of ONNX Runtime is fetched for what the installed one does not run.
 
     Raises ``ModelError`` when the file is no ONNX model or lacks its external data, ``UnsupportedModelError`` when it
     has other inputs than a text encoder, fixed sizes, or operators that no kernel implements.
@@ -39,7 +42,7 @@ def adapt_graph(source: ModelSource) -> onnx.ModelProto:
     model = cleaned(source.onnx)
     prefix = _unused_prefix(model)
     _take_inputs(model, source.onnx, prefix)
-    outputs = _try_out(model, source.onnx)
+    outputs = _try_out(model, source.onnx, context)
     chosen = _choose_output(outputs, source)
     if not np.isfinite(outputs[chosen][0]).all():
         raise ModelError(
@@ -125,9 +128,9 @@ def _cast_input(model: onnx.ModelProto, name: str, kind: int, prefix: str) -> No
     model.graph.node.insert(0, helper.make_node("Cast", [name], [inner], name=inner, to=kind))
 
 
-def _try_out(model: onnx.ModelProto, file: Path) -> Mapping[str, np.ndarray]:
+def _try_out(model: onnx.ModelProto, file: Path, context: BuildContext | None) -> Mapping[str, np.ndarray]:
     """What every output is for a small batch with padding."""
-    session = open_session(model.SerializeToString(), name=file.name)
+    session = session_for(model.SerializeToString(), name=file.name, context=context)
     names = [each.name for each in session.get_outputs()]
     try:
         values = session.run(names, padded_batch(model))

@@ -62,6 +62,11 @@ def _refusal(name: str, error: Exception) -> ModelError | UnsupportedModelError:
             f"{name} uses operator {operator}, for which ONNX Runtime has no kernel",
             hint="export the model without it, or with another opset",
         )
+    if opset := re.search(r"Opset (\d+) is under development.*till opset (\d+)", text, re.DOTALL):
+        return UnsupportedModelError(
+            f"{name} is of opset {opset[1]}, ONNX Runtime takes opsets up to {opset[2]}",
+            hint="export it with an older opset, or take a newer release: edgepack runtime versions lists them",
+        )
     reason = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text.strip().splitlines()[-1])
     return ModelError(
         f"{name} is not a model that ONNX Runtime can load: {reason}",

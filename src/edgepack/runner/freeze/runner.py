@@ -50,11 +50,12 @@ def freeze_runner(
     platform: Platform | None = None,
     signatures: bool = False,
     public_key: str = "",
+    standalone: bool = False,
 ) -> RunnerArtifact:
     """The program ``embed`` for this machine's kind, which reads the bundle's manifest and so serves every model.
 
     For a ``model`` whose tokenizer can be compiled it holds that and a small library, and not tokenizers, which would take
-    a third of the program's memory. Frozen once for a Python and these sources, then taken from the store.
+    a third of the program's memory; with ``standalone`` that library is made without ONNX Runtime's sources. Frozen once for a Python and these sources, then taken from the store.
 
     With ``signatures`` it can check that its bundle is signed; with ``public_key``, the text of a PEM, it refuses every bundle
     that is not signed with that key. Both ask for a ``platform``, for they bring a library.
@@ -63,7 +64,9 @@ def freeze_runner(
     without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when the program cannot be
     frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
-    tokens = compiled_tokenizer_for(model, platform, context) if model and platform else None
+    tokens = None
+    if model and platform:
+        tokens = compiled_tokenizer_for(model, platform, standalone=standalone, context=context)
     parts = Parts(tokens=tokens.library if tokens else None, public_key=public_key)
     if (signatures or public_key) and platform:
         library, licenses = link_signature_library(platform, context=context)
@@ -120,7 +123,7 @@ class TokenizerParts:
 
 
 def compiled_tokenizer_for(
-    model: PreparedModel, platform: Platform, context: BuildContext
+    model: PreparedModel, platform: Platform, *, standalone: bool, context: BuildContext
 ) -> TokenizerParts | None:
     """None where the tokenizer has a part that cannot be compiled."""
     try:
@@ -130,7 +133,8 @@ def compiled_tokenizer_for(
     except UnsupportedModelError as error:
         log.debug("tokenizers is frozen: %s", error.message)
         return None
-    return TokenizerParts(table=table, library=link_tokens_library(model, platform=platform, context=context))
+    library = link_tokens_library(model, platform=platform, standalone=standalone, context=context)
+    return TokenizerParts(table=table, library=library)
 
 
 def require_floor(floor: str, platform: Platform) -> None:

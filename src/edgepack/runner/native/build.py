@@ -87,9 +87,7 @@ def link_native_runner(
             one, required(model.needs), platform=platform, kind=kind, glibc=glibc, context=context
         )
         licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made / one.output, folder / place)
-        (folder / place).chmod(0o755 if place == PROGRAM else 0o644)
+        _lay(made / one.output, folder / place)
     if library:
         lay_interfaces(folder)
     if library or signatures or public_key:
@@ -106,6 +104,56 @@ def link_native_runner(
         tokenizer=tokenizer,
         scores=True,
     )
+
+
+def link_loading_runner(
+    model: PreparedModel,
+    *,
+    platform: Platform,
+    library: bool = False,
+    signatures: bool = False,
+    public_key: str = "",
+    context: BuildContext,
+) -> RunnerArtifact:
+    """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
+
+    Any release since 1.5 will do. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
+    ``FloorError``, ``MissingToolError`` or ``ToolError``.
+    """
+    checking = Signatures(checked=signatures, key=public_key)
+    tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
+    wanted = {
+        PROGRAM: ProgramSources(files=program_sources(linked=False, signatures=checking), output=PROGRAM)
+    }
+    if library:
+        files = library_sources(linked=False, key=public_key)
+        wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=EXPORTS)
+    folder = context.work_dir / "native-runner"
+    licenses: dict[str, Path] = {}
+    for place, one in wanted.items():
+        made = build_standalone(one, platform=platform, context=context)
+        licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
+        _lay(made / one.output, folder / place)
+    if library:
+        lay_interfaces(folder)
+    if library or signatures or public_key:
+        licenses[P256] = license_of_p256(context.work_dir / P256)
+    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, loads the runtime")
+    return RunnerArtifact(
+        directory=folder,
+        program=PROGRAM,
+        library=LIBRARY if library else None,
+        kind=NATIVE,
+        versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
+        licenses=tuple(licenses.values()),
+        tokenizer=tokenizer,
+    )
+
+
+def _lay(file: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, place)
+    place.chmod(0o755 if place.name == PROGRAM else 0o644)
 
 
 def license_of_p256(file: Path) -> Path:
@@ -207,8 +255,15 @@ def link_signature_library(platform: Platform, *, context: BuildContext) -> tupl
     return made / SIGNATURE_LIBRARY, made / "licenses"
 
 
-def link_tokens_library(model: PreparedModel, *, platform: Platform, context: BuildContext) -> Path:
-    """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``."""
+def link_tokens_library(
+    model: PreparedModel, *, platform: Platform, standalone: bool = False, context: BuildContext
+) -> Path:
+    """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``.
+
+    With ``standalone`` no source of ONNX Runtime is needed, nor what the model needs.
+    """
     sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
+    if standalone:
+        return build_standalone(sources, platform=platform, context=context) / TOKENS_LIBRARY
     made = build_program(sources, required(model.needs), platform=platform, context=context)
     return made / TOKENS_LIBRARY

@@ -277,3 +277,42 @@ def test_a_file_is_read_again_only_where_it_changed(copy: Path) -> None:
         "content model/tokenizer.bin is damaged: its content does not match its SHA-256",
         f"size {where} is damaged: it is not the tokenizer that was made",
     ], done.stderr
+
+
+OTHER_RELEASE = """\
+static const void *table[200];
+static const void *api(unsigned version) { return table; }
+static const char *version(void) { return "9.9.9"; }
+static const struct { const void *(*api)(unsigned); const char *(*version)(void); } base = {api, version};
+const void *OrtGetApiBase(void) { return &base; }
+"""
+
+
+def test_two_releases_in_one_process_are_refused(bundle: Path, copy: Path, tmp_path: Path) -> None:
+    """One of the same release is taken: its library is the one that runs."""
+    (tmp_path / "other.c").write_text(OTHER_RELEASE)
+    gcc = shutil.which("gcc") or shutil.which("cc")
+    if gcc is None:
+        pytest.skip("no C compiler")
+    other = tmp_path / "other"
+    shutil.copytree(bundle, other)
+    library = next((other / "lib").glob("libonnxruntime*"))
+    subprocess.run([gcc, "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True)
+    for folder in (copy, other):
+        # One file: a bundle's own libembed is another to the loader, and knows nothing of this one's runtime.
+        (folder / "lib/libembed.so").unlink()
+        (folder / "lib/libembed.so").hardlink_to(bundle / "lib/libembed.so")
+    write_manifest(other, library=f"lib/{library.name}")
+    script = (
+        f"first = edgepack_bundle.Bundle({str(bundle)!r})\n"
+        f"second = edgepack_bundle.Bundle({str(copy)!r})\n"
+        "print((first.embed(['a cat']) == second.embed(['a cat'])).all())\n"
+        f"try:\n    edgepack_bundle.Bundle({str(other)!r}).embed(['a cat'])\n"
+        "except edgepack_bundle.EmbedError as error:\n    print(error.code, error)"
+    )
+    done = python(bundle, script)
+    version = library.name.partition(".so.")[2]
+    assert done.stdout.splitlines() == [
+        "True",
+        f"5 this process runs ONNX Runtime {version} of another bundle, this bundle's is 9.9.9",
+    ], done.stderr

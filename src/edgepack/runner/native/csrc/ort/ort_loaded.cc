@@ -17,13 +17,22 @@ struct ApiBase {
 
 Error open_ort(const std::string &library, const Ort *&ort) {
     static Ort loaded;
+    static std::string version;
     void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     auto base = handle ? reinterpret_cast<const ApiBase *(*)()>(dlsym(handle, "OrtGetApiBase")) : nullptr;
     if (!base) return fail(RUNTIME, std::string("the model does not load: cannot load the library: ") + dlerror(), TRY_SELF_TEST);
+    const std::string found = base()->GetVersionString();
+    // Sessions keep a pointer to the table: what one release made, another must not be called with.
+    if (!version.empty() && found != version)
+        return fail(RUNTIME, "this process runs ONNX Runtime " + version + " of another bundle, this bundle's is " + found,
+                    "open bundles of different releases in processes of their own, or each with its own libembed");
+    if (!version.empty()) {
+        ort = &loaded;
+        return {};
+    }
     auto table = static_cast<void *const *>(base()->GetApi(5));
     if (!table)
-        return fail(RUNTIME, std::string("the model does not load: ONNX Runtime ") + base()->GetVersionString() +
-                                 " does not offer version 5 of its C API", TRY_SELF_TEST);
+        return fail(RUNTIME, "the model does not load: ONNX Runtime " + found + " does not offer version 5 of its C API", TRY_SELF_TEST);
 #define TAKE(name, slot) loaded.name = reinterpret_cast<decltype(loaded.name)>(table[slot])
     TAKE(GetErrorMessage, 2);
     TAKE(CreateEnv, 3);
@@ -54,6 +63,7 @@ Error open_ort(const std::string &library, const Ort *&ort) {
     TAKE(ReleaseSessionOptions, 100);
     TAKE(AddSessionConfigEntry, 130);
 #undef TAKE
+    version = found;
     ort = &loaded;
     return {};
 }
