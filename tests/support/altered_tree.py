@@ -18,8 +18,11 @@ def alter(tree: Path) -> None:
     """Change a copy of 1.21.0's own tree. Everything that a runtime for BERT needs still compiles."""
     (tree / "VERSION_NUMBER").write_text(f"{VERSION}\n")
     own = tree / "onnxruntime"
+    # Upstream's own reminder, which each release has to answer.
+    _rename(own / "core/session", 'ORT_VERSION) == "1.21.0"', f'ORT_VERSION) == "{VERSION}"')
     _move_function(own / "core/framework")
-    _rename(tree, "OutputIsEnabled", "IsOutputEnabled")
+    for folder in (own, tree / "include"):
+        _rename(folder, "OutputIsEnabled", "IsOutputEnabled")
     (own / "core/common/helper.cc").rename(own / "core/common/final_message.cc")
     (own / "core/providers/cpu/tensor/gather.cc").rename(own / "core/providers/cpu/tensor/gather_rows.cc")
     _split(own / "core/providers/cpu/generator/random.cc", "Status RandomNormalLike::Compute")
@@ -48,11 +51,10 @@ def _move_function(framework: Path) -> None:
     (framework / "element_size.cc").write_text(f"{_ELEMENT_SIZE}{body}\n}}\n\n}}  // namespace onnxruntime\n")
 
 
-def _rename(tree: Path, before: str, now: str) -> None:
-    for folder in (tree / "onnxruntime", tree / "include"):
-        for path in folder.rglob("*"):
-            if path.suffix in (".h", ".cc") and before in (text := path.read_text(errors="replace")):
-                path.write_text(text.replace(before, now))
+def _rename(folder: Path, before: str, now: str) -> None:
+    for path in folder.rglob("*"):
+        if path.suffix in (".h", ".cc") and before in (text := path.read_text(errors="replace")):
+            path.write_text(text.replace(before, now))
 
 
 def _split(file: Path, at: str) -> None:

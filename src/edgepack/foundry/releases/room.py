@@ -24,7 +24,10 @@ _DRAFT = "`edgepack runtime draft --sources FOLDER` writes one"
 
 
 def read_room(folder: Path) -> Release:
-    """The release. Raises ``UsageError`` for a folder that is no room, or names what the known release has not."""
+    """The release of a room that ``edgepack runtime draft`` wrote.
+
+    Raises ``UsageError`` for a folder that is no room, or names what the known release has not.
+    """
     file = folder / ROOM
     if not file.is_file():
         raise UsageError(f"{folder} is no room of a release: it has no {ROOM}", hint=_DRAFT)
