@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.registry import Registry, basic
+from tests.support.registry import Registry, basic, running_registry
 from tests.support.serving import Reply, serving
 from tests.support.signed import key_in
 
@@ -58,7 +58,10 @@ def nothing_at(tmp_path: Path) -> bool:
     return not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
 
 
-def test_a_bundle_comes_back_as_it_was(pushed: Pushed, named: Reference, pulled: Pull, bundle: Path) -> None:
+def test_a_bundle_comes_back_as_it_was(
+    pushed: Pushed, named: Reference, pulled: Pull, bundle: Path, registry: Registry
+) -> None:
+    assert registry.requests("PUT", "manifests")[-1].endswith("/1.0"), "the tag that is named comes last"
     got = pulled(named)
     assert digest(open_bundle(got.bundle.directory)) == digest(open_bundle(bundle))
     assert got.reference == pushed.reference
@@ -474,13 +477,16 @@ def test_credentials_stay_with_the_registry(
         place = elsewhere.on("/storage", lambda asked: Reply(body=content))
         registry.fail("GET", digest, Reply(status=307, headers={"Location": place}))
         pulled(named)
-        upload_there = elsewhere.on("/upload", lambda asked: Reply(status=403))
+        assert elsewhere.paths("GET") == ["/storage"]
+        assert all("authorization" not in asked.headers for asked in elsewhere.asked)
+    with running_registry() as other:
         registry.blobs.clear()
-        registry.fail("POST", "uploads", Reply(status=202, headers={"Location": upload_there}))
+        there = {"Location": f"{other.base}/v2/team/embed/blobs/uploads/some"}
+        registry.fail("POST", "uploads", Reply(status=202, headers=there))
         with pytest.raises(UploadError):
             push([bundle], named, plain_http=False, context=context)
-        assert elsewhere.paths("GET") == ["/storage"] and elsewhere.paths("PATCH") == []
-        assert all("authorization" not in asked.headers for asked in elsewhere.asked)
+        assert other.requests("PATCH")
+        assert all("authorization" not in asked.headers for asked in other.asked)
     assert basic("me:secret") in {asked.headers.get("authorization") for asked in registry.asked}
 
 
