@@ -17,12 +17,13 @@ import onnx
 
 from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit, with_input
 from edgepack.quantization.arrays import Doubles
-from edgepack.quantization.calibration import input_moments
+from edgepack.quantization.calibration import calibration_feeds, input_moments
 from edgepack.quantization.embeddings import FEW_ROWS, int8_embedding, is_embedding_lookup
 from edgepack.quantization.entropy_coded import entropy_coded_columns
 from edgepack.quantization.int8 import LARGEST, WeightRange, int8_matrix, quantized_columns
 from edgepack.quantization.layers import bias_input, is_chosen, is_weight_matmul, matrix_inputs
 from edgepack.quantization.per_token import largest_per_token
+from edgepack.quantization.sensitivity import step_factors
 from edgepack.records.recipe import ALL, Material, Note, Patterns
 
 Activations = Literal["token", "tensor"]
@@ -30,6 +31,11 @@ Range = Literal["auto", "paired", "full", "reduced"]
 
 VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 """Instruction sets of which a device that has one adds up four products without clipping."""
+VARIANTS = 10
+"""Of each calibration text, for rounding that makes up for what was rounded before."""
+TRIED = 48
+"""Calibration texts that each matrix is tried on, about."""
+RARITY = 0.25
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""
 HIGHEST = 255
@@ -47,6 +53,9 @@ class DynamicQuantizer:
     steps: float
     moments: Mapping[str, Doubles]
     """Matrix → Xᵀ·X of what it takes."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Matrix → how many times as wide its steps are."""
+    rarity: float = 0.0
     corrections: dict[str, np.ndarray] = field(default_factory=dict)
     """Value → what is still to be added to it, float32 [outputs]; whoever takes the value adds it to its bias."""
 
@@ -61,6 +70,7 @@ def int8_dynamic(
     weight_range: Range = "paired",
     steps: float = 0.0,
     table_steps: float = 0.0,
+    weighed: bool = False,
     layers: Patterns = ALL,
 ) -> onnx.ModelProto:
     """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
@@ -70,15 +80,19 @@ def int8_dynamic(
     ``weight_range`` is explained at its type; ``auto`` is ``full`` where the target names an instruction set with VNNI
     and ``reduced`` elsewhere. With ``steps``, a column's standard deviation is that many integers, which are rounded with
     calibration texts, and with ``table_steps`` a table's row's (tables of less than 1024 rows keep all of int8): fewer
-    distinct integers, for downloads that are compressed. ``layers`` are patterns of the matrices' names.
+    distinct integers, for downloads that are compressed. ``weighed`` makes steps wider where that costs the vectors least:
+    of matrices by trying each, of rows by how rare their tokens are. ``layers`` are patterns of the matrices' names.
     """
     isa = material.isa if material else ()
+    moments = _moments(model, material, layers, variants=VARIANTS if weighed else 0) if steps else {}
     run = DynamicQuantizer(
         editor=edit(model),
         activations=activations,
         weight_range=_weight_range(weight_range, isa),
         steps=steps,
-        moments=_moments(model, material, layers) if steps else {},
+        moments=moments,
+        factors=_step_factors(model, moments, steps, material) if weighed and steps else {},
+        rarity=RARITY if weighed else 0.0,
     )
     for node in run.editor.take_nodes():
         if is_weight_matmul(run.editor, node, layers):
@@ -87,17 +101,34 @@ def int8_dynamic(
             _quantize_attention(run, node)
         elif tables and is_embedding_lookup(run.editor, node):
             rows = len(run.editor.array(node.input[0]))
-            int8_embedding(run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0)
+            int8_embedding(
+                run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0, rarity=run.rarity
+            )
         else:
             run.editor.keep(_corrected(run, node))
     return run.editor.finish()
 
 
-def _moments(model: onnx.ModelProto, material: Material | None, layers: Patterns) -> Mapping[str, Doubles]:
+def _moments(
+    model: onnx.ModelProto, material: Material | None, layers: Patterns, *, variants: int
+) -> Mapping[str, Doubles]:
     """Xᵀ·X of what each matrix takes, over the calibration texts."""
     takes = matrix_inputs(edit(model), layers)
-    found = input_moments(model, takes, material or Material())
+    found = input_moments(model, takes, material or Material(), variants=variants)
     return {weight: found[value] for weight, value in takes.items()}
+
+
+def _step_factors(
+    model: onnx.ModelProto, moments: Mapping[str, Doubles], steps: float, material: Material | None
+) -> Mapping[str, float]:
+    """How many times as wide the steps of each matrix are, by what each costs the vectors of some calibration texts."""
+    feeds = list(calibration_feeds(model, material or Material()))
+    editor = edit(model)
+    rounded = {}
+    for name, products in moments.items():
+        values, scales = entropy_coded_columns(editor.array(name), steps, products)
+        rounded[name] = values * scales
+    return step_factors(model, rounded, feeds[:: max(1, len(feeds) // TRIED)]) if rounded else {}
 
 
 def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:
@@ -185,7 +216,9 @@ def _quantized_matrix(run: DynamicQuantizer, weight: str) -> tuple[str, str, str
     """A matrix [inputs, outputs] as int8, its scales [outputs] and its zero points, which are zero."""
     floats = run.editor.array(weight)
     if run.steps:
-        values, scales = entropy_coded_columns(floats, run.steps, run.moments.get(weight))
+        values, scales = entropy_coded_columns(
+            floats, run.steps / run.factors.get(weight, 1.0), run.moments.get(weight)
+        )
     else:
         values, scales = quantized_columns(floats, run.weight_range)
     return int8_matrix(run.editor, weight, values, scales)

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 from edgepack.errors import UsageError
-from edgepack.models.graph.sample_inputs import Feed, random_tokens
+from edgepack.models.graph.sample_inputs import Feed, random_tokens, vocabulary
 from edgepack.models.reference import token_batches
 from edgepack.quantization.arrays import Doubles
 from edgepack.quantization.observers import second_moments
@@ -19,6 +20,9 @@ from edgepack.records.recipe import Material
 
 LARGEST_FILE = 64 * 2**20
 RANDOM_SEQUENCES = 64
+SEED = 21
+REPLACED = 0.3
+"""Of a varied text's tokens, how many are others."""
 
 
 def built_in_texts() -> tuple[str, ...]:
@@ -54,9 +58,35 @@ def calibration_feeds(model: onnx.ModelProto, material: Material) -> Iterator[Fe
         yield {name: feed[name] for name in names if name in feed}
 
 
+def varied_feeds(model: onnx.ModelProto, material: Material, *, variants: int) -> Iterator[Feed]:
+    """The calibration texts, then as many ``variants`` of each, with three tokens of ten replaced.
+
+    Half of the new tokens are the texts' own, as often as they are met there, half any of the vocabulary. For
+    all-MiniLM-L6-v2 what GPTQ loses with 110 texts and ten variants of each is what it loses with 1,500 texts. The first and
+    the last token, which are special ones, stay.
+    """
+    feeds = list(calibration_feeds(model, material))
+    yield from feeds
+    if not feeds or "input_ids" not in feeds[0]:
+        return
+    random = np.random.default_rng(SEED)
+    met = np.concatenate([feed["input_ids"][0, 1:-1] for feed in feeds])
+    for _ in range(variants if len(met) else 0):
+        for feed in feeds:
+            ids = feed["input_ids"]
+            others = np.where(
+                random.random(ids.shape) < 0.5,
+                random.choice(met, ids.shape),
+                random.integers(0, vocabulary(model), ids.shape),
+            )
+            replaced = random.random(ids.shape) < REPLACED
+            replaced[:, [0, -1]] = False
+            yield {**feed, "input_ids": np.where(replaced, others, ids)}
+
+
 def input_moments(
-    model: onnx.ModelProto, inputs: Mapping[str, str], material: Material
+    model: onnx.ModelProto, inputs: Mapping[str, str], material: Material, *, variants: int = 0
 ) -> dict[str, Doubles]:
-    """Second moments of the values that matrices take (``matrix_inputs``), over the calibration texts."""
+    """Second moments of the values that matrices take (``matrix_inputs``), over the calibration texts and their variants."""
     values = sorted(set(inputs.values()))
-    return second_moments(model, values, calibration_feeds(model, material)) if values else {}
+    return second_moments(model, values, varied_feeds(model, material, variants=variants)) if values else {}

@@ -11,14 +11,17 @@ FEW_ROWS = 1024
 """Tables with fewer rows (positions, token types) weigh little and are added to every token: int8 is exact enough."""
 
 
-def int8_embedding(editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0) -> None:
+def int8_embedding(
+    editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0, rarity: float = 0.0
+) -> None:
     """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
 
-    ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them.
+    ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them. ``rarity`` is explained at
+    ``entropy_coded_rows``.
     """
     table, ids, output = node.input[0], node.input[1], node.output[0]
     rows_of = editor.array(table)
-    values, scales = entropy_coded_rows(rows_of, steps) if steps else quantized_rows(rows_of)
+    values, scales = entropy_coded_rows(rows_of, steps, rarity=rarity) if steps else quantized_rows(rows_of)
     rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")

@@ -14,6 +14,11 @@ from edgepack.quantization.rounding import Grid, gptq
 
 ROOM = 0.85
 """Of the largest integer, for the largest weight: making up for others' rounding may raise it."""
+COMMON = 2000
+"""Rows of a table that are all taken for common: special tokens, characters, and the first words."""
+RARER = 300
+RAREST = 3.5
+"""How many times as wide the steps of the rarest tokens are, at most."""
 
 
 def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None) -> tuple[Int8s, Floats]:
@@ -34,10 +39,17 @@ def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None)
     return unclipped_pairs(gptq(grid, values, moments)), scales
 
 
-def entropy_coded_rows(values: Floats, steps: float) -> tuple[Int8s, Floats]:
-    """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1]."""
+def entropy_coded_rows(values: Floats, steps: float, *, rarity: float = 0.0) -> tuple[Int8s, Floats]:
+    """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1].
+
+    With ``rarity`` rows of rarer tokens have wider steps: vocabularies begin with the tokens that are met most often, and
+    a token's frequency falls about as its rank rises (Zipf's law). Steps that are as wide as frequency to the power of
+    -0.5 would be best for an average text; less spares the texts that are made of rare words.
+    """
     widest = np.abs(values).max(axis=1, keepdims=True) / LARGEST
-    scales = np.maximum(values.std(axis=1, keepdims=True) / np.float32(steps), widest)
+    ranks = np.maximum(np.arange(len(values)) - COMMON, 0) / RARER
+    rarer = np.minimum((1 + ranks) ** rarity, RAREST).astype(np.float32)[:, None]
+    scales = np.maximum(values.std(axis=1, keepdims=True) * rarer / np.float32(steps), widest)
     scales = np.where(scales > 0, scales, 1).astype(np.float32)
     return np.rint(values / scales).astype(np.int8), scales
 

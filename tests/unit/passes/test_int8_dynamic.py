@@ -222,3 +222,21 @@ def test_only_the_layers_that_were_named(load: Load) -> None:
     assert "encoder.layer.0.output.dense.weight" in names
     assert "encoder.layer.1.output.dense.weight.int8" in names
     assert "encoder.layer.1.output.dense.weight" not in names
+
+
+def test_weighed_steps_lose_less_at_no_more_bits(load: Load) -> None:
+    model = load()
+    found = {}
+    for weighed in (False, True):
+        quantized = int8_dynamic(model, unexpected, Material(), steps=4.0, table_steps=4.0, weighed=weighed)
+        weights = [numpy_helper.to_array(each) for each in quantized.graph.initializer]
+        matrices = [each for each in weights if each.dtype == np.int8 and each.ndim == 2]
+        bits = sum(each.size * _entropy(each) for each in matrices)
+        found[weighed] = bits, 1 - cosines(model, quantized, some_tokens()).mean()
+    assert found[True][0] < 1.01 * found[False][0]
+    assert found[True][1] < found[False][1]
+
+
+def _entropy(integers: np.ndarray) -> float:
+    shares = np.unique(integers, return_counts=True)[1] / integers.size
+    return float(-(shares * np.log2(shares)).sum())

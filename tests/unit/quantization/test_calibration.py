@@ -10,6 +10,7 @@ from tests.support.berts import write_bert
 from tests.support.installed import export_onnx
 
 from edgepack.errors import UsageError
+from edgepack.models.graph.sample_inputs import vocabulary
 from edgepack.plugins.context import HostContext
 from edgepack.quantization.calibration import (
     LARGEST_FILE,
@@ -17,6 +18,7 @@ from edgepack.quantization.calibration import (
     calibration_feeds,
     input_moments,
     read_texts,
+    varied_feeds,
 )
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.recipe import Material
@@ -73,6 +75,20 @@ def test_each_text_is_run_by_itself(tmp_path: Path) -> None:
     assert [feed["input_ids"].shape for feed in feeds] == [(1, 4), (1, 3)]
     assert set(feeds[0]) == {"input_ids", "attention_mask", "token_type_ids"}
     assert len(list(calibration_feeds(model, Material(source=source)))) == len(built_in_texts())
+
+
+def test_texts_are_varied_but_for_their_special_tokens(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    material = Material(source=source, texts=("hello world " * 4, "a"))
+    feeds = [feed["input_ids"] for feed in varied_feeds(model, material, variants=40)]
+    assert len(feeds) == 2 * 41
+    long = np.concatenate(feeds[0::2])
+    assert (long[:, [0, -1]] == long[0, [0, -1]]).all()
+    assert 0.12 < (long[1:, 1:-1] != long[0, 1:-1]).mean() < 0.3  # some are replaced by what they were
+    assert (long < vocabulary(model)).all()
+    again = [feed["input_ids"] for feed in varied_feeds(model, material, variants=40)]
+    assert all((one == other).all() for one, other in zip(feeds, again, strict=True))
 
 
 def test_other_texts_are_another_model(tmp_path: Path, context: HostContext) -> None:

@@ -97,3 +97,16 @@ def test_neighbours_that_are_equal_and_a_row_without_neighbour() -> None:
     integers = np.array([[-100.0, 64.0, 1.0], [100.0, 64.0, 127.0], [127.0, -127.0, 0.0]], np.float32)
     assert unclipped_pairs(integers).tolist() == [[-28, 64, 1], [100, 64, 127], [127, -127, 0]]
     assert integers[0, 0] == -100.0, "what was given stays"
+
+
+def test_rows_of_rare_tokens_have_wider_steps() -> None:
+    """The first 2,000 are common; the last of a large table have steps 3.5 times as wide."""
+    table = np.random.default_rng(4).normal(0, 0.04, (60_000, 16)).astype(np.float32)
+    integers, scales = entropy_coded_rows(table, 6.0)
+    rarer, wider = entropy_coded_rows(table, 6.0, rarity=0.25)
+    assert (rarer[:2001] == integers[:2001]).all()
+    shares = (wider / scales)[:, 0]
+    assert (np.diff(shares) >= -1e-5).all()
+    assert shares[2300] == pytest.approx(2**0.25)
+    assert shares[-1] == pytest.approx(3.5)
+    assert np.abs(rarer * wider - table).max() <= wider.max() / 2 + 1e-6
