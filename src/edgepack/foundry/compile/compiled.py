@@ -6,7 +6,7 @@ from typing import get_args
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError
 from edgepack.files.store import key_of
-from edgepack.foundry.compile.archive import archive_inputs
+from edgepack.foundry.compile.keys import archive_inputs
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import platforms
 from edgepack.foundry.release import Release
