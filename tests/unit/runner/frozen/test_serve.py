@@ -20,6 +20,7 @@ import numpy as np
 import openai
 import pytest
 from tests.support.embed_serve import Running, read_answer, request, running
+from tests.support.golden import matches_golden
 from tests.support.sample_program import Run, complaint, run_program, vectors_of
 
 from edgepack.runner.freeze.pyinstaller import SOURCES
@@ -51,9 +52,9 @@ def client(server: Running) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
 
 
-def test_the_help_is_what_the_golden_file_says(run: Run) -> None:
+def test_the_help_is_what_the_golden_file_says(run: Run, update_golden: bool) -> None:
     done = run("serve", "--help")
-    assert done.stdout.decode() == Path(__file__).with_name("help-serve.txt").read_text()
+    matches_golden("help-serve.txt", done.stdout.decode(), update=update_golden)
 
 
 def test_the_openai_client_gets_what_the_program_gives(client: openai.OpenAI, run: Run) -> None:
