@@ -133,6 +133,8 @@ def build(
     store: str | Path | None = None,
     dry_run: bool = False,
     force: bool = False,
+    key: str | Path | None = None,
+    password: str | None = None,
     offline: bool = False,
     progress: bool = False,
 ) -> list[Result]:
@@ -140,7 +142,8 @@ def build(
 
     ``project`` is the project file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``. ``shard`` is
     one part of several, ``"3/8"``. ``jobs`` is the number of bundles at once, in processes of their own: a script that says more than 1 has its
-    calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them.
+    calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them. ``key`` is the file of a
+    private key, ``password`` its password: bundles and archives are signed with it, packages are not.
     """
     from edgepack.plugins.host import load_plugins
     from edgepack.project.build import Workforce, build_cells
@@ -151,9 +154,12 @@ def build(
     found = find_project(None if project is None else Path(project))
     cells = cells_of(found, only, shard=shard)
     address = address_of(None if store is None else str(store), found.store)
+    private = None if key is None else _private(key, password)
     by = Workforce(jobs=jobs, executor=executor, scheduler=scheduler, store=address)
     with _context(offline=offline, progress=progress) as context:
-        made = build_cells(cells, host=load_plugins(), context=context, by=by, force=force, dry_run=dry_run)
+        made = build_cells(
+            cells, host=load_plugins(), context=context, by=by, force=force, dry_run=dry_run, key=private
+        )
         return [result for _, result in sorted(made, key=lambda each: each[0])]
 
 

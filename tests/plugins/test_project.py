@@ -16,6 +16,7 @@ from edgepack import library
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
 from edgepack.project.remembered import REMEMBERED
+from edgepack.signing.keys import new_keys
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
 
@@ -135,3 +136,21 @@ def test_other_texts_to_calibrate_with_are_a_change(
     assert states(dry_run=True)["one"] == "up to date"
     texts.write_text("another\n")
     assert states(dry_run=True)["one"] == "to be made"
+
+
+def test_what_is_made_is_signed_and_what_is_up_to_date_stays_so(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """`states` fills the folder with an unsigned bundle first; another key signs it anew."""
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    keys = [new_keys(tmp_path / name, password=None) for name in ("team", "other")]
+    bundle = tmp_path / "dist/one-kiosk-one"
+    assert states() == {"one": "made"}
+    signed = []
+    for private, public in (keys[0], keys[0], keys[1]):
+        made = library.build(tmp_path / "edgepack.toml", offline=True, key=private)
+        assert [each.state for each in made] == ["up to date"]
+        for what in (bundle, bundle.with_name(f"{bundle.name}.tar.zst")):
+            assert library.check_signature(what, key=public).name == made[0].path.name
+        signed.append((bundle / "signature.sigstore.json").stat().st_mtime_ns)
+    assert signed[0] == signed[1] != signed[2]

@@ -10,8 +10,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgepack.cli.help import example
-from edgepack.cli.options import beginning_with, common_options, names_of, offline_option
+from edgepack.cli.options import beginning_with, common_options, file_option, names_of, offline_option
 from edgepack.cli.output import print_json, print_rows, say
+from edgepack.cli.signing import password_of
 
 if TYPE_CHECKING:
     from edgepack.project.orders import Result
@@ -59,6 +60,9 @@ def _complete_name(
     help="Build on a plugin's workers, e.g. dask; requires a store.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="The executor's address, e.g. tcp://HOST:8786.")
+@file_option(
+    "--sign", "Sign the bundles and their archives with this private key; see `edgepack sign`.", exists=True
+)
 @click.option(
     "--report",
     "report_file",
@@ -78,6 +82,7 @@ def build(
     store: str | None,
     executor: str | None,
     scheduler: str | None,
+    sign: Path | None,
     report_file: Path | None,
     offline: bool,
     as_json: bool,
@@ -103,6 +108,8 @@ def build(
         store=store,
         dry_run=dry_run,
         force=force,
+        key=sign,
+        password=None if sign is None else password_of(sign),
         offline=offline,
         progress=not as_json,
     )

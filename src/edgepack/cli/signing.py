@@ -84,10 +84,18 @@ def sign(path: Path, key: Path | None, variable: str, force: bool, as_json: bool
 
 def private_key(path: Path, variable: str = PASSWORD) -> PrivateKey:
     """The key in a file; its password is of the environment, or is asked for at a terminal."""
-    from edgepack.signing.keys import is_sealed, load_private
+    from edgepack.signing.keys import load_private
+
+    password = password_of(path, variable)
+    return load_private(path, password=None if password is None else password.encode())
+
+
+def password_of(path: Path, variable: str = PASSWORD) -> str | None:
+    """Of the key in a file, from the environment or a terminal; ``None`` for one that has none."""
+    from edgepack.signing.keys import is_sealed
 
     sealed = path.stat().st_size < 1 << 16 and is_sealed(path.read_bytes())
-    return load_private(path, password=_password(variable) if sealed else None)
+    return _password(variable).decode() if sealed else None
 
 
 def _password(variable: str, *, confirm: bool = False) -> bytes:

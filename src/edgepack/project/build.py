@@ -1,9 +1,13 @@
 """Makes of a project's bundles those whose inputs changed; one that fails stops no other."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from edgepack.errors import EdgepackError, UsageError
+from edgepack.bundles.manifest import open_bundle
+from edgepack.errors import EdgepackError, SignatureError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.project.cells import Cell
@@ -12,6 +16,9 @@ from edgepack.project.orders import Order, Result, failed
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes
 from edgepack.words import did_you_mean
+
+if TYPE_CHECKING:
+    from edgepack.signing.keys import PrivateKey
 
 AXIS = "executor"
 
@@ -38,10 +45,11 @@ def build_cells(
     by: Workforce = Workforce(),
     force: bool = False,
     dry_run: bool = False,
+    key: PrivateKey | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Each cell's number and result as it is done: made where its inputs changed, its bundle is damaged, or with ``force``.
 
-    Raises ``UsageError`` for workers or a store that there are none of.
+    With ``key`` bundles are signed when they are at their place, here: no worker and no store sees the key. Raises ``UsageError`` for workers or a store that there are none of.
     """
     _require_sense(by, host)
     if by.store is not None:
@@ -61,11 +69,13 @@ def build_cells(
         for number, cell in enumerate(cells)
     ]
     if dry_run or (by.executor is None and (by.jobs or 1) == 1):
-        yield from _one_by_one(orders, host=host, context=context)
+        for order, result in _one_by_one(orders, host=host, context=context):
+            yield order.number, _signed(result, key, context)
         return
     with context.progress("build", len(orders), unit="bundles") as bar:
         for order, result in _by_others(orders, by, host=host, context=context):
             bar.advance()
+            result = _signed(result, key, context)
             context.story.tell(_line(result))
             for warning in result.warnings:
                 context.warn(f"{result.label}: {warning}")
@@ -94,7 +104,7 @@ def _require_sense(by: Workforce, host: PluginHost) -> None:
 
 def _one_by_one(
     orders: Sequence[Order], *, host: PluginHost, context: HostContext
-) -> Iterator[tuple[int, Result]]:
+) -> Iterator[tuple[Order, Result]]:
     """In this process, with the whole story of each."""
     for order in orders:
         own = replace(context, work_dir=context.work_dir / str(order.number))
@@ -103,7 +113,23 @@ def _one_by_one(
         result = make_cell(order, host=host, context=own)
         if result.error is not None:
             context.note(f"failed: {result.error.message}")
-        yield order.number, result
+        yield order, result
+
+
+def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Result:
+    """The result with its bundle signed, unless it is signed with this key already."""
+    if key is None or result.path is None or result.state not in ("made", "from the store", "up to date"):
+        return result
+    from edgepack.signing.signatures import require_signed, sign_path
+
+    try:
+        require_signed(open_bundle(result.path), key.public)
+    except SignatureError:
+        try:
+            sign_path(result.path, key, force=True, context=context)
+        except EdgepackError as error:
+            return replace(result, state="failed", error=error)
+    return result
 
 
 def _by_others(
