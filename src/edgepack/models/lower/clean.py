@@ -9,6 +9,7 @@ from onnx import TensorProto, numpy_helper, version_converter
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.clean import all_graphs, declare_domain
 from edgepack.models.graph.onnx_file import read_graph, require_external_files
+from edgepack.models.graph.precision import quantized_by
 from edgepack.models.graph.widen import is_half, widen
 from edgepack.models.graph.writer import IR_VERSION, OPSET
 from edgepack.models.lower.folding import folded
@@ -46,7 +47,8 @@ def cleaned(file: Path) -> onnx.ModelProto:
     _constants_to_initializers(model.graph)
     if is_half(model):
         widen(model)
-    return folded(model)
+    # What another tool has quantized is taken as it is: folded, its integers would become floats again.
+    return model if quantized_by(model) else folded(model)
 
 
 def _load(file: Path) -> onnx.ModelProto:
