@@ -12,9 +12,9 @@ def missing(target: Target) -> Iterable[str]:
 
 def report_rows() -> Callable[..., object]:
     """What writes the report's rows."""
-    from edgepack_linux.price import stock_price
+    from edgepack_linux.stock_price import price_rows
 
-    return stock_price
+    return price_rows
 
 
 @hookimpl

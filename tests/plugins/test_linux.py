@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tests.support.signed import key_in
 from tests.support.tiny import tarred, wheel_of, zipped
 
@@ -13,12 +15,15 @@ from edgepack.files.store import sha256_of
 from edgepack.models.ort.newer import ReleaseSession
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
+from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
+from edgepack.records.report import PartSize, Report, Verification
 from edgepack.records.runtime import RuntimeArtifact
-from edgepack.records.target import Target
+from edgepack.records.target import Platform, Target
+from edgepack.reports.reduced import ReducedSize, reduced_size
 from edgepack.runner.freeze.sample_bundle import sample_model, stock_library
 from edgepack.targets import built_in_targets, read_target
-from edgepack_linux import stock
+from edgepack_linux import stock, stock_price
 from edgepack_linux.builder import LinuxBuilder, create_builder
 
 
@@ -210,3 +215,48 @@ def test_wheels_that_are_no_good(tmp_path: Path, context: HostContext, cxx: None
     whole.write_bytes(zipped({"hello.txt": b"hello"}))
     said, hint = refused(whole)
     assert "does not say its name and version" in said and hint
+
+
+def bundle_of(folder: Path, **runtime: object) -> Bundle:
+    manifest = {
+        "runtime": {"version": "1.31.1", "kind": "stock", **runtime},
+        "target": {"platform": {"os": "linux", "arch": "x86_64", "glibc": "2.28"}},
+        "model": {"file": "model/model.onnx"},
+    }
+    return Bundle(directory=folder, manifest=manifest)
+
+
+def report_of(raw: int, zstd: int) -> Report:
+    part = PartSize(name="runtime", files=3, raw=raw, gzip=raw, brotli=raw, zstd=zstd)
+    found = Verification(status="passed")
+    return Report(bundle="b", target="t", parts=(part,), archive_bytes=None, costs=(), verification=found)
+
+
+def test_the_price_of_a_stock_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, report = bundle_of(tmp_path), report_of(31_000_000, 9_000_000)
+    monkeypatch.setattr(stock_price, "reduced_size", lambda *_: ReducedSize(raw=1_000_000, zstd=400_000))
+    rows = dict(stock_price.price_rows(bundle, report))
+    assert rows == {
+        "ONNX Runtime 1.31.1 as released": "31.00 MB, 9.00 MB under zstd",
+        "a reduced runtime for this model": "1.00 MB, 0.40 MB under zstd",
+        "the stock library costs more": "30.00 MB, 8.60 MB under zstd",
+    }
+    monkeypatch.setattr(stock_price, "reduced_size", lambda *_: ReducedSize(reason="none: it lacks all"))
+    assert dict(stock_price.price_rows(bundle, report))["a reduced runtime for this model"] == (
+        "none: it lacks all"
+    )
+    for other in (bundle_of(tmp_path, kind="minimal"), bundle_of(tmp_path, provider={"name": "CUDA"})):
+        assert not list(stock_price.price_rows(other, report))
+
+
+def test_why_there_is_no_reduced_runtime_beside_it(tmp_path: Path) -> None:
+    """Said without compiling anything."""
+    platform = Platform(os="linux", arch="x86_64", glibc="2.28")
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, None)
+    for opset, said in ((23, "lacks opset 23, Swish"), (17, "it takes the model in ORT format")):
+        node = helper.make_node("Swish" if opset > 17 else "Erf", ["x"], ["y"])
+        out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+        graph = helper.make_graph([node], "g", [value], [out])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        onnx.save(model, str(tmp_path / "m.onnx"))
+        assert said in reduced_size(tmp_path / "m.onnx", platform).reason

@@ -6,7 +6,7 @@ from edgepack.api import Bundle, Platform, Report
 from edgepack.api.kit import reduced_size
 
 
-def stock_price(bundle: Bundle, report: Report) -> Iterable[tuple[str, str]]:
+def price_rows(bundle: Bundle, report: Report) -> Iterable[tuple[str, str]]:
     """Of a bundle with the library of a released wheel; none for others."""
     runtime = bundle.manifest["runtime"] or {}
     device = bundle.manifest["target"].get("platform", {})
