@@ -81,7 +81,7 @@ def as_toml(releases: Sequence[Mapping[str, Any]]) -> str:
         lines.append("")
     lines += [
         "# Operator → its versions. 13: runs on every release above that knows it; 23@1.23.2: from that one on;",
-        "# 9@-1.30.0: up to that one; 23@1.23.2!: known from that one on, and no kernel has it yet.",
+        "# 9@-1.30.0: up to that one; 22@1.25.1^1.21.0: known since 1.21.0; 23@1.23.2!: known from that one on, and no kernel has it yet.",
     ]
     for domain in DOMAINS:
         lines += ["", f'[kernels."{domain}"]']
@@ -105,7 +105,8 @@ def versions_of(domain: str, name: str, releases: Sequence[Mapping[str, Any]]) -
             raise SystemExit(f"{name} {since} comes and goes: {shown}")
         start = "" if shown[0] == first_release else shown[0]
         end = "" if shown[-1] == last_release else f"-{shown[-1]}"
-        yield f"{since}{'@' if start or end else ''}{start}{end}{'' if run else '!'}"
+        earlier = f"^{have[0]}" if shown[0] != have[0] else ""
+        yield f"{since}{'@' if start or end else ''}{start}{end}{earlier}{'' if run else '!'}"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.lower.opset import lower_opset
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
@@ -92,6 +93,8 @@ def _make(
     context: BuildContext,
 ) -> None:
     model = onnx.load(str(exported_model(source, context=context)))
+    if source.onnx is not None and not whole_runtime:
+        lower_opset(model, source.onnx)  # refuses what was left in an opset that is not compiled
     notes: list[str] = []
     if quantized_by(model):
         # Scales that were learnt in training are better than any that could be found here.

@@ -19,6 +19,7 @@ from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.lower.clean import cleaned
 from edgepack.models.ort.newer import session_for
+from edgepack.models.ort.releases import running
 from edgepack.models.read.hub_layout import dimension_of
 from edgepack.records.model import ModelSource
 
@@ -33,13 +34,13 @@ NOT_A_TEXT_VECTOR = "pooler_output"
 def adapt_graph(source: ModelSource, *, context: BuildContext | None = None) -> onnx.ModelProto:
     """The graph of ``source.onnx`` with pooling and normalisation appended where it does not have them.
 
-    With ``context`` a newer release of ONNX Runtime is fetched for what the installed one does not run.
+    With ``context``, what cannot be lowered stays as it came where a newer release of ONNX Runtime runs it, which is fetched.
 
     Raises ``ModelError`` when the file is no ONNX model or lacks its external data, ``UnsupportedModelError`` when it
     has other inputs than a text encoder, fixed sizes, or operators that no kernel implements.
     """
     assert source.onnx is not None
-    model = cleaned(source.onnx)
+    model = _cleaned(source.onnx, newer=context is not None)
     prefix = _unused_prefix(model)
     _take_inputs(model, source.onnx, prefix)
     outputs = _try_out(model, source.onnx, context)
@@ -56,6 +57,15 @@ def adapt_graph(source: ModelSource, *, context: BuildContext | None = None) -> 
         )
     _append(model, chosen, outputs[chosen], source, prefix)
     return without_dead_nodes(model)
+
+
+def _cleaned(file: Path, *, newer: bool) -> onnx.ModelProto:
+    try:
+        return cleaned(file)
+    except UnsupportedModelError:
+        if not newer or not running(onnx.load(str(file), load_external_data=False)):
+            raise
+        return cleaned(file, lower=False)
 
 
 def _unused_prefix(model: onnx.ModelProto) -> str:

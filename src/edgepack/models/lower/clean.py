@@ -22,9 +22,9 @@ LARGEST = 2**31 - 1
 """Bytes; protobuf's limit for one message."""
 
 
-def cleaned(file: Path) -> onnx.ModelProto:
+def cleaned(file: Path, *, lower: bool = True) -> onnx.ModelProto:
     """A graph with its external data read in, local functions inlined, in an opset that ONNX Runtime runs, constants as
-    initializers, and none in half precision.
+    initializers, and none in half precision. Without ``lower`` it stays in its own opset, for a newer release.
 
     Raises ``ModelError`` when it is no ONNX model or its external data are missing or cut short, and
     ``UnsupportedModelError`` when it is too large for one file or of an opset that cannot be converted.
@@ -41,14 +41,19 @@ def cleaned(file: Path) -> onnx.ModelProto:
     _require_numbers(model, file)
     if model.functions:
         model = _inlined(model, file)
-    model = lower_opset(_in_known_opset(model, file), file)
-    model.ir_version = min(model.ir_version, IR_VERSION)
+    model = _in_known_opset(model, file)
+    if lower:
+        model = lower_opset(model, file)
+        model.ir_version = min(model.ir_version, IR_VERSION)
     _strip_notes(model)
     _constants_to_initializers(model.graph)
     if is_half(model):
         widen(model)
-    # What another tool has quantized is taken as it is: folded, its integers would become floats again.
-    return model if quantized_by(model) else folded(model)
+    if lower:
+        # What another tool has quantized is taken as it is: folded, its integers would become floats again.
+        return model if quantized_by(model) else folded(model)
+    _name_nodes(model)
+    return model
 
 
 def _load(file: Path) -> onnx.ModelProto:
@@ -114,6 +119,13 @@ def _in_known_opset(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:
             f"{file.name} is of opset {opset} and cannot be converted to {OPSET}: {error}",
             hint=f"export the model with opset {OPSET}",
         ) from error
+
+
+def _name_nodes(model: onnx.ModelProto) -> None:
+    """Passes call what they add after its node; fusion, which names nodes otherwise, does not know newer opsets."""
+    for graph in all_graphs(model.graph):
+        for node in graph.node:
+            node.name = node.name or node.output[0]
 
 
 def _strip_notes(model: onnx.ModelProto) -> None:

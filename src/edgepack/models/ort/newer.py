@@ -69,8 +69,10 @@ def session_for(
         content = model if isinstance(model, bytes) else model.read_bytes()
         try:
             return ReleaseSession(library, content)
-        except OrtError:
-            raise refusal from None
+        except OrtError as error:
+            raise ModelError(
+                f"{refusal.message}; {newer.version} does not load it either: {error}"
+            ) from error
     return session
 
 

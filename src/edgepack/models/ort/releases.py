@@ -48,6 +48,8 @@ class _Kernel:
     """One version of an operator, and which releases run it."""
 
     since: int
+    known: int
+    """Index of the first release that has heard of it."""
     first: int
     last: int
     """Indexes of releases."""
@@ -126,11 +128,13 @@ def _kernels() -> Mapping[tuple[str, str], tuple[_Kernel, ...]]:
 
 
 def _kernel(word: str, order: Mapping[str, int]) -> _Kernel:
-    """``23@1.23.2-1.30.0!``: version, first and last release, and whether no kernel has it."""
-    since, _, span = word.removesuffix("!").partition("@")
+    """``23@1.23.2-1.30.0^1.22.1!``: version, first and last release that runs it, the first that knows it, whether none runs it."""
+    words, _, known = word.removesuffix("!").partition("^")
+    since, _, span = words.partition("@")
     first, _, last = span.partition("-")
     return _Kernel(
         since=int(since),
+        known=order.get(known or first, 0),
         first=order.get(first, 0),
         last=order.get(last, len(order) - 1),
         runs=not word.endswith("!"),
@@ -226,11 +230,12 @@ def brought(release: StockRelease) -> tuple[str, ...]:
 
 
 def _missing(domain: str, operator: str, opset: int, index: int) -> str | None:
-    """What a node asks for that a release does not run; the version of an operator is the newest up to the opset."""
-    kernels = _kernels().get((domain, operator))
-    if kernels is None:
-        return _named(domain, operator)
-    version = next((each for each in reversed(kernels) if each.since <= opset), None)
+    """What a node asks for that a release does not run: of the versions that the release knows, the newest up to the opset."""
+    kernels = _kernels().get((domain, operator), ())
+    version = next(
+        (each for each in reversed(kernels) if each.since <= opset and each.known <= index),
+        next((each for each in reversed(kernels) if each.since <= opset), None),
+    )
     if version is None:
         return _named(domain, operator)
     if version.runs and version.first <= index <= version.last:

@@ -156,3 +156,14 @@ def test_nodes_inside_of_branches_are_lowered(tmp_path: Path) -> None:
     for asked, alpha in ((True, 1.0), (False, 2.0)):
         found = session.run(None, {"x": x, "asked": np.array(asked)})[0]
         np.testing.assert_allclose(found, x / (1 + np.exp(-alpha * x)), atol=1e-6)
+
+
+def test_without_lowering_a_graph_stays_in_its_opset_and_its_nodes_get_names(tmp_path: Path) -> None:
+    model = one("BitCast", 26, to=TensorProto.INT32)
+    model.graph.node[0].name = ""
+    onnx.save(model, tmp_path / "new.onnx")
+    with pytest.raises(UnsupportedModelError, match="BitCast of opset 26"):
+        cleaned(tmp_path / "new.onnx")
+    kept = cleaned(tmp_path / "new.onnx", lower=False)
+    assert [each.version for each in kept.opset_import if each.domain == ""] == [26]
+    assert [node.name for node in kept.graph.node] == [node.output[0] for node in kept.graph.node]
