@@ -80,7 +80,9 @@ def test_a_library_without_a_list_is_tried(library: Path, tmp_path: Path) -> Non
     for model in library.glob("*.ort"):
         done = edgepack("runtime", "fits", str(alone), str(model), "--json")
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout) == {
+        found = json.loads(done.stdout)
+        assert "1.21.0" in found.pop("releases")
+        assert found == {
             "fits": True,
             "runtime": "1.21.0",
             "missing": [],

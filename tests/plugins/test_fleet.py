@@ -110,7 +110,11 @@ def test_several_processes_make_what_one_does(build: Build, tmp_path: Path) -> N
     assert states(build(again=True, jobs=2)) == ["up to date", "failed", "up to date"]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore:Creating scratch:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore::UserWarning:distributed",
+    "ignore:Creating scratch:UserWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",  # Dask leaves a socket to the garbage collector.
+)
 @pytest.mark.e2e  # Dask asks which address this machine has in the internet.
 def test_dask_brings_bundles_back_through_the_store(build: Build, tmp_path: Path) -> None:
     from distributed import LocalCluster

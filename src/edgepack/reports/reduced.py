@@ -30,7 +30,9 @@ class ReducedSize:
 
 def reduced_size(model: Path, platform: Platform) -> ReducedSize:
     """Of the runtime for a model's file, linked if its kernels are compiled on this machine: nothing is fetched or compiled."""
-    if model.suffix != ".ort":
+    if model.suffix not in (".onnx", ".ort"):
+        return ReducedSize(reason="not compared: the model is in a plugin's own format")
+    if model.suffix == ".onnx":
         missing = lacking(onnx.load(str(model), load_external_data=False), stock_release(RELEASE.version))
         if missing:
             return ReducedSize(

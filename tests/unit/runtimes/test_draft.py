@@ -153,6 +153,7 @@ def ran(*arguments: str) -> Result:
 def test_the_command_shows_what_was_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     made = bench.draft(build=False)
     monkeypatch.setattr(drafting, "draft", lambda *_, **__: made)
+    monkeypatch.setenv("COLUMNS", "200")
     room = str(bench.folder / "room")
     shown = ran("draft", "--sources", "x", "-o", room, "--no-build")
     assert shown.exit_code == 0, shown.output

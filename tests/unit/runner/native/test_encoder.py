@@ -100,7 +100,12 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[CompileJob]:
         raise ToolError("ort/session.cc does not compile: the cause", hint="the whole output is in LOG")
 
     toolchain = SimpleNamespace(
-        identity="c++", cxx_flags=(), symbols=None, units=lambda *_: (), command=lambda language: compiler()
+        identity="c++",
+        cxx_flags=(),
+        symbols=None,
+        protection=None,
+        units=lambda *_: (),
+        command=lambda language: compiler(),
     )
     monkeypatch.setattr(standalone, "choose", lambda platform, **_: toolchain)
     monkeypatch.setattr(standalone, "compile_objects", compile_objects)
