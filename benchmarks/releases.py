@@ -123,8 +123,10 @@ def embedded(folder: Path, texts: Path) -> float:
 
 def vectors_of(folder: Path, texts: Path) -> npt.NDArray[np.float32]:
     with texts.open() as stream:
-        done = subprocess.run([folder / "embed"], check=True, stdin=stream, stdout=subprocess.PIPE, text=True)
-    rows = np.array([json.loads(line) for line in done.stdout.splitlines()], np.float32)
+        done = subprocess.run(
+            [folder / "embed", "--out", "raw"], check=True, stdin=stream, stdout=subprocess.PIPE
+        )
+    rows = np.frombuffer(done.stdout, np.float32).reshape(len(texts.read_text().splitlines()), -1)
     unit: npt.NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit
 
