@@ -82,7 +82,9 @@ def test_everything_that_was_linked_is_named_and_nothing_else(
     assert {component for component, word in SEEN.items() if word not in sections} == set()
 
 
-@pytest.mark.parametrize("name", ["native_bundle", "frozen_bundle", "web_bundle"])
+@pytest.mark.parametrize(
+    "name", ["native_bundle", "frozen_bundle", pytest.param("web_bundle", marks=pytest.mark.slow)]
+)
 def test_the_bill_is_valid_and_the_licences_name_the_same(name: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(name).directory / "LICENSES"
     text = (folder / "sbom.cdx.json").read_text()

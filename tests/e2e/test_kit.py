@@ -8,7 +8,19 @@ import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
-PLUGINS = ("cuda", "deb", "decoders", "levels", "nomic", "npm", "tensorrt", "wheel")
+PLUGINS = (
+    "cuda",
+    "dask",
+    "deb",
+    "decoders",
+    "fsspec",
+    "levels",
+    "nomic",
+    "npm",
+    "tensorrt",
+    "updates",
+    "wheel",
+)
 
 
 def run(folder: Path, *words: str) -> str:
@@ -27,9 +39,14 @@ def test_plugins_without_building_their_targets(tmp_path: Path) -> None:
     run(tmp_path, *words, "-k", "not types")
 
 
-# One target a builder is enough for every day.
+# The smallest program is enough for every day; the template's tests build for another target.
 @pytest.mark.parametrize(
-    "target", ["linux-x86-min", "linux-x86-static", pytest.param("linux-x86", marks=pytest.mark.slow)]
+    "target",
+    [
+        "linux-x86-static",
+        pytest.param("linux-x86-min", marks=pytest.mark.slow),
+        pytest.param("linux-x86", marks=pytest.mark.slow),
+    ],
 )
 def test_a_target_for_this_machine(tmp_path: Path, target: str) -> None:
     said = run(tmp_path, "--edgepack-target", target)

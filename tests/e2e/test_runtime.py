@@ -122,6 +122,7 @@ def test_a_library_explains_itself(library: Path) -> None:
     assert quantized["operators"] and "MatMul" in quantized["why"][0]
 
 
+@pytest.mark.slow
 def test_another_machine_links_the_same_library_without_compiling(
     library: Path, tiny_model: Path, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def files_in(page: Path) -> dict[str, str]:
     return dict(re.findall(r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
 
 
+@pytest.mark.slow
 def test_a_target_in_an_afternoon(tmp_path: Path) -> None:
     folder = write_plugin("kiosk", axis="builder", output=tmp_path)
     shown = files_in(ROOT / "docs/tutorials/target.md")

@@ -57,7 +57,14 @@ def verified(
         return verify_again(path, model=str(model), limits=limits, gate="quick", run=run, context=context)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+# Emulated, and for browsers: verified in test_runtime.py and test_web.py as well.
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(target, marks=[pytest.mark.slow] if target in ("linux-arm64-min", "web-wasm") else [])
+        for target in TARGETS
+    ],
+)
 def test_the_folder_and_the_archive_of_every_target(
     target: str, tiny: Callable[[str], Bundle], tiny_model: Path
 ) -> None:

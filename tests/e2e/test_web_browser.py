@@ -81,6 +81,7 @@ def test_the_bundle_in_chromium(
     assert float((found * exact).sum(axis=1).mean()) >= 0.99
 
 
+@pytest.mark.slow
 @in_chromium
 def test_what_the_runtime_lacks_restarts_on_the_whole_one(
     request: pytest.FixtureRequest, web_bundle: Bundle, tmp_path: Path
@@ -93,6 +94,7 @@ def test_threads(small_bundle: Bundle) -> None:
     passed("stock_threads", small_bundle.directory)
 
 
+@pytest.mark.slow
 @in_chromium
 def test_on_a_gpu(options: tuple[str, ...], tmp_path: Path) -> None:
     made = made_bundle("web-wasm", tmp_path, *options, "--set", "webgpu=true")

@@ -83,7 +83,7 @@ def test_the_page_as_a_visitor_uses_it(web_bundle: Bundle) -> None:
 
 
 @in_chromium
-@pytest.mark.parametrize("encoding", ["brotli", "gzip"])
+@pytest.mark.parametrize("encoding", ["brotli", pytest.param("gzip", marks=pytest.mark.slow)])
 def test_visits_are_as_the_report_says(
     encoding: str, web_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
     return RunnerArtifact(directory=folder, program="embed", kind="script")
 
 
-@pytest.mark.parametrize("target_name", ["linux-x64-cuda", "linux-x64-tensorrt"])
+@pytest.mark.parametrize(
+    "target_name", [pytest.param("linux-x64-cuda", marks=pytest.mark.slow), "linux-x64-tensorrt"]
+)
 def test_the_folder_and_the_archive_of_a_gpu_target(
     target_name: str, model: Path, context: HostContext, program: RunnerArtifact, tmp_path: Path
 ) -> None:

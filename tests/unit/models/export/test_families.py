@@ -70,6 +70,7 @@ def test_the_true_shapes(tmp_path: Path, name: str) -> None:
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_the_true_vocabulary_of_multilingual_e5(tmp_path: Path) -> None:
     shape: dict[str, Any] = {

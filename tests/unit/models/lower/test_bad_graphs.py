@@ -80,6 +80,7 @@ def with_external_table(source: ModelSource, location: str) -> onnx.ModelProto:
     return graph
 
 
+@pytest.mark.slow
 def test_a_graph_of_more_than_two_gigabytes(source: ModelSource, tmp_path: Path) -> None:
     """A sparse file: it has that many bytes, and takes no room."""
     graph = with_external_table(source, "weights.bin")
