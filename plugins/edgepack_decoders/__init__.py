@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from edgepack.api import Spec, hookimpl
 
 FAMILIES = {
+    "embedding_gemma2_text": "EmbeddingGemma 2, its text part",
     "gemma3_text": "EmbeddingGemma",
     "llama": "embedders made from Llama and from what is written as Llama",
     "mistral": "embedders made from Mistral",

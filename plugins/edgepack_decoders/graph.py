@@ -23,6 +23,7 @@ from edgepack.api.graphs import (
     local_window,
     prefixed,
     rotary_angles,
+    rotary_frequencies,
     rotated,
 )
 from edgepack_decoders.settings import Layer, Settings, read_settings
@@ -55,13 +56,20 @@ def write_decoder(config: Mapping[str, Any], weights: TensorFile, writer: GraphW
         writer=writer, tensors=prefixed(weights, WORDS, names=("language_model.",)), settings=settings
     )
     _require_biases(decoder)
-    words = decoder.tensors.read(WORDS, settings.vocabulary, settings.hidden)
-    table = writer.weight(WORDS, words * np.float32(settings.embedding_scale))
-    hidden = writer.add("Gather", "embeddings.words", table, "input_ids")
+    rows = decoder.tensors.read(WORDS, settings.vocabulary, settings.hidden)
+    table = writer.weight(WORDS, rows * np.float32(settings.embedding_scale))
+    words = hidden = writer.add("Gather", "embeddings.words", table, "input_ids")
     attentions = _attentions(decoder)
+    given = _layer_inputs(decoder)
     for number, layer in enumerate(settings.layers):
-        hidden = _layer(decoder, f"layers.{number}.", hidden, attentions[layer])
-    return TokenVectors(name=_norm(decoder, "norm", hidden))
+        part = f"layers.{number}."
+        hidden = _layer(decoder, part, hidden, layer, attentions[layer])
+        if settings.layer_inputs:
+            hidden = _with_layer_input(decoder, part, hidden, words, given[number])
+    hidden = _norm(decoder, "norm", hidden)
+    if settings.projected:
+        hidden = _linear(decoder, "embedding_projection", hidden, settings.hidden, settings.projected)
+    return TokenVectors(name=hidden)
 
 
 def _require_biases(decoder: Decoder) -> None:
@@ -86,19 +94,59 @@ def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
         added = bias
         if layer.reach is not None:
             added = writer.add("Add", "window.masked", local_window(writer, places, layer.reach), bias)
-        if settings.key_heads != settings.heads:
+        if layer.key_heads != settings.heads:
             added = writer.add("Unsqueeze", f"mask.{number}.shared", added, writer.ints(2))
-        angles = rotary_angles(writer, places, layer.base, settings.head, part=f"rotary.{number}.")
+        angles = rotary_angles(writer, places, _frequencies(layer), part=f"rotary.{number}.")
         found[layer] = Attention(angles=angles, bias=added)
     return found
 
 
-def _layer(decoder: Decoder, part: str, hidden: str, attention: Attention) -> str:
+def _frequencies(layer: Layer) -> np.ndarray:
+    """Of the rotation; 0 for pairs that are not rotated, which are the last of a head."""
+    frequencies = rotary_frequencies(layer.base, layer.head)
+    frequencies[int(layer.turned * layer.head // 2) :] = 0
+    return frequencies
+
+
+def _layer_inputs(decoder: Decoder) -> list[np.ndarray]:
+    """The matrix [layer_inputs, hidden] of each layer, by which it is given a part of the words; of one stacked matrix."""
+    settings = decoder.settings
+    if not settings.layer_inputs:
+        return []
+    count = len(settings.layers)
+    name = "ple.per_layer_model_projection.weight"
+    stacked = decoder.tensors.read(name, count * settings.layer_inputs, settings.hidden)
+    return np.split(stacked * np.float32(settings.hidden**-0.5), count)
+
+
+def _with_layer_input(decoder: Decoder, part: str, hidden: str, words: str, projection: np.ndarray) -> str:
+    """The layer's vector and, beside it, what its gate lets through of the words; all of it times the layer's own number."""
+    writer, tensors, settings = decoder.writer, decoder.tensors, decoder.settings
+    own, wide = f"{part}ple_block.", settings.layer_inputs
+    weight = writer.weight(f"{own}words.weight", projection.T)
+    given = writer.add("MatMul", f"{own}words.product", words, weight)
+    normed = _norm(
+        decoder, f"{own}words.norm", given, size=wide, weight="ple.per_layer_projection_norm.weight"
+    )
+    gate = _linear(decoder, f"{own}per_layer_input_gate", hidden, settings.hidden, wide)
+    active = activate(writer, settings.activation, own, gate)
+    gated = writer.add("Mul", f"{own}gated", active, normed)
+    back = _linear(decoder, f"{own}per_layer_projection", gated, wide, settings.hidden)
+    added = _norm(decoder, f"{own}post_per_layer_input_norm", back)
+    summed = writer.add("Add", f"{own}residual", added, hidden)
+    return writer.add(
+        "Mul",
+        f"{part}scaled",
+        summed,
+        writer.weight(f"{part}layer_scalar", tensors.read(f"{part}layer_scalar", 1)),
+    )
+
+
+def _layer(decoder: Decoder, part: str, hidden: str, layer: Layer, attention: Attention) -> str:
     """Each half takes what was normalised, and is added to what was not."""
     writer, after = decoder.writer, decoder.settings.norms_after
-    attended = _attended(
-        decoder, f"{part}self_attn.", _norm(decoder, f"{part}input_layernorm", hidden), attention
-    )
+    normed = _norm(decoder, f"{part}input_layernorm", hidden)
+    attended = _attended(decoder, f"{part}self_attn.", normed, layer, attention)
     if after:
         attended = _norm(decoder, f"{part}post_attention_layernorm", attended)
     middle = writer.add("Add", f"{part}self_attn.residual", attended, hidden)
@@ -109,27 +157,17 @@ def _layer(decoder: Decoder, part: str, hidden: str, attention: Attention) -> st
     return writer.add("Add", f"{part}mlp.residual", inner, middle)
 
 
-def _attended(decoder: Decoder, part: str, hidden: str, attention: Attention) -> str:
-    writer, settings = decoder.writer, decoder.settings
-    query = rotated(
-        writer,
-        f"{part}query",
-        _heads(decoder, f"{part}q", hidden, settings.heads),
-        attention.angles,
-        settings.head,
-    )
-    key = rotated(
-        writer,
-        f"{part}key",
-        _heads(decoder, f"{part}k", hidden, settings.key_heads),
-        attention.angles,
-        settings.head,
-    )
-    value = _heads(decoder, f"{part}v", hidden, settings.key_heads)
+def _attended(decoder: Decoder, part: str, hidden: str, layer: Layer, attention: Attention) -> str:
+    writer, settings, head = decoder.writer, decoder.settings, layer.head
+    query = _heads(decoder, f"{part}q", hidden, settings.heads, head)
+    key = _heads(decoder, f"{part}k", hidden, layer.key_heads, head)
+    value = _heads(decoder, f"{part}v", hidden, layer.key_heads, head)
+    query = rotated(writer, f"{part}query", query, attention.angles, head)
+    key = rotated(writer, f"{part}key", key, attention.angles, head)
     turned = writer.add("Transpose", f"{part}key.turned", key, perm=[0, 1, 3, 2])
-    shared = settings.heads // settings.key_heads
+    shared = settings.heads // layer.key_heads
     if shared > 1:
-        grouped = writer.ints(0, settings.key_heads, shared, -1, settings.head)
+        grouped = writer.ints(0, layer.key_heads, shared, -1, head)
         query = writer.add("Reshape", f"{part}query.grouped", query, grouped)
         turned = writer.add("Unsqueeze", f"{part}key.shared", turned, writer.ints(2))
         value = writer.add("Unsqueeze", f"{part}value.shared", value, writer.ints(2))
@@ -140,19 +178,22 @@ def _attended(decoder: Decoder, part: str, hidden: str, attention: Attention) ->
     context = writer.add("MatMul", f"{part}context", shares, value)
     order = [0, 3, 1, 2, 4] if shared > 1 else [0, 2, 1, 3]
     beside = writer.add("Transpose", f"{part}turned", context, perm=order)
-    wide = settings.heads * settings.head
+    wide = settings.heads * head
     merged = writer.add("Reshape", f"{part}merged", beside, writer.ints(0, 0, wide))
     return _linear(decoder, f"{part}o_proj", merged, wide, settings.hidden)
 
 
-def _heads(decoder: Decoder, name: str, hidden: str, count: int) -> str:
-    """[batch, heads, sequence, head], normalised by head where the family does that to query and key."""
+def _heads(decoder: Decoder, name: str, hidden: str, count: int, head: int) -> str:
+    """[batch, heads, sequence, head], normalised by head where the family does that."""
     writer, settings = decoder.writer, decoder.settings
-    wide = count * settings.head
-    projected = _linear(decoder, f"{name}_proj", hidden, settings.hidden, wide)
-    split = writer.add("Reshape", f"{name}.split", projected, writer.ints(0, 0, count, settings.head))
-    if settings.head_norms and not name.endswith("v"):
-        split = _norm(decoder, f"{name}_norm", split, size=settings.head)
+    projected = _linear(decoder, f"{name}_proj", hidden, settings.hidden, count * head)
+    split = writer.add("Reshape", f"{name}.split", projected, writer.ints(0, 0, count, head))
+    if name.endswith("v"):
+        if settings.value_norms:
+            ones = writer.weight(f"norm.ones_{head}", np.ones(head, np.float32))
+            split = _normed(decoder, f"{name}_norm", split, ones)
+    elif settings.head_norms:
+        split = _norm(decoder, f"{name}_norm", split, size=head)
     return writer.add("Transpose", f"{name}.heads", split, perm=[0, 2, 1, 3])
 
 
@@ -181,16 +222,20 @@ def _linear(decoder: Decoder, name: str, vector: str, inputs: int, outputs: int)
     )
 
 
-def _norm(decoder: Decoder, name: str, vector: str, *, size: int = 0) -> str:
-    """RMSNorm: vector / √(mean of squares + ε), times weight, in the nodes that the pass ``fuse`` takes for one."""
-    writer, settings = decoder.writer, decoder.settings
-    weight = decoder.tensors.read(f"{name}.weight", size or settings.hidden) + np.float32(
-        settings.norm_offset
-    )
+def _norm(decoder: Decoder, name: str, vector: str, *, size: int = 0, weight: str = "") -> str:
+    """RMSNorm with the model's weights."""
+    read = weight or f"{name}.weight"
+    factors = decoder.tensors.read(read, size or decoder.settings.hidden)
+    factors = factors + np.float32(decoder.settings.norm_offset)
+    return _normed(decoder, name, vector, decoder.writer.weight(read, factors))
+
+
+def _normed(decoder: Decoder, name: str, vector: str, weight: str) -> str:
+    """vector / √(mean of squares + ε) · weight, in the nodes that the pass ``fuse`` takes for one."""
+    writer = decoder.writer
     squares = writer.add("Pow", f"{name}.squares", vector, writer.scalar("norm.two", 2.0))
     mean = writer.add("ReduceMean", f"{name}.mean", squares, axes=[-1], keepdims=1)
-    floored = writer.add("Add", f"{name}.floored", mean, writer.scalar("norm.epsilon", settings.epsilon))
-    root = writer.add("Sqrt", f"{name}.root", floored)
+    epsilon = writer.scalar("norm.epsilon", decoder.settings.epsilon)
+    root = writer.add("Sqrt", f"{name}.root", writer.add("Add", f"{name}.floored", mean, epsilon))
     inverse = writer.add("Div", f"{name}.inverse", writer.scalar("norm.one", 1.0), root)
-    normed = writer.add("Mul", f"{name}.normed", vector, inverse)
-    return writer.add("Mul", name, normed, writer.weight(f"{name}.weight", weight))
+    return writer.add("Mul", name, writer.add("Mul", f"{name}.normed", vector, inverse), weight)

@@ -27,6 +27,7 @@ from edgepack.api.graphs import (
     open_encoder,
     require_encoder,
     rotary_angles,
+    rotary_frequencies,
     rotated,
     size_of,
     split_heads,
@@ -134,7 +135,7 @@ def write_nomic_bert(config: Mapping[str, Any], weights: TensorFile, writer: Gra
     encoder = open_encoder(writer, weights, shape, names=("nomic_bert.", "bert."))
     names = HUB if encoder.tensors.has(f"{HUB.norm}.weight") else TRANSFORMERS
     hidden = _embeddings(encoder, names)
-    angles = rotary_angles(writer, count_places(writer), rotary_base(config), shape.head)
+    angles = rotary_angles(writer, count_places(writer), rotary_frequencies(rotary_base(config), shape.head))
     mask = additive_mask(writer)
     for number in range(shape.layers):
         part = f"{names.layers}.{number}."

@@ -70,7 +70,7 @@ def source_of(folder: Path, *, pooling: Pooling | None = None, onnx: str | None 
         config=config,
         pooling=pooling or Pooling(),
         max_length=16,
-        dimension=config.get("hidden_size") or config["dim"],
+        dimension=next(config[key] for key in ("embedding_dim", "hidden_size", "dim") if key in config),
         license="apache-2.0",
         files=tuple(digest_tree(folder)),
     )

@@ -1,5 +1,6 @@
 """Models of every architecture that is written without PyTorch, with random weights, saved by transformers."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ class Family:
     """Whether it has token types."""
     norm: float = 1.0
     """About what the weights of norms are."""
+    called: str = ""
+    """``model_type`` of models whose code is not transformers', where the weights are the same."""
 
 
 SMALL: dict[str, Any] = {
@@ -64,6 +67,29 @@ GEMMA: dict[str, Any] = {
     "use_bidirectional_attention": True,
     "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
 }
+GEMMA2: dict[str, Any] = {
+    **{
+        key: value
+        for key, value in GEMMA.items()
+        if key not in ("query_pre_attn_scalar", "use_bidirectional_attention")
+    },
+    "num_key_value_heads": 2,
+    "global_head_dim": 16,
+    "num_global_key_value_heads": 1,
+    "hidden_size_per_layer_input": 20,
+    "embedding_dim": 40,
+    "sliding_window": 3,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+        "full_attention": {
+            "rope_type": "proportional",
+            "rope_theta": 1_000_000.0,
+            "partial_rotary_factor": 0.25,
+        },
+    },
+}
+"""Two shapes of heads, of the wider of which a quarter is rotated, and vectors longer than the layers'."""
 
 FAMILIES = {
     "bert": Family(config="BertConfig", model="BertModel", small=SMALL, types=True),
@@ -73,6 +99,18 @@ FAMILIES = {
     "mpnet": Family(config="MPNetConfig", model="MPNetModel", small=SMALL, padding=1),
     "distilbert": Family(config="DistilBertConfig", model="DistilBertModel", small=DISTIL),
     "modernbert": Family(config="ModernBertConfig", model="ModernBertModel", small=MODERN),
+    "gte": Family(config="GteConfig", model="GteModel", small=SMALL, padding=1),
+    "new": Family(
+        config="GteConfig",
+        model="GteModel",
+        small={**SMALL, "type_vocab_size": 2},
+        padding=1,
+        types=True,
+        called="new",
+    ),
+    "embedding_gemma2_text": Family(
+        config="EmbeddingGemma2TextConfig", model="EmbeddingGemma2TextModel", small=GEMMA2
+    ),
     "gemma3_text": Family(config="Gemma3TextConfig", model="Gemma3TextModel", small=GEMMA, norm=0.0),
     "llama": Family(config="LlamaConfig", model="LlamaModel", small={**DECODER, "num_key_value_heads": 4}),
     "mistral": Family(config="MistralConfig", model="MistralModel", small={**DECODER, "sliding_window": 5}),
@@ -97,6 +135,9 @@ def write_family(
             is_norm = "norm" in name.lower() and name.endswith("weight")
             weight.normal_(mean=family.norm if is_norm else 0.0, std=std)
     model.save_pretrained(folder)
+    if family.called:
+        written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        write_json(folder / "config.json", {**written, "model_type": family.called})
     write_json(folder / "tokenizer.json", tokenizer_document())
     return source_of(folder, pooling=pooling), model
 

@@ -27,6 +27,7 @@ from edgepack.models.export.rotary import count_places as count_places
 from edgepack.models.export.rotary import local_window as local_window
 from edgepack.models.export.rotary import rotary_angles as rotary_angles
 from edgepack.models.export.rotary import rotary_base as rotary_base
+from edgepack.models.export.rotary import rotary_frequencies as rotary_frequencies
 from edgepack.models.export.rotary import rotated as rotated
 from edgepack.models.graph.activations import activate as activate
 from edgepack.models.graph.editor import MICROSOFT as MICROSOFT

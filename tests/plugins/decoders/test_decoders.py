@@ -88,6 +88,78 @@ def test_the_words_of_embeddinggemma(tmp_path: Path) -> None:
     np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
 
 
+def test_the_words_of_embeddinggemma_2(tmp_path: Path) -> None:
+    """Numbers of layers in two digits; and, where nothing is said of single layers, what is said of those that see all."""
+    shape: dict[str, Any] = {"num_hidden_layers": 11, "layer_types": None, "sliding_window_pattern": 3}
+    source, model = write_family(tmp_path / "model", "embedding_gemma2_text", **shape)
+    assert "02" in source.config["per_layer_config"]
+    tokens = tokens_of("embedding_gemma2_text")
+    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    left_out = ("layer_types", "per_layer_config")
+    config = {key: value for key, value in source.config.items() if key not in left_out}
+    config |= {"sliding_window_pattern": 3, "global_head_dim": 16, "num_global_key_value_heads": 1}
+    for number, each in enumerate((source.config, config)):
+        exported = export_onnx(replace(source, config=each), tmp_path / f"{number}.onnx")
+        np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+
+
+def test_each_layers_own_number_of_embeddinggemma_2(tmp_path: Path) -> None:
+    source, model = write_family(tmp_path / "model", "embedding_gemma2_text")
+    for number, layer in enumerate(model.layers):
+        layer.layer_scalar.fill_(0.5 + number)
+    assert source.weights is not None
+    save_file(dict(model.state_dict()), source.weights)
+    tokens = tokens_of("embedding_gemma2_text")
+    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
+
+
+def test_the_text_part_of_a_model_of_several_media(tmp_path: Path) -> None:
+    """As on the hub: the text part's settings inside of others, its weights beside those for images."""
+    source, model = write_family(tmp_path / "model", "embedding_gemma2_text")
+    assert source.weights is not None
+    tensors = {f"language_model.{name}": tensor for name, tensor in model.state_dict().items()}
+    save_file({**tensors, "vision_tower.weight": torch.ones(3)}, source.weights)
+    document = {"model_type": "embedding_gemma2", "text_config": source.config, "vision_config": {"depth": 2}}
+    write_json(source.directory / "config.json", document)
+    found = read(source.directory)
+    assert (found.dimension, found.max_length) == (40, 40)
+    tokens = tokens_of("embedding_gemma2_text")
+    pooling = Pooling()
+    expected = expected_vectors(model, tokens, pooling, types=False)
+    exported = export_onnx(replace(found, pooling=pooling), tmp_path / "model.onnx")
+    np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"per_layer_config": {}}, ModelError, r"self_attn.q_proj.weight has shape \[64, 32\]"),
+        (
+            {"per_layer_config": {"1": {"num_key_value_heads": 3}}},
+            ModelError,
+            "4 attention heads cannot share 3 heads",
+        ),
+        ({"hidden_size_per_layer_input": 12}, ModelError, r"projection.weight has shape \[80, 32\]"),
+        ({"embedding_dim": 64}, ModelError, "64 dimensions, 40 were announced"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "proportional", "factor": 2.0}}},
+            UnsupportedModelError,
+            "of share 1.0 and factor 2.0",
+        ),
+    ],
+    ids=str,
+)
+def test_what_contradicts_the_weights_of_embeddinggemma_2_is_said(
+    tmp_path: Path, changes: dict[str, Any], error: type[EdgepackError], said: str
+) -> None:
+    source, _ = write_family(tmp_path / "model", "embedding_gemma2_text")
+    with pytest.raises(error, match=said) as caught:
+        export_onnx(replace(source, config={**source.config, **changes}), tmp_path / "model.onnx")
+    assert caught.value.hint
+
+
 def test_gemma_with_capped_scores_is_refused(tmp_path: Path) -> None:
     source, _ = write_family(tmp_path / "model", "gemma3_text")
     with pytest.raises(UnsupportedModelError, match="attn_logit_softcapping"):

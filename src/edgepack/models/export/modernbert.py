@@ -21,7 +21,14 @@ from edgepack.models.export.encoder import (
     require_encoder,
     split_heads,
 )
-from edgepack.models.export.rotary import count_places, local_window, rotary_angles, rotary_base, rotated
+from edgepack.models.export.rotary import (
+    count_places,
+    local_window,
+    rotary_angles,
+    rotary_base,
+    rotary_frequencies,
+    rotated,
+)
 from edgepack.models.graph.activations import activate
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import size_of
@@ -103,9 +110,8 @@ def _attentions(encoder: Encoder, config: Mapping[str, Any], kinds: Sequence[str
             # A window is said by its whole width.
             window = local_window(writer, places, size_of(config, "local_attention", 128) // 2)
             bias = writer.add("Add", "window.masked", window, padding)
-        angles = rotary_angles(
-            writer, places, _base(config, kind), encoder.shape.head, part=f"rotary.{kind}."
-        )
+        frequencies = rotary_frequencies(_base(config, kind), encoder.shape.head)
+        angles = rotary_angles(writer, places, frequencies, part=f"rotary.{kind}.")
         found[kind] = Attention(angles=angles, bias=bias)
     return found
 

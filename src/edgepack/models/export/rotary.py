@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.writer import GraphWriter
+from edgepack.models.read.safetensors import Array
 
 FAR = -1e4
 """Added to the score of a token outside of the window: e to its power is 0, and with what hides padding it stays finite."""
@@ -25,14 +26,19 @@ def count_places(writer: GraphWriter) -> str:
     return writer.add("Unsqueeze", "rotary.column", numbers, writer.ints(1))
 
 
-def rotary_angles(
-    writer: GraphWriter, places: str, base: float, head: int, *, part: str = "rotary."
-) -> tuple[str, str]:
-    """Cosine and sine, float32 [sequence, head / 2] each, worked out as the text is long: no table to carry."""
+def rotary_frequencies(base: float, head: int) -> Array:
+    """How far each pair of a head's numbers is turned from one place to the next, in radians; float32 [head / 2]."""
     if head % 2:
         raise ModelError(f"config.json: heads of {head} numbers cannot be rotated in pairs")
     exponents = np.arange(0, head, 2, dtype=np.float32) / np.float32(head)
-    frequencies = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
+    frequencies: Array = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
+    return frequencies
+
+
+def rotary_angles(
+    writer: GraphWriter, places: str, frequencies: Array, *, part: str = "rotary."
+) -> tuple[str, str]:
+    """Cosine and sine, float32 [sequence, head / 2] each, worked out as the text is long: no table to carry."""
     angles = writer.add(
         "Mul", f"{part}angles", places, writer.weight(f"{part}frequencies", frequencies[None])
     )

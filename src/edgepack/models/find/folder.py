@@ -53,7 +53,7 @@ def read_folder(
     names = list_names(directory)
     if onnx is None:
         hub_layout.require_model(names, name)
-    config = read_optional(directory / "config.json")
+    config = hub_layout.text_part(read_optional(directory / "config.json"))
     card = read_card(directory / "README.md")
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
     headed = not reading.treat_as_embedding and has_head(directory, config)
@@ -173,13 +173,17 @@ def list_names(directory: Path) -> list[str]:
 
 def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:
     """The files that hold the weights, the dimension of the vectors, and the rows of the embedding table if known."""
-    key = next((each for each in hub_layout.DIMENSION_KEYS if each in config), "hidden_size")
     tensors = open_tensors(file)
-    dimension, rows = size_of(config, key), size_of(config, "vocab_size")
+    dimension, width = (
+        size_of(config, next((each for each in keys if each in config), "hidden_size"))
+        for keys in (hub_layout.DIMENSION_KEYS, hub_layout.WIDTH_KEYS)
+    )
+    rows = size_of(config, "vocab_size")
+    width = config.get("embedding_size", width)
     table = embedding_table(tensors)
-    if table is not None and table != (rows, config.get("embedding_size", dimension)):
+    if table is not None and table != (rows, width):
         raise ModelError(
-            f"config.json states {rows} tokens of {dimension} numbers, {file.name} holds {table[0]} of {table[1]}",
+            f"config.json states {rows} tokens of {width} numbers, {file.name} holds {table[0]} of {table[1]}",
             hint="the two files are of different models",
         )
     return tensors.files, dimension, rows

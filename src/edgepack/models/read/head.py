@@ -15,7 +15,14 @@ from edgepack.records.target import PoolingMode
 
 CLASS = "ForSequenceClassification"
 """The end of transformers' class names."""
-FAMILIES = ("bert", "camembert", "distilbert", "modernbert", "mpnet", "roberta", "xlm-roberta")
+POOLERS: Mapping[str, tuple[str, str]] = {
+    "bert": ("pooler.dense", "Tanh"),
+    "distilbert": ("pre_classifier", "Relu"),
+    "gte": ("pooler.dense", "Tanh"),
+    "new": ("pooler.dense", "Tanh"),
+}
+"""``model_type`` of models with a layer ``classifier`` behind a dense layer of the first token → that one, and its activation."""
+FAMILIES = (*POOLERS, "camembert", "modernbert", "mpnet", "roberta", "xlm-roberta")
 """``model_type`` of models whose heads are read."""
 _ACTIVATIONS: Mapping[str, Activation] = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
@@ -101,10 +108,8 @@ def _layers(
         )
         return (layer,)
 
-    if kind == "bert":
-        return _named(tensors, "classifier"), "cls", dense("pooler.dense", "Tanh")
-    if kind == "distilbert":
-        return _named(tensors, "classifier"), "cls", dense("pre_classifier", "Relu")
+    if kind in POOLERS:
+        return _named(tensors, "classifier"), "cls", dense(*POOLERS[kind])
     if kind == "modernbert":
         if config.get("classifier_activation", "gelu") != "gelu":
             raise UnsupportedModelError(

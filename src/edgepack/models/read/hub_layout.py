@@ -25,8 +25,12 @@ DESCRIPTIONS = (
 )
 """What says how the weights are to be used, beside the modules' own. Only the first two must be there."""
 
-DIMENSION_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
-"""What config.json calls the length of a token's vector, by architecture."""
+WIDTH_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
+"""What config.json calls the numbers that layers work with, by architecture."""
+DIMENSION_KEYS = ("embedding_dim", *WIDTH_KEYS)
+"""What it calls the length of a token's vector: that, where no matrix follows the last layer."""
+TEXT_PARTS = ("embedding_gemma2",)
+"""``model_type`` of models of several media, whose text part alone makes vectors of texts."""
 
 _MODULE_FILE = re.compile(
     r"\d+_\w+/config\.json|\d+_Dense\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
@@ -38,6 +42,12 @@ def dimension_of(config: Mapping[str, Any]) -> int | None:
     """The length of a token's vector as config.json says it, or ``None``."""
     said = (config[key] for key in DIMENSION_KEYS if key in config)
     return next((value for value in said if isinstance(value, int) and not isinstance(value, bool)), None)
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration of a model's text part, where it is one of several; otherwise the same."""
+    inner = config.get("text_config")
+    return inner if config.get("model_type") in TEXT_PARTS and isinstance(inner, dict) else config
 
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:

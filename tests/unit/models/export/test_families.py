@@ -40,6 +40,8 @@ TRUE_SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
                             | {"num_hidden_layers": 2}),
     "nomic-embed-text-v1.5": ("nomic_bert", {"vocab_size": 30528, "hidden_size": 768, "num_attention_heads": 12}
                               | {"intermediate_size": 3072, "max_position_embeddings": 2048}),
+    "gte-multilingual-base": ("gte", {"vocab_size": 2000, "hidden_size": 768, "num_attention_heads": 12}
+                              | {"intermediate_size": 3072, "max_position_embeddings": 8192}),
 }  # fmt: skip
 """Width, heads and tables of the real models; one layer, and a short vocabulary where it is of 250,000 words."""
 

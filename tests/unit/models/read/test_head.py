@@ -26,6 +26,7 @@ CLASSES = {
     "bert": "Bert",
     "camembert": "Camembert",
     "distilbert": "DistilBert",
+    "gte": "Gte",
     "modernbert": "ModernBert",
     "mpnet": "MPNet",
     "roberta": "Roberta",

@@ -1,0 +1,21 @@
+"""Encoders that are not quite BERT, from their weights and without PyTorch: new GTE."""
+
+from collections.abc import Iterable
+
+from edgepack.api import Spec, hookimpl
+
+GTE = "gte-multilingual, gte v1.5 and snowflake-arctic-embed-m v2"
+
+
+def make_gte() -> object:
+    from edgepack_encoders.gte import write_gte
+
+    return write_gte
+
+
+@hookimpl
+def edgepack_specs() -> Iterable[Spec]:
+    return [
+        Spec(axis="architecture", name="gte", summary=f"{GTE}, as transformers writes them", make=make_gte),
+        Spec(axis="architecture", name="new", summary=GTE, make=make_gte),
+    ]
