@@ -4,7 +4,7 @@
 
 const KEEP = 0, DROP = 1, DROP_BARRIER = 2, ISOLATE = 3, SPACE = 4, HANGUL = 5, FIRST_FORM = 8;
 const LETTER = 0, ALONE = 2;
-const LEFT = 1, RIGHT = 2, NORMALIZED = 4;
+const LEFT = 1, RIGHT = 2, SINGLE = 4, NORMALIZED = 8;
 const LIMIT = 0x110000;
 // Characters: a long text's first try (as many a token), where a place to cut is looked for, and the end of the longest text.
 const CHARACTERS_A_TOKEN = 16, FIRST = 4096, WINDOW = 8192, MOST = 0x40000;
@@ -48,7 +48,7 @@ function finder(tokens) {
 }
 
 /** The text between added tokens to `plain`, their ids to `add`, in their order; ends when `full()`. */
-function split(text, found, add, plain, full) {
+function split(text, found, inWord, add, plain, full) {
   let start = 0;
   if (found) {
     found.pattern.lastIndex = 0;
@@ -56,6 +56,7 @@ function split(text, found, add, plain, full) {
       const [, id, flags] = found.by.get(match[0]);
       let from = match.index;
       let to = from + match[0].length;
+      if (flags & SINGLE && (inWord(before(text, from)) || inWord(text.codePointAt(to)))) continue;
       // The search goes on behind the match itself, as the library's does.
       if (flags & LEFT) from = Math.max(from - (WHITE_END.exec(text.slice(start, from))?.[0].length ?? 0), start);
       if (flags & RIGHT) to += WHITE_START.exec(text.slice(to))?.[0].length ?? 0;
@@ -65,6 +66,12 @@ function split(text, found, add, plain, full) {
     }
   }
   if (start < text.length && !full()) plain(text.slice(start));
+}
+
+/** The code point that ends at a place. */
+function before(text, at) {
+  const low = text.charCodeAt(at - 1);
+  return at > 1 && low >= 0xdc00 && low < 0xe000 ? text.codePointAt(at - 2) : low;
 }
 
 export class WordPiece {
@@ -86,6 +93,7 @@ export class WordPiece {
     this.offsets = forms.subarray?.(2, 3 + forms[0]);
     this.points = forms.subarray?.(3 + forms[0]);
     this.orders = new Map(Array.from(u32(sections.marks ?? new Uint8Array()), (mark) => [mark >>> 8, mark & 255]));
+    this.inWord = sections.words ? byCodePoint(sections.words, Uint8Array) : () => 0;
     const added = JSON.parse(text("added"));
     this.raw = finder(added.filter(([, , flags]) => !(flags & NORMALIZED)));
     this.normalized = finder(added.filter(([, , flags]) => flags & NORMALIZED));
@@ -99,7 +107,7 @@ export class WordPiece {
     const full = () => ids.length >= limit;
     const add = (id) => ids.push(id);
     if (limit)
-      split(wellFormed(text), this.raw, add, (plain) => this.#plain(plain, ids, limit, full), full);
+      split(wellFormed(text), this.raw, this.inWord, add, (plain) => this.#plain(plain, ids, limit, full), full);
     return framed(ids.slice(0, limit), this.frame, this.pad);
   }
 
@@ -110,7 +118,7 @@ export class WordPiece {
     const flush = () => (whole += String.fromCodePoint(...normal.splice(0)));
     this.#normalize(text, (point) => (normal.push(point) === 4096 && flush(), false));
     flush();
-    return split(whole, this.normalized, (id) => ids.push(id), (plain) => this.#pieces(plain, ids, limit, false), full);
+    return split(whole, this.normalized, this.inWord, (id) => ids.push(id), (plain) => this.#pieces(plain, ids, limit, false), full);
   }
 
   /** Words of a text, one after the other, until there are enough ids: the rest of a long text is never looked at. */

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.node_tests import run_node_tests
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
@@ -70,10 +70,10 @@ def small_wordpiece(**normalizer: bool) -> Tokenizer:
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_wordpiece_gives_the_ids_of_the_real_tokenizer(tmp_path: Path, lowercase: bool) -> None:
     tokenizer = small_wordpiece(lowercase=lowercase)
-    tokenizer.add_tokens(["catdog"])
+    tokenizer.add_tokens(["catdog", AddedToken("the", single_word=True), AddedToken("b", single_word=True)])
     table = tmp_path / "table.bin"
     table.write_bytes(wordpiece_table(tokenizer.to_str()))
-    texts = list(fuzz_texts(3000, seed=5, words=WORDS, specials=["[MASK]", "[SEP]", "catdog"]))
+    texts = list(fuzz_texts(3000, seed=5, words=WORDS, specials=["[MASK]", "[SEP]", "catdog", "the", "b"]))
     tokenizer.enable_truncation(24)
     script = tmp_path / "run.mjs"
     script.write_text(

@@ -3,14 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer, models
 
+from edgepack.runner.tokenizer.code_point_tables import two_stage
+from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, code_points
 from edgepack.runner.tokenizer.sections import u32
 from edgepack.runner.tokenizer.trie import build_trie
-from edgepack.runner.tokenizer.unsupported import unsupported
 
-LEFT, RIGHT = 1, 2
-"""The token takes the white space before it, after it."""
+LEFT, RIGHT, SINGLE = 1, 2, 4
+"""The token takes the white space before it, after it; it is none beside a letter of a word."""
+ASKED = "\0"
+"""A token that is no letter of a word."""
 
 
 def added_tokens(
@@ -19,8 +22,6 @@ def added_tokens(
     """What each token reads as, and the token; of two that read alike, the library finds the special one, which it lists first."""
     found = set()
     for token in sorted(document.get("added_tokens") or (), key=lambda token: not token["special"]):
-        if token["single_word"]:
-            raise unsupported("single_word tokens, such as", token["content"])
         content = token["content"]
         if token["normalized"] and tokenizer.normalizer is not None:
             content = tokenizer.normalizer.normalize_str(content)
@@ -30,11 +31,49 @@ def added_tokens(
 
 
 def added_sections(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, bytes]:
-    """Sections ``added`` and ``addednrm`` (tries: content → number) and ``addedids`` (id, flags by number)."""
+    """Sections ``added`` and ``addednrm`` (tries: content → number), ``addedids`` (id, flags by number) and, where a token stands
+    alone, ``words``."""
     raw: dict[bytes, int] = {}
     normalized: dict[bytes, int] = {}
     table: list[int] = []
     for content, token in added_tokens(document, tokenizer):
         (normalized if token["normalized"] else raw)[content.encode()] = len(table) // 2
-        table += [token["id"], LEFT * token["lstrip"] | RIGHT * token["rstrip"]]
-    return {"added": build_trie(raw), "addednrm": build_trie(normalized), "addedids": u32(table)}
+        table += [token["id"], flags_of(token)]
+    return {
+        "added": build_trie(raw),
+        "addednrm": build_trie(normalized),
+        "addedids": u32(table),
+        **word_sections(document),
+    }
+
+
+def flags_of(token: Mapping[str, Any]) -> int:
+    """Of an added token."""
+    return int(LEFT * token["lstrip"] | RIGHT * token["rstrip"] | SINGLE * token["single_word"])
+
+
+def word_sections(document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Section ``words``: the code points that words are made of; none where no token stands alone."""
+    if not any(token["single_word"] for token in document.get("added_tokens") or ()):
+        return {}
+    return {"words": two_stage(word_points(), width=1)}
+
+
+def word_points() -> bytearray:
+    """For each code point whether the library takes it for a letter of a word, found by asking it."""
+    asked = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    asked.add_tokens([AddedToken(ASKED, single_word=True, normalized=False)])
+    found = asked.token_to_id(ASKED)
+    kinds = bytearray(LIMIT)
+    points = code_points()
+    for start in range(0, len(points), CHUNK):
+        chunk = points[start : start + CHUNK]
+        encoding = asked.encode("".join(f"{chr(point)}{ASKED} " for point in chunk))
+        alone = {
+            first
+            for number, (first, _) in zip(encoding.ids, encoding.offsets, strict=True)
+            if number == found
+        }
+        for index, point in enumerate(chunk):
+            kinds[point] = 3 * index + 1 not in alone
+    return kinds

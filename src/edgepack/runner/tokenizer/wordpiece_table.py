@@ -11,13 +11,13 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
-from edgepack.runner.tokenizer.added_tokens import LEFT, RIGHT, added_tokens
+from edgepack.runner.tokenizer.added_tokens import added_tokens, flags_of, word_sections
 from edgepack.runner.tokenizer.compile import BY_CODE_POINT_STEP, normalizer_tables, piece_tables
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import template_of
 from edgepack.runner.tokenizer.unsupported import unsupported
 
-NORMALIZED = 4
+NORMALIZED = 8
 CONTINUED = "\t"
 """Stands for the prefix of pieces inside words; no token has it."""
 
@@ -47,6 +47,7 @@ def wordpiece_table(text: str) -> bytes:
             "vocab": vocabulary_text(model["vocab"], prefix),
             "added": json.dumps(added_rows(document, tokenizer), ensure_ascii=False).encode(),
             "template": template_of(document.get("post_processor"), tokenizer),
+            **word_sections(document),
             **sections,
             **piece_tables(document.get("pre_tokenizer"), tokenizer),
         }
@@ -71,6 +72,5 @@ def added_rows(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[
     """Content, id and flags of each added token."""
     rows = []
     for content, token in added_tokens(document, tokenizer):
-        flags = LEFT * token["lstrip"] | RIGHT * token["rstrip"] | NORMALIZED * token["normalized"]
-        rows.append((content, token["id"], flags))
+        rows.append((content, token["id"], flags_of(token) | NORMALIZED * token["normalized"]))
     return rows

@@ -150,13 +150,46 @@ def test_a_component_that_it_does_not_have_is_named(part: str, component: dict[s
     assert "pyinstaller" in str(caught.value.hint)
 
 
-def test_tokens_that_stand_alone_only_are_refused() -> None:
+def test_tokens_that_stand_alone(tokenizer_tool: Path, tmp_path: Path) -> None:
+    """Not beside a letter, a mark, a digit, a joiner or a connector, as the library's own tables have them."""
     from tokenizers import AddedToken
 
     tokenizer = wordpiece()
-    tokenizer.add_tokens([AddedToken("cats", single_word=True)])
-    with pytest.raises(UnsupportedModelError, match="single_word"):
-        compile_tokenizer(tokenizer.to_str())
+    tokenizer.add_tokens(
+        [
+            AddedToken("cats", single_word=True, normalized=False),
+            AddedToken("Éa", single_word=True, lstrip=True, rstrip=True),
+            AddedToken("<a>", normalized=False),
+        ]
+    )
+    pair = pair_of(tokenizer.to_str(), tokenizer_tool, tmp_path / "table.bin", max_length=12)
+    known = tokenizer.token_to_id("cats")
+    assert known in pair.reference.encode("a-cats.").ids
+    assert known not in pair.reference.encode("acats cats_").ids
+    letters = [
+        "",
+        " ",
+        "-",
+        "_",
+        "a",
+        "é",
+        "漢",
+        "\u0301",
+        "\u200d",
+        "1",
+        "²",
+        "\U0001d400",
+        "\U0001f355",
+        "\0",
+        "<a>",
+    ]
+    apart = [
+        f"{before}{token}{after}"
+        for before in letters
+        for after in letters
+        for token in ("cats", " éa  ", "catscats")
+    ]
+    assert list(pair.mismatches([*apart, *pair.texts(3000, seed=7)])) == []
 
 
 @pytest.fixture(scope="module")

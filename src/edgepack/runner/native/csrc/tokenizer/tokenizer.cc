@@ -8,13 +8,18 @@ namespace embed {
 
 namespace {
 
+// Where the last code point of what ends at `end` begins.
+size_t code_point_before(std::string_view text, size_t end) {
+    size_t start = end - 1;
+    while (start > 0 && (uint8_t(text[start]) & 0xC0) == 0x80) start--;
+    return start;
+}
+
 // Where the white space at the end of the text begins.
 size_t white_space_before(std::string_view text) {
     size_t end = text.size();
     while (end > 0) {
-        size_t start = end - 1;
-        while (start > 0 && (uint8_t(text[start]) & 0xC0) == 0x80) start--;
-        size_t at = start;
+        size_t start = code_point_before(text, end), at = start;
         if (!is_white_space(next_code_point(text, at))) break;
         end = start;
     }
@@ -32,11 +37,18 @@ size_t white_space_after(std::string_view text) {
     return at;
 }
 
-enum { LEFT = 1, RIGHT = 2 };
+enum { LEFT = 1, RIGHT = 2, SINGLE = 4 };
+
+// Whether a letter of a word, as `words` has them, stands right before `from` or at `to`.
+bool in_word(std::string_view text, size_t from, size_t to, const CodePointTable<uint8_t> &words) {
+    size_t before = from ? code_point_before(text, from) : 0;
+    return (from && words[next_code_point(text, before)]) || (to < text.size() && words[next_code_point(text, to)]);
+}
 
 // The text between the added tokens to `plain`, the tokens to `ids`, in their order.
 template <class Plain>
-void split_at_added(std::string_view text, const Trie &trie, const uint32_t *table, Ids &ids, Plain plain) {
+void split_at_added(std::string_view text, const Trie &trie, const uint32_t *table, const CodePointTable<uint8_t> &words,
+                    Ids &ids, Plain plain) {
     size_t start = 0;
     if (!trie.empty()) {
         for (size_t at = 0; at < text.size() && !ids.full();) {
@@ -48,6 +60,10 @@ void split_at_added(std::string_view text, const Trie &trie, const uint32_t *tab
             }
             size_t from = at, to = at + length;
             uint32_t id = table[2 * number], flags = table[2 * number + 1];
+            if ((flags & SINGLE) && in_word(text, from, to, words)) {
+                at += length;
+                continue;
+            }
             if (flags & LEFT) from = std::max(white_space_before(text.substr(0, from)), start);
             if (flags & RIGHT) to += white_space_after(text.substr(to));
             if (start < from) plain(text.substr(start, from - start), start);
@@ -70,6 +86,9 @@ Error Tokenizer::open(const std::string &path) {
     if (!normalizer_.open(table_) || !added_.open(table_.section("added"), added.size / 8) ||
         !added_normalized_.open(table_.section("addednrm"), added.size / 8))
         return damaged_table(path);
+    bool single = false;
+    for (size_t index = 1; index < added.size / 4; index += 2) single = single || (added_ids_[index] & SINGLE);
+    if (single && !words_.open(table_.section("words"))) return damaged_table(path);
     if (model.size < 20 || frame.size < 12) return damaged_table(path);
     std::string_view kind = model.text().substr(0, 8);
     std::unique_ptr<TextModel> (*open)(const Table &) = kind == "wordpiec"sv ? open_wordpiece
@@ -110,7 +129,7 @@ void Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encod
 
 void Tokenizer::encode_raw(std::string_view text, Ids &ids) const {
     std::string normal;
-    split_at_added(text, added_, added_ids_, ids, [&](std::string_view plain, size_t start) {
+    split_at_added(text, added_, added_ids_, words_, ids, [&](std::string_view plain, size_t start) {
         if (!normalizer_) return encode_normalized(plain, start == 0, ids);
         normal.clear();
         normalizer_.normalize(plain, normal);
@@ -119,7 +138,7 @@ void Tokenizer::encode_raw(std::string_view text, Ids &ids) const {
 }
 
 void Tokenizer::encode_normalized(std::string_view text, bool first, Ids &ids) const {
-    split_at_added(text, added_normalized_, added_ids_, ids, [&](std::string_view plain, size_t start) {
+    split_at_added(text, added_normalized_, added_ids_, words_, ids, [&](std::string_view plain, size_t start) {
         model_->encode(plain, first && start == 0, ids);
     });
 }

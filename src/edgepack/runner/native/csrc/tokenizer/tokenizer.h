@@ -60,6 +60,8 @@ private:
     Normalizer normalizer_;
     std::unique_ptr<TextModel> model_;
     Trie added_, added_normalized_;
+    // Not 0 for what words are made of; read only where a token stands alone.
+    CodePointTable<uint8_t> words_;
     const uint32_t *added_ids_ = nullptr, *template_ = nullptr;
     uint32_t before_ = 0, after_ = 0, type_ = 0, pad_id_ = 0, size_ = 0;
 };
