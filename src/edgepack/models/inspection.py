@@ -1,6 +1,5 @@
 """What a model is made of, and which recipe fits it: ``edgepack inspect MODEL``."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +10,7 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
-from edgepack.models.graph.precision import PRECISIONS, precision_of, quantized_by
+from edgepack.models.graph.precision import parameters_of, precision_of, quantized_by
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
 from edgepack.models.ort.releases import ReleaseSupport, release_support
@@ -207,11 +206,10 @@ def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
     """Weights by what they are used for."""
     tables = {table for table, _ in lookups(model)}
     sizes = Counter({EMBEDDINGS: 0, MATRICES: 0, OTHERS: 0})
-    for tensor in model.graph.initializer:
-        if tensor.data_type not in PRECISIONS or not tensor.dims:
-            continue
-        matrix = EMBEDDINGS if tensor.name in tables else MATRICES
-        sizes[matrix if len(tensor.dims) > 1 else OTHERS] += math.prod(tensor.dims)
+    axes = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    for name, count in parameters_of(model).items():
+        matrix = EMBEDDINGS if name in tables else MATRICES
+        sizes[matrix if axes[name] > 1 else OTHERS] += count
     return tuple(ParameterGroup(name=name, parameters=count) for name, count in sizes.items())
 
 

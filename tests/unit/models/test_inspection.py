@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from tests.support.berts import source_of, write_bert
 from tests.support.graphs import token_graph, write
-from tests.support.static_models import table, write_model2vec
+from tests.support.static_models import quantized, table, write_model2vec
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.find.source import ingest
@@ -62,6 +62,12 @@ def test_a_static_model_is_said_to_be_one(
     assert {f"{name}.toml" for name in TABLE_TARGETS} <= names
 
 
+def test_a_static_model_whose_tokens_share_rows(tmp_path: Path, context: HostContext) -> None:
+    folder = write_model2vec(tmp_path, quantized())
+    found = inspect_model(ingest(str(folder), context=context), context=context)
+    assert found.recipe == "fp16"
+
+
 def test_the_recommended_recipe_exists_and_says_why(tmp_path: Path, context: HostContext) -> None:
     source, _ = write_bert(tmp_path / "model")
     found = inspect_model(source, context=context)
@@ -97,6 +103,47 @@ def test_a_quantized_graph_is_taken_as_it_is(tmp_path: Path, context: HostContex
     found = inspect_model(source_of(source.directory, onnx="graph.onnx"), context=context)
     assert found.recipe == "fp32"
     assert "already quantized" in found.reason
+
+
+@pytest.mark.parametrize("form", ["Cast", "DequantizeLinear"])
+def test_integer_weights_of_others_are_counted_and_recognised(
+    tmp_path: Path, context: HostContext, form: str
+) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    exact = inspect_model(source, context=context)
+    graph = with_integer_weights(token_graph(source, source.directory / "graph"), form)
+    write(graph, source.directory / "graph.onnx")
+    mine = ingest(str(source.directory / "graph.onnx"), context=context)
+    found = inspect_model(mine, context=context)
+    counts, wanted = ({part.name: part.parameters for part in each.parts} for each in (found, exact))
+    for part in ("embeddings", "matrices"):
+        assert counts[part] == wanted[part]
+    assert (found.recipe, mine.precision) == ("fp32", "int8")
+    assert f"already quantized (int8, {form})" in found.reason
+
+
+def with_integer_weights(graph: onnx.ModelProto, form: str) -> onnx.ModelProto:
+    """Every matrix as int8 with one scale, which the graph makes floats of."""
+    nodes = []
+    for tensor in graph.graph.initializer:
+        if len(tensor.dims) != 2 or tensor.data_type != onnx.TensorProto.FLOAT:
+            continue
+        name, values = tensor.name, numpy_helper.to_array(tensor)
+        scale = np.abs(values).max() / 127
+        tensor.CopyFrom(numpy_helper.from_array(np.round(values / scale).astype(np.int8), f"{name}.int8"))
+        graph.graph.initializer.append(numpy_helper.from_array(np.array(scale, np.float32), f"{name}.scale"))
+        given = [f"{name}.int8", f"{name}.scale"]
+        if form == "Cast":
+            nodes += [
+                helper.make_node("Cast", given[:1], [f"{name}.cast"], to=onnx.TensorProto.FLOAT),
+                helper.make_node("Mul", [f"{name}.cast", given[1]], [name]),
+            ]
+        else:
+            nodes.append(helper.make_node(form, given, [name]))
+    nodes += graph.graph.node
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
+    return graph
 
 
 def test_attention_that_cannot_be_fused_is_said(tmp_path: Path, context: HostContext) -> None:

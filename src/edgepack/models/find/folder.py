@@ -17,6 +17,7 @@ from edgepack.models.graph.onnx_file import (
     vocabulary_rows,
 )
 from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.lower.adapt import dimension_of_graph
 from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
 from edgepack.models.read.card import read_card
@@ -84,7 +85,9 @@ def read_folder(
     max_length, length_files = read_max_length(directory, config, note=context.note)
     prompts = read_prompts(directory)
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
-    weight_files, dimension, rows = (_measure_graph if is_graph else _measure_weights)(chosen, config)
+    weight_files, dimension, rows = (
+        _measure_graph(chosen, config, context) if is_graph else _measure_weights(chosen, config)
+    )
     _require_agreement(pools, dimension)
     _require_vocabulary(directory / "tokenizer.json", rows)
     writer = None if is_graph else written_by(config, context)
@@ -189,11 +192,14 @@ def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path,
     return tensors.files, dimension, rows
 
 
-def _measure_graph(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:
-    """The same of a ready-made graph."""
+def _measure_graph(
+    file: Path, config: Mapping[str, Any], context: BuildContext
+) -> tuple[tuple[Path, ...], int, int | None]:
+    """The same of a ready-made graph, which is run where nothing says how long its vectors are."""
     files = (file, *require_external_files(file))
     made = read_made_small(config)
-    dimension = made.dimension if made else hub_layout.dimension_of(config) or output_dimension(file)
+    said = made.dimension if made else hub_layout.dimension_of(config) or output_dimension(file)
+    dimension = said or dimension_of_graph(file, context=context)
     vocabulary = config.get("vocab_size")
     return files, dimension, vocabulary if isinstance(vocabulary, int) else vocabulary_rows(file)
 

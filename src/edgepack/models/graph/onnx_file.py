@@ -113,13 +113,8 @@ def output_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     }
 
 
-def output_dimension(path: Path) -> int:
-    """The last axis of the graph's first output."""
+def output_dimension(path: Path) -> int | None:
+    """The last axis of the graph's first output; ``None`` where the file does not say it."""
     shape = read_graph(path).graph.output[0].type.tensor_type.shape
-    dimension = shape.dim[-1].dim_value if shape.dim else 0
-    if dimension <= 0:
-        raise ModelError(
-            f"{path.name} does not state its vector dimension, and there is no config.json with hidden_size",
-            hint="put the model's config.json beside it",
-        )
-    return int(dimension)
+    dimension = int(shape.dim[-1].dim_value) if shape.dim else 0
+    return dimension if dimension > 0 else None

@@ -38,10 +38,55 @@ QUANTIZED = (
 ONE_SCALE_A_TENSOR = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM")
 IN_BLOCKS = "MatMulNBits"
 """Its weights are packed into bytes; the attribute ``bits`` says how many each has."""
+INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
+SMALLEST_MATRIX = 64
+"""Elements of a matrix of integers that is taken for weights."""
+SCALED = {"DequantizeLinear": 1, IN_BLOCKS: 2, "GatherBlockQuantized": 2}
+"""Operator → the input from which on its weights' scales and zero points come."""
 
 
 def quantized_by(model: onnx.ModelProto) -> str:
-    """The first such operator: the graph was quantized while it was trained, or afterwards by another tool. Or nothing."""
+    """The first such operator: the graph was quantized while it was trained, or afterwards by another tool. Or nothing.
+
+    Weights of integers by themselves count as well, which a graph makes floats of with Cast and Mul.
+    """
+    if found := _integer_operator(model):
+        return found
+    weights = {
+        tensor.name
+        for tensor in model.graph.initializer
+        if tensor.data_type in INTEGERS and len(tensor.dims) > 1 and math.prod(tensor.dims) >= SMALLEST_MATRIX
+    }
+    taking = (node.op_type for node in model.graph.node if weights.intersection(node.input))
+    return next(taking, "")
+
+
+def parameters_of(model: onnx.ModelProto) -> dict[str, int]:
+    """How many numbers each weight holds, by its name; scales and zero points of other weights are none."""
+    bits = _packed(model)
+    scales = {
+        name
+        for node in model.graph.node
+        if node.op_type in SCALED
+        for name in node.input[SCALED[node.op_type] :]
+    }
+    return {
+        tensor.name: math.prod(tensor.dims) * 8 // bits.get(tensor.name, 8)
+        for tensor in model.graph.initializer
+        if tensor.data_type in PRECISIONS and tensor.dims and tensor.name not in scales
+    }
+
+
+def _packed(model: onnx.ModelProto) -> dict[str, int]:
+    """Weights that are packed into bytes, and the bits that each number has."""
+    return {
+        node.input[1]: next((each.i for each in node.attribute if each.name == "bits"), 4)
+        for node in model.graph.node
+        if node.op_type == IN_BLOCKS
+    }
+
+
+def _integer_operator(model: onnx.ModelProto) -> str:
     names = (node.op_type for node in model.graph.node)
     return next((name for name in names if name in QUANTIZED or name.startswith("QLinear")), "")
 
@@ -51,18 +96,14 @@ def precision_of(model: onnx.ModelProto) -> str:
 
     A graph whose tables stay float32 while its matrices are integers is no fp32 model, however large the tables are.
     """
-    bits = {
-        node.input[1]: next((each.i for each in node.attribute if each.name == "bits"), 4)
-        for node in model.graph.node
-        if node.op_type == IN_BLOCKS
-    }
+    bits = _packed(model)
     counts: Counter[str] = Counter()
     for tensor in model.graph.initializer:
         if tensor.name in bits:
             counts[f"int{bits[tensor.name]}"] += math.prod(tensor.dims) * 8 // bits[tensor.name]
         elif tensor.data_type in PRECISIONS:
             counts[PRECISIONS[tensor.data_type]] += math.prod(tensor.dims)
-    if quantized_by(model):
+    if _integer_operator(model):
         integers = Counter({name: count for name, count in counts.items() if name.startswith("int")})
         # Fake quantization, as training leaves it: float weights that the graph itself rounds to bytes.
         return integers.most_common(1)[0][0] if integers else "int8"

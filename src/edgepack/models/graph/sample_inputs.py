@@ -15,6 +15,8 @@ VOCABULARY_WHEN_UNKNOWN = 100
 MOST_TYPES = 4
 """Rows of a table of token types; an exporter that was given none picks the first with a constant."""
 SAME_VALUES = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+WIDENED = ("Cast", "DequantizeLinear", "Identity", "Mul")
+"""What makes floats of a table of integers, its first input."""
 
 
 def padded_batch(model: onnx.ModelProto) -> Feed:
@@ -43,7 +45,7 @@ def vocabulary(model: onnx.ModelProto) -> int:
 
 def table_rows(model: onnx.ModelProto) -> list[int]:
     """Rows of each table that ``input_ids`` picks from."""
-    rows = [_rows(model, table) for table, ids in lookups(model) if ids == "input_ids"]
+    rows = [_rows(model, table, axes=(1, 2)) for table, ids in lookups(model) if ids == "input_ids"]
     return [count for count in rows if count]
 
 
@@ -72,7 +74,13 @@ def _feed(model: onnx.ModelProto, ids: npt.NDArray[np.int64], mask: npt.NDArray[
 
 
 def lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
-    """Table and ids of every lookup; ids that were only cast or reshaped count as what they were before."""
+    """Table and ids of every lookup; ids that were only cast or reshaped count as what they were before, and so does a table of
+    integers that is made floats first.
+    """
+    weights = {tensor.name for tensor in model.graph.initializer}
+    widened = {
+        node.output[0]: node.input[0] for node in model.graph.node if node.op_type in WIDENED and node.input
+    }
     same = [node for node in model.graph.node if node.op_type in SAME_VALUES and node.input and node.output]
     made_of = {node.output[0]: node.input[0] for node in same}
 
@@ -81,17 +89,23 @@ def lookups(model: onnx.ModelProto) -> Iterator[tuple[str, str]]:
             ids = made_of.get(ids, ids)
         return ids
 
+    def stored(table: str) -> str:
+        found = table
+        for _ in WIDENED:
+            found = found if found in weights else widened.get(found, found)
+        return found if found in weights else table
+
     for node in model.graph.node:
         if node.op_type == "Gather" and len(node.input) == 2:
-            yield node.input[0], origin(node.input[1])
+            yield stored(node.input[0]), origin(node.input[1])
         elif node.op_type == "EmbedLayerNormalization" and len(node.input) > 3:
             yield node.input[2], origin(node.input[0])
             yield node.input[3], origin(node.input[8]) if len(node.input) > 8 else ""
 
 
-def _rows(model: onnx.ModelProto, table: str) -> int:
-    """Rows of a table of weights, or 0 when it is none."""
+def _rows(model: onnx.ModelProto, table: str, *, axes: tuple[int, ...] = (2,)) -> int:
+    """Rows of a table of weights, or 0 when it is none: one with so many axes."""
     for tensor in model.graph.initializer:
-        if tensor.name == table and len(tensor.dims) == 2:
+        if tensor.name == table and len(tensor.dims) in axes:
             return int(tensor.dims[0])
     return 0

@@ -59,6 +59,24 @@ def adapt_graph(source: ModelSource, *, context: BuildContext | None = None) -> 
     return without_dead_nodes(model)
 
 
+def dimension_of_graph(file: Path, *, context: BuildContext) -> int:
+    """The length of the vectors that a graph gives, found out by running it. Raises as ``adapt_graph`` does."""
+    model = _cleaned(file, newer=True)
+    _take_inputs(model, file, _unused_prefix(model))
+    outputs = {
+        name: value
+        for name, value in _try_out(model, file, context).items()
+        if value.ndim in (2, 3) and value.dtype.kind == "f"
+    }
+    ranked = _ranked(outputs, text_vectors=True, head=True)
+    if not ranked:
+        raise UnsupportedModelError(
+            f"no output of {file.name} holds vectors of texts or of tokens",
+            hint="export the encoder, with one vector a token",
+        )
+    return int(outputs[ranked[0]].shape[-1])
+
+
 def _cleaned(file: Path, *, newer: bool) -> onnx.ModelProto:
     try:
         return cleaned(file)
@@ -157,17 +175,9 @@ def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> st
     pooling = source.pooling
     before_cut = dimension_of(source.config) if pooling.cut else None
     width = pooling.dense[0].inputs if pooling.dense else before_cut or source.dimension
-    fitting = [name for name, value in outputs.items() if value.shape[-1:] == (width,)]
+    fitting = {name: value for name, value in outputs.items() if value.shape[-1:] == (width,)}
     # Whether a text's vector has gone through the Dense modules already, nobody can see.
-    vectors = [name for name in fitting if outputs[name].ndim == 2 and not pooling.dense]
-    tokens = [name for name in fitting if outputs[name].ndim == 3]
-    ranked = [
-        *(name for name in (OUTPUT,) if name in vectors),
-        *(name for name in TOKEN_VECTORS if name in tokens),
-        *tokens,
-        *(name for name in vectors if name != NOT_A_TEXT_VECTOR),
-        *(name for name in vectors if source.reading.treat_as_embedding),
-    ]
+    ranked = _ranked(fitting, text_vectors=not pooling.dense, head=source.reading.treat_as_embedding)
     if not ranked:
         found = ", ".join(f"{name} {list(value.shape)}" for name, value in outputs.items())
         raise UnsupportedModelError(
@@ -175,6 +185,19 @@ def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> st
             hint="config.json and the graph are of different models, or the graph has another head",
         )
     return ranked[0]
+
+
+def _ranked(outputs: Mapping[str, np.ndarray], *, text_vectors: bool, head: bool) -> list[str]:
+    """Outputs of vectors, the likeliest first; without ``text_vectors`` those of tokens only, with ``head`` that of a head too."""
+    vectors = [name for name, value in outputs.items() if value.ndim == 2 and text_vectors]
+    tokens = [name for name, value in outputs.items() if value.ndim == 3]
+    return [
+        *(name for name in (OUTPUT,) if name in vectors),
+        *(name for name in TOKEN_VECTORS if name in tokens),
+        *tokens,
+        *(name for name in vectors if name != NOT_A_TEXT_VECTOR),
+        *(name for name in vectors if head),
+    ]
 
 
 def _append(model: onnx.ModelProto, chosen: str, value: np.ndarray, source: ModelSource, prefix: str) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
 from tests.support.graphs import vector_graph, write
@@ -508,10 +510,24 @@ def test_a_graph_beside_nothing_but_a_tokenizer(tmp_path: Path, context: HostCon
     assert (source.name, source.dimension, source.max_length) == ("mine", HIDDEN, 512)
 
 
-def test_a_graph_that_does_not_say_its_dimension(tmp_path: Path, context: HostContext) -> None:
-    graph = write_onnx(tmp_path / "model.onnx", dimension="hidden")
+def test_a_graph_that_does_not_say_its_dimension_is_run(tmp_path: Path, context: HostContext) -> None:
+    """As exporters write them: the output is called ``output``, and nothing of its shape is known."""
+    graph = write_onnx(tmp_path / "mine.onnx", dimension="hidden")
     write_json(tmp_path / "tokenizer.json", tokenizer_document())
-    assert "hidden_size" in refused(graph, context).message
+    assert "has no input attention_mask" in refused(graph, context).message
+    model = onnx.load(graph)
+    model.graph.input.append(helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["b", "s"]))
+    del model.graph.output[:]
+    model.graph.node[0].output[0] = "output"
+    model.graph.output.append(helper.make_tensor_value_info("output", TensorProto.FLOAT, None))
+    onnx.save(model, graph)
+    assert ingest(str(graph), context=context).dimension == HIDDEN
+    model.graph.node.append(helper.make_node("Shape", ["output"], ["size"]))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("size", TensorProto.INT64, None))
+    onnx.save(model, graph)
+    error = refused(graph, context)
+    assert error.message == "no output of mine.onnx holds vectors of texts or of tokens"
+    assert error.hint
 
 
 @pytest.mark.parametrize("content", [b"this is no model", b"", b"\x08\x07", json.dumps(CONFIG).encode()])
