@@ -142,8 +142,10 @@ def _as_it_came(source: ModelSource, exported: onnx.ModelProto) -> onnx.ModelPro
 def as_dict(inspection: ModelInspection) -> dict[str, Any]:
     """The inspection as plain data (schema 2)."""
     plain = {"schema": SCHEMA, **asdict(inspection), "parameters": inspection.parameters}
-    for layer in plain["pooling"]["dense"]:
-        layer["file"] = f"{layer['file'].parent.name}/{layer['file'].name}"
+    for layer, of in zip(plain["pooling"]["dense"], inspection.pooling.dense, strict=True):
+        layer["kind"] = type(of).__name__
+        if "file" in layer:
+            layer["file"] = f"{layer['file'].parent.name}/{layer['file'].name}"
     return plain
 
 

@@ -28,6 +28,13 @@ PoolingOrigin = Literal[
 ]
 
 
+DenseActivation = Literal[
+    "Tanh", "Relu", "Sigmoid", "Gelu", "CELU", "ELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "ReLU6", "RReLU", "SELU", "SiLU", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanhshrink",
+]  # fmt: skip
+"""torch.nn's, the first four by ONNX's names. PReLU, which has a weight of its own, is not among them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dense:
     """A linear layer behind the pooling: activation(vector · weightᵀ + bias)."""
@@ -37,12 +44,13 @@ class Dense:
     inputs: int
     outputs: int
     bias: bool
-    activation: Literal["Tanh", "Relu", "Sigmoid", "Gelu"] | None
-    """ONNX's name of it."""
+    activation: DenseActivation | None
     tensor: str = "linear"
     """What stands before ``.weight`` and ``.bias``."""
     norm: "Norm | None" = None
     """A layer normalisation behind the activation."""
+    residual: bool = False
+    """What came in is added, by ``residual.weight`` [outputs, inputs] where the lengths differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +63,22 @@ class Norm:
     bias: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class LayerNorm:
+    """A layer normalisation by itself."""
+
+    file: Path
+    """Safetensors with ``norm.weight`` and ``norm.bias`` [size]."""
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """The vector at length 1, which others follow."""
+
+
+Layer = Dense | LayerNorm | Unit
+"""What turns one text's vector into another."""
 Task = Literal["rank", "classes"]
 Activation = Literal["identity", "sigmoid", "softmax"]
 
@@ -83,15 +107,28 @@ class Pooling:
     """How token vectors become one text vector, as sentence-transformers' modules.json says it, in the order of the fields."""
 
     mode: PoolingMode = "mean"
-    dense: tuple[Dense, ...] = ()
+    joined: tuple[PoolingMode, ...] = ()
+    """Further ways, whose vectors stand behind that of ``mode``."""
+    dense: tuple[Layer, ...] = ()
     normalize: bool = True
     cut: int | None = None
     """Only so many of its first numbers are kept (``truncate_dim``)."""
 
     def dimension(self, tokens: int) -> int:
         """Length of a text's vector that is made of token vectors of this length."""
-        made = self.dense[-1].outputs if self.dense else tokens
+        linear = [each.outputs for each in self.dense if isinstance(each, Dense)]
+        made = linear[-1] if linear else tokens * len(self.modes)
         return min(made, self.cut or made)
+
+    @property
+    def modes(self) -> tuple[PoolingMode, ...]:
+        """All ways, in the order of their vectors."""
+        return (self.mode, *self.joined)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but one way of pooling and the length make the vector."""
+        return not (self.joined or self.dense or self.cut)
 
     @property
     def unit(self) -> bool:
@@ -100,11 +137,20 @@ class Pooling:
 
     def describe(self) -> str:
         """In words, e.g. ``cls pooling, dense 768 → 512 Tanh, normalized``."""
-        layers = [
-            f"dense {each.inputs} → {each.outputs} {each.activation or ''}".strip() for each in self.dense
-        ]
         cut = [f"cut to {self.cut}"] if self.cut else []
-        return ", ".join([f"{self.mode} pooling", *layers, *["normalized"] * self.normalize, *cut])
+        layers = map(_in_words, self.dense)
+        return ", ".join(
+            [f"{' + '.join(self.modes)} pooling", *layers, *["normalized"] * self.normalize, *cut]
+        )
+
+
+def _in_words(layer: Layer) -> str:
+    if isinstance(layer, LayerNorm):
+        return "layer norm"
+    if isinstance(layer, Unit):
+        return "normalized"
+    added = " + residual" if layer.residual else ""
+    return f"dense {layer.inputs} → {layer.outputs} {layer.activation or ''}".strip() + added
 
 
 @dataclass(frozen=True, kw_only=True)

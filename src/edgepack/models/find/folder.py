@@ -31,7 +31,7 @@ from edgepack.models.read.safetensors import embedding_table, open_tensors
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
 from edgepack.models.read.static import is_static
 from edgepack.models.read.tokenizer import highest_token
-from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, Head, ModelSource
+from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, Dense, Head, LayerNorm, ModelSource, Unit
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 
 
@@ -206,15 +206,23 @@ def _measure_graph(
 
 def _require_agreement(pools: PoolingReading, dimension: int) -> None:
     """Each step takes vectors as long as the one before makes them."""
-    layers = [(each.file.parent.name, each.inputs, each.outputs) for each in pools.pooling.dense]
+    layers = [_takes(each) for each in pools.pooling.dense if not isinstance(each, Unit)]
+    pooled = dimension * len(pools.pooling.modes)
     made = dimension
-    for where, said, makes in (("1_Pooling", pools.token_dimension or made, made), *layers):
+    first = ("1_Pooling", pools.token_dimension or made, pooled)
+    for where, said, makes in (first, *layers):
         if said != made:
             raise ModelError(
                 f"{where}/config.json takes vectors of {said} numbers, the model makes {made}",
                 hint="the files are of different models",
             )
         made = makes
+
+
+def _takes(layer: Dense | LayerNorm) -> tuple[str, int, int]:
+    """Its folder, and the length of the vectors that it takes and makes."""
+    sizes = (layer.size, layer.size) if isinstance(layer, LayerNorm) else (layer.inputs, layer.outputs)
+    return layer.file.parent.name, *sizes
 
 
 def _require_vocabulary(tokenizer: Path, rows: int | None) -> None:

@@ -4,13 +4,15 @@ Mean pooling is written as a matrix product of the mask with the token vectors: 
 encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle axis.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from onnx import TensorProto
 
-from edgepack.models.graph.activations import activate
+from edgepack.models.graph.dense_activations import DENSE_ACTIVATIONS
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
 from edgepack.models.read.safetensors import open_tensors
-from edgepack.records.model import Dense, Pooling
+from edgepack.records.model import Dense, Layer, LayerNorm, Pooling, Unit
 from edgepack.records.target import PoolingMode
 
 # The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.
@@ -44,17 +46,20 @@ NODES = frozenset(
         "norm_floor",
         "normalized",
         "cut_to",
+        "pooled_joined",
     ]
 )
 """What the nodes are called, apart from the graph writer's prefix."""
-DENSE = "pooled_dense."
-"""Before the names of a linear layer's nodes, and its number."""
+DENSE, JOINED = "pooled_dense.", "pooled_too."
+"""Before the names of the nodes of a layer, and of a further way of pooling, and its number."""
+EPSILON = 1e-5
+"""Of torch.nn.LayerNorm."""
 
 
 def is_pooling(name: str) -> bool:
     """Whether a node of this name was written here."""
     own = name.replace(PREFIX, "")
-    return name == OUTPUT or own in NODES or own.startswith(DENSE)
+    return name == OUTPUT or own in NODES or own.startswith((DENSE, JOINED))
 
 
 def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
@@ -62,30 +67,56 @@ def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
 
     ``tokens`` is float32 [batch, sequence, dimension], ``mask`` int64 [batch, sequence].
     """
-    if pooling.mode == "cls":
-        pooled = writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
-    elif pooling.mode == "max":
-        pooled = _max(writer, tokens, mask)
-    else:
-        pooled = _mean(writer, tokens, mask, pooling.mode)
+    pooled = _pooled(writer, tokens, mask, pooling.mode)
+    if pooling.joined:
+        further = [
+            _pooled(_named_apart(writer, f"{JOINED}{number}."), tokens, mask, mode)
+            for number, mode in enumerate(pooling.joined)
+        ]
+        pooled = writer.add("Concat", "pooled_joined", pooled, *further, axis=-1)
     for number, layer in enumerate(pooling.dense):
-        pooled = _dense(writer, f"{DENSE}{number}.", pooled, layer)
+        pooled = _layer(writer, f"{DENSE}{number}.", pooled, layer)
     finish_vector(writer, pooled, pooling)
+
+
+def _named_apart(writer: GraphWriter, prefix: str) -> GraphWriter:
+    """The same graph, under other names."""
+    return replace(writer, prefix=writer.prefix + prefix)
+
+
+def _pooled(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str:
+    if mode == "cls":
+        return writer.add("Gather", "pooled_cls", tokens, writer.index(0), axis=1)
+    return _max(writer, tokens, mask) if mode == "max" else _mean(writer, tokens, mask, mode)
 
 
 def finish_vector(writer: GraphWriter, vector: str, pooling: Pooling) -> None:
     """Append nodes that make ``vector``, float32 [batch, dimension], the graph's output: of length 1 and cut, if asked for."""
-    if pooling.normalize:
-        squares = writer.add("Mul", "norm_squares", vector, vector)
-        total = writer.add("ReduceSum", "norm_sum", squares, writer.ints(1), keepdims=1)
-        norm = writer.add("Sqrt", "norm_root", total)
-        floor = writer.add("Max", "norm_floor", norm, writer.scalar("smallest_norm", SMALLEST_NORM))
-        last = writer.add("Div", "normalized", vector, floor)
-    else:
-        last = vector
+    last = _unit(writer, vector) if pooling.normalize else vector
     if pooling.cut:
         last = writer.add("Slice", "cut", last, writer.ints(0), writer.ints(pooling.cut), writer.ints(1))
     _name_output(writer, last)
+
+
+def _unit(writer: GraphWriter, vector: str) -> str:
+    squares = writer.add("Mul", "norm_squares", vector, vector)
+    total = writer.add("ReduceSum", "norm_sum", squares, writer.ints(1), keepdims=1)
+    norm = writer.add("Sqrt", "norm_root", total)
+    floor = writer.add("Max", "norm_floor", norm, writer.scalar("smallest_norm", SMALLEST_NORM))
+    return writer.add("Div", "normalized", vector, floor)
+
+
+def _layer(writer: GraphWriter, name: str, vector: str, layer: Layer) -> str:
+    if isinstance(layer, Unit):
+        return _unit(_named_apart(writer, name), vector)
+    if isinstance(layer, LayerNorm):
+        tensors = open_tensors(layer.file)
+        weights = [
+            writer.weight(f"{name}norm.{part}", tensors.read(f"norm.{part}", (layer.size,)))
+            for part in ("weight", "bias")
+        ]
+        return writer.add("LayerNormalization", f"{name}norm", vector, *weights, axis=-1, epsilon=EPSILON)
+    return _dense(writer, name, vector, layer)
 
 
 def _dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
@@ -95,17 +126,20 @@ def _dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
     if layer.bias:
         bias = writer.weight(f"{name}bias", tensors.read(f"{layer.tensor}.bias", (layer.outputs,)))
         made = writer.add("Add", f"{name}biased", made, bias)
-    if layer.activation == "Gelu":
-        made = activate(writer, "gelu", name, made)
-    elif layer.activation:
-        made = writer.add(layer.activation, f"{name}activated", made)
+    if layer.activation:
+        made = DENSE_ACTIVATIONS[layer.activation](writer, name, made)
     if layer.norm:
         scale = tensors.read(f"{layer.norm.tensor}.weight", (layer.outputs,))
         shift = tensors.read(f"{layer.norm.tensor}.bias", scale.shape) if layer.norm.bias else 0 * scale
         weights = writer.weight(f"{name}norm.weight", scale), writer.weight(f"{name}norm.bias", shift)
         epsilon = layer.norm.epsilon
         made = writer.add("LayerNormalization", f"{name}norm", made, *weights, axis=-1, epsilon=epsilon)
-    return made
+    if not layer.residual:
+        return made
+    if layer.inputs != layer.outputs:
+        matrix = tensors.read("residual.weight", (layer.outputs, layer.inputs))
+        vector = writer.add("MatMul", f"{name}carried", vector, writer.weight(f"{name}residual", matrix.T))
+    return writer.add("Add", f"{name}added", made, vector)
 
 
 def _max(writer: GraphWriter, tokens: str, mask: str) -> str:

@@ -21,7 +21,7 @@ from edgepack.models.lower.clean import cleaned
 from edgepack.models.ort.newer import session_for
 from edgepack.models.ort.releases import running
 from edgepack.models.read.hub_layout import dimension_of
-from edgepack.records.model import ModelSource
+from edgepack.records.model import Dense, ModelSource
 
 OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
 POSITIONS = "position_ids"
@@ -174,10 +174,14 @@ def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> st
     """The output that is, or is to become, the text's vector."""
     pooling = source.pooling
     before_cut = dimension_of(source.config) if pooling.cut else None
-    width = pooling.dense[0].inputs if pooling.dense else before_cut or source.dimension
+    linear = [each.inputs for each in pooling.dense if isinstance(each, Dense)]
+    ways = len(pooling.modes)
+    width = linear[0] // ways if linear else before_cut or source.dimension // ways
     fitting = {name: value for name, value in outputs.items() if value.shape[-1:] == (width,)}
-    # Whether a text's vector has gone through the Dense modules already, nobody can see.
-    ranked = _ranked(fitting, text_vectors=not pooling.dense, head=source.reading.treat_as_embedding)
+    # Whether a text's vector has gone through further modules already, nobody can see.
+    ranked = _ranked(
+        fitting, text_vectors=not (pooling.dense or pooling.joined), head=source.reading.treat_as_embedding
+    )
     if not ranked:
         found = ", ".join(f"{name} {list(value.shape)}" for name, value in outputs.items())
         raise UnsupportedModelError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.read.modules import pooling_mode
+from edgepack.models.read.modules import pooling_modes
 from edgepack.records.target import PoolingMode
 
 _SPDX = {
@@ -87,9 +87,10 @@ def read_card(path: Path) -> Card:
 def _pooling(text: str) -> PoolingMode | None:
     if printed := _PRINTED.search(text):
         try:
-            return pooling_mode(ast.literal_eval(printed.group(1)))
+            modes = pooling_modes(ast.literal_eval(printed.group(1)))
         except (ValueError, SyntaxError, UnsupportedModelError):
             return None
+        return modes[0] if len(modes) == 1 else None
     shown = [mode for mode, code in _POOLS.items() if re.search(code, text)]
     return shown[0] if len(shown) == 1 else None
 

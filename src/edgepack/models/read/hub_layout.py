@@ -33,7 +33,7 @@ TEXT_PARTS = ("embedding_gemma2",)
 """``model_type`` of models of several media, whose text part alone makes vectors of texts."""
 
 _MODULE_FILE = re.compile(
-    r"\d+_\w+/config\.json|\d+_Dense\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
+    r"\d+_\w+/config\.json|\d+_(?:Dense|LayerNorm)\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
 )
 _PICKLES = (PICKLED, "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 

@@ -3,21 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import read_json, read_object, read_optional, size_of
 from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
-from edgepack.records.model import Dense, Pooling
+from edgepack.records.model import Dense, DenseActivation, Layer, LayerNorm, Pooling, Unit
 from edgepack.records.target import PoolingMode
 
 MODES: Mapping[str, PoolingMode] = {
-    "mean": "mean",
-    "mean_tokens": "mean",
     "cls": "cls",
     "cls_token": "cls",
     "max": "max",
     "max_tokens": "max",
+    "mean": "mean",
+    "mean_tokens": "mean",
     "mean_sqrt_len_tokens": "mean-sqrt-len",
     "weightedmean": "weighted-mean",
     "weightedmean_tokens": "weighted-mean",
@@ -25,12 +25,13 @@ MODES: Mapping[str, PoolingMode] = {
 }
 DENSE_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _PREFIX = "pooling_mode_"
-_ACTIVATIONS: Mapping[str, Literal["Tanh", "Relu", "Sigmoid"] | None] = {
-    "torch.nn.modules.linear.Identity": None,
-    "torch.nn.modules.activation.Tanh": "Tanh",
-    "torch.nn.modules.activation.ReLU": "Relu",
-    "torch.nn.modules.activation.Sigmoid": "Sigmoid",
+_ACTIVATION = "torch.nn.modules.activation."
+_ACTIVATIONS: Mapping[str, DenseActivation] = {
+    {"Relu": "ReLU", "Gelu": "GELU"}.get(name, name): name for name in get_args(DenseActivation)
 }
+"""By torch.nn's names."""
+_NO_ACTIVATION = "torch.nn.modules.linear.Identity"
+_BEHIND = ("Dense", "LayerNorm", "Normalize")
 _TOKENS, _TEXT = "token_embeddings", "sentence_embedding"
 
 
@@ -74,26 +75,29 @@ def read_modules(directory: Path) -> Modules | None:
         )
         configs[id(module)] = read_object(config_path) if config_path else {}
         files += [config_path] if config_path else []
-    dense = tuple(
-        _dense(configs[id(module)], directory / str(module["path"]))
-        for module in modules
-        if _kind(module) == "Dense"
-    )
     for module in modules[2:]:
         _require_text_vectors(configs[id(module)], _kind(module))
+    normalize = len(modules) > 2 and _kind(modules[-1]) == "Normalize"
+    layers = tuple(
+        _layer(_kind(module), configs[id(module)], directory / str(module["path"]))
+        for module in modules[2 : len(modules) - normalize]
+    )
     pools = configs[id(modules[1])]
     length = pools.get("word_embedding_dimension", pools.get("embedding_dimension"))
+    mode, *joined = pooling_modes(pools)
     pooling = Pooling(
-        mode=pooling_mode(pools),
-        dense=dense,
-        normalize=_kind(modules[-1]) == "Normalize",
+        mode=mode,
+        joined=tuple(joined),
+        dense=layers,
+        normalize=normalize,
         cut=cut_of(directory),
     )
     return Modules(
         pooling=pooling,
         token_dimension=length if isinstance(length, int) else None,
         files=tuple(
-            file.relative_to(directory).as_posix() for file in (*files, *(each.file for each in dense))
+            file.relative_to(directory).as_posix()
+            for file in (*files, *(each.file for each in layers if not isinstance(each, Unit)))
         ),
     )
 
@@ -114,13 +118,12 @@ def _kind(module: Mapping[str, Any]) -> str:
 
 def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
     kinds = [_kind(module) for module in modules]
-    middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
-    if kinds[:2] != ["Transformer", "Pooling"] or set(middle) - {"Dense"}:
-        known = ("Transformer", "Pooling", "Dense", "Normalize")
+    if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= set(_BEHIND):
+        known = ("Transformer", "Pooling", *_BEHIND)
         odd = next((kind for kind in kinds if kind not in known), " → ".join(kinds) or "nothing")
         raise UnsupportedModelError(
             f"modules.json requires {odd}, which bundles do not support",
-            hint="edgepack takes models of a Transformer, a Pooling and, if need be, Dense modules and a Normalize module",
+            hint=f"edgepack takes models of a Transformer, a Pooling and, if need be, modules of {', '.join(_BEHIND)}",
         )
     foreign = [
         str(module["type"])
@@ -158,33 +161,49 @@ def _require_plain_transformer(directory: Path) -> None:
 
 def _require_text_vectors(config: Mapping[str, Any], kind: str) -> None:
     names = {config.get(key) or _TEXT for key in ("module_input_name", "module_output_name")}
-    if names != {_TEXT} or config.get("use_residual"):
+    if names != {_TEXT}:
         raise UnsupportedModelError(
             f"the {kind} module does not turn one text's vector into another, which bundles do not support",
-            hint=f"edgepack takes {kind} modules that read and write {_TEXT}, without a residual",
+            hint=f"edgepack takes {kind} modules that read and write {_TEXT}",
         )
 
 
-def _dense(config: Mapping[str, Any], folder: Path) -> Dense:
-    name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
-    if name not in _ACTIVATIONS:
-        raise UnsupportedModelError(
-            f"the Dense module in {folder.name} is activated by {name}, which bundles do not support",
-            hint=f"edgepack knows {', '.join(each.rpartition('.')[2] for each in _ACTIVATIONS)}",
-        )
+def _layer(kind: str, config: Mapping[str, Any], folder: Path) -> Layer:
+    if kind == "Normalize":
+        return Unit()
+    if kind == "LayerNorm":
+        return LayerNorm(file=_weights(folder), size=size_of(config, "dimension", where=folder.name))
+    return Dense(
+        file=_weights(folder),
+        inputs=size_of(config, "in_features", where=folder.name),
+        outputs=size_of(config, "out_features", where=folder.name),
+        bias=config.get("bias") is not False,
+        activation=_activation(config, folder),
+        residual=bool(config.get("use_residual")),
+    )
+
+
+def _activation(config: Mapping[str, Any], folder: Path) -> DenseActivation | None:
+    said = str(config.get("activation_function", f"{_ACTIVATION}Tanh"))
+    name = said.removeprefix(_ACTIVATION)
+    if said == _NO_ACTIVATION:
+        return None
+    if said.startswith(_ACTIVATION) and name in _ACTIVATIONS:
+        return _ACTIVATIONS[name]
+    raise UnsupportedModelError(
+        f"the Dense module in {folder.name} is activated by {said}, which bundles do not support",
+        hint=f"edgepack knows torch.nn's {', '.join(sorted(_ACTIVATIONS))} and Identity",
+    )
+
+
+def _weights(folder: Path) -> Path:
     file = next((folder / name for name in DENSE_WEIGHTS if (folder / name).is_file()), None)
     if file is None:
         raise ModelError(
             f"{folder.name} has no model.safetensors",
             hint="load and save the model once with a current sentence-transformers, which writes one",
         )
-    return Dense(
-        file=file,
-        inputs=size_of(config, "in_features", where=folder.name),
-        outputs=size_of(config, "out_features", where=folder.name),
-        bias=config.get("bias") is not False,
-        activation=_ACTIVATIONS[name],
-    )
+    return file
 
 
 def cut_of(directory: Path) -> int | None:
@@ -207,18 +226,22 @@ def _module_config(directory: Path, folder: str, *, required: bool) -> Path | No
     return None
 
 
-def pooling_mode(config: Mapping[str, Any]) -> PoolingMode:
-    """The one pooling mode that is switched on, in the old form (a flag each) or the new one (a name)."""
+def pooling_modes(config: Mapping[str, Any]) -> list[PoolingMode]:
+    """The ways that are switched on, in the old form (a flag each) or the new one (a name, or several)."""
     named = config.get("pooling_mode")
     if named is None:
-        modes = [
-            key.removeprefix(_PREFIX) for key, on in config.items() if key.startswith(_PREFIX) and on is True
-        ]
+        on = {
+            key.removeprefix(_PREFIX)
+            for key, value in config.items()
+            if key.startswith(_PREFIX) and value is True
+        }
+        known = [mode for mode in MODES if mode in on]
+        modes = [*known, *sorted(on - set(known))]
     else:
         modes = [str(mode) for mode in named] if isinstance(named, list) else [str(named)]
-    if len(modes) == 1 and modes[0] in MODES:
-        return MODES[modes[0]]
+    if modes and set(modes) <= MODES.keys():
+        return [MODES[mode] for mode in modes]
     raise UnsupportedModelError(
         f"the model pools by {' and '.join(sorted(modes)) or 'nothing'}, which bundles do not support",
-        hint=f"edgepack pools by one of: {', '.join(get_args(PoolingMode))}",
+        hint=f"edgepack pools by {', '.join(get_args(PoolingMode))}, or several of these side by side",
     )

@@ -15,7 +15,7 @@ READING_SCHEMA = "2"
 def source_key(source: ModelSource) -> dict[str, str]:
     """Inputs for ``Store.cached``: the content of the source's files and whatever else decides the exported graph."""
     pooling = source.pooling
-    behind = f" {pooling.describe()}" if pooling.dense or pooling.cut else ""
+    behind = f" {pooling.describe()}" if not pooling.plain else ""
     named = (source.onnx or source.weights, source.tokenizer)
     files = source.files or tuple(
         digest_file(path, relative_to=path.parent) for path in named if path is not None

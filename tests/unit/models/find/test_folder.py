@@ -330,7 +330,7 @@ def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any],
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "by cls_token and mean_tokens"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_odd": True}, "by cls_token and odd"),
         ({"pooling_mode": "magic"}, "by magic"),
         ({}, "by nothing"),
     ],

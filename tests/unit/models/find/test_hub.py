@@ -19,6 +19,7 @@ from edgepack.fetch import http
 from edgepack.models.find import hub
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
+from edgepack.records.model import Dense
 from edgepack.records.target import Reading
 
 
@@ -182,7 +183,9 @@ def test_dense_modules_come_with_their_weights(endpoint: Server, model: Path, on
     publish(endpoint, add_dense(model))
     source = ingest("hf:tiny/bert", context=online)
     assert (source.dimension, len(source.pooling.dense)) == (4, 1)
-    assert source.pooling.dense[0].file.is_relative_to(source.directory)
+    (layer,) = source.pooling.dense
+    assert isinstance(layer, Dense)
+    assert layer.file.is_relative_to(source.directory)
 
 
 def test_a_dense_module_without_weights(endpoint: Server, model: Path, online: HostContext) -> None:
