@@ -8,6 +8,7 @@ from typing import Any
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
+from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.find.static import read_static_folder
 from edgepack.models.graph.onnx_file import (
     output_dimension,
@@ -89,24 +90,27 @@ def read_folder(
         _measure_graph(chosen, config, context) if is_graph else _measure_weights(chosen, config)
     )
     _require_agreement(pools, dimension)
-    _require_vocabulary(directory / "tokenizer.json", rows)
+    tokenizer = tokenizer_file(directory, config, context=context)
+    _require_vocabulary(tokenizer, rows)
     writer = None if is_graph else written_by(config, context)
-    used = {"tokenizer.json", *pools.files, *length_files, *prompts.files}
+    used = {*pools.files, *length_files, *prompts.files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
     used |= {path.relative_to(directory).as_posix() for path in weight_files}
+    digests = [digest_file(directory / path, relative_to=directory) for path in used]
+    digests.append(digest_file(tokenizer, relative_to=tokenizer.parent))
     return ModelSource(
         name=name,
         origin=origin,
         directory=directory,
         weights=None if is_graph else chosen,
         onnx=chosen if is_graph else None,
-        tokenizer=directory / "tokenizer.json",
+        tokenizer=tokenizer,
         config=config,
         pooling=pools.pooling,
         max_length=max_length,
         dimension=pools.pooling.dimension(dimension),
         license=card.license or license,
-        files=tuple(digest_file(directory / path, relative_to=directory) for path in sorted(used)),
+        files=tuple(sorted(digests, key=lambda file: file.path)),
         prompts={**prompts.texts, **reading.prompts},
         pooling_from=pools.origin,
         default_prompt=prompts.default,

@@ -27,6 +27,17 @@ DESCRIPTIONS = (
 
 WIDTH_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
 """What config.json calls the numbers that layers work with, by architecture."""
+OLDER_TOKENIZERS = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+)
+"""What a tokenizer.json is made of where there is none; ``OLDER_SETTINGS`` say more of its tokens."""
+OLDER_SETTINGS = ("special_tokens_map.json", "added_tokens.json")
+
 DIMENSION_KEYS = ("embedding_dim", *WIDTH_KEYS)
 """What it calls the length of a token's vector: that, where no matrix follows the last layer."""
 TEXT_PARTS = ("embedding_gemma2",)
@@ -51,30 +62,26 @@ def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, of those given, that describe a model (not its weights), sorted; of a Dense module's weights one form."""
+    """The names, of those given, that describe a model (not its weights), sorted; of a module's weights one form, and of a
+    tokenizer's files the older ones only where there is no tokenizer.json.
+    """
     there = set(names)
     found = {name for name in there if name in DESCRIPTIONS or _MODULE_FILE.fullmatch(name)}
+    if "tokenizer.json" not in there:
+        found |= there & {*OLDER_TOKENIZERS, *OLDER_SETTINGS}
     spare = {name for name in found if name.replace(PICKLED, SAFETENSORS) in found - {name}}
     return tuple(sorted(found - spare))
 
 
 def require_tokenizer(names: Iterable[str], model: str) -> None:
-    """Raise ``ModelError`` when there is no tokenizer.json; the hint knows how one is made from what is there."""
+    """Raise ``ModelError`` when there is neither a tokenizer.json nor one of the files that one is made of."""
     there = set(names)
-    if "tokenizer.json" in there:
+    if "tokenizer.json" in there or there & set(OLDER_TOKENIZERS):
         return
-    older = sorted(there & {"vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model"})
-    convert = (
-        'python -c "from transformers import AutoTokenizer as T; '
-        "T.from_pretrained('FOLDER').save_pretrained('FOLDER')\" writes one"
-    )
-    if older:
-        raise ModelError(
-            f"{model} has no tokenizer.json, only the older {', '.join(older)}",
-            hint=f"pip install transformers, then {convert}",
-        )
     raise ModelError(
-        f"{model} has no tokenizer.json", hint=f"copy it from where the model was trained, or: {convert}"
+        f"{model} has no tokenizer.json",
+        hint='copy it from where the model was trained, or: python -c "from transformers import AutoTokenizer as T; '
+        "T.from_pretrained('FOLDER').save_pretrained('FOLDER')\" writes one",
     )
 
 

@@ -86,16 +86,11 @@ def test_a_file_that_is_no_model(tmp_path: Path, context: HostContext) -> None:
     assert "neither a folder nor an .onnx file" in refused(tmp_path / "notes.txt", context).message
 
 
-@pytest.mark.parametrize(
-    ("others", "words"), [((), "has no tokenizer.json"), (("vocab.txt",), "only the older vocab.txt")]
-)
-def test_no_tokenizer(model: Path, context: HostContext, others: tuple[str, ...], words: str) -> None:
+def test_no_tokenizer(model: Path, context: HostContext) -> None:
     (model / "tokenizer.json").unlink()
-    for other in others:
-        (model / other).write_text("[PAD]\n")
     error = refused(model, context)
     assert isinstance(error, ModelError)
-    assert words in error.message
+    assert "has no tokenizer.json" in error.message
     assert "AutoTokenizer" in (error.hint or "")
 
 

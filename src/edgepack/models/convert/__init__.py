@@ -1,0 +1,1 @@
+"""Model folders in older or other forms, as those that the rest of edgepack reads."""

@@ -1,0 +1,142 @@
+"""A tokenizer.json for repositories that have only older files, as transformers 5 makes the tokenizer of them.
+
+After its ``models/*/tokenization_*.py``: BERT's vocab.txt, GPT-2's vocab.json and merges.txt, and SentencePiece's ``.model``.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken
+
+from edgepack.context import BuildContext
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.files.store import sha256_of
+from edgepack.models.convert.sentencepiece import (
+    CONTROL,
+    USER_DEFINED,
+    SentencePieceModel,
+    read_sentencepiece,
+)
+from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, MODELS, Family, Said
+from edgepack.models.read.documents import read_optional
+from edgepack.models.read.hub_layout import OLDER_SETTINGS, OLDER_TOKENIZERS
+
+FILE = "tokenizer.json"
+SCHEMA = "1"
+"""Changes whenever the same files would be made another tokenizer."""
+SETTINGS = "tokenizer_config.json"
+SPECIALS, ADDED = OLDER_SETTINGS
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+def tokenizer_file(directory: Path, config: Mapping[str, Any], *, context: BuildContext) -> Path:
+    """The tokenizer.json of a folder; of one that has older files only, made of these and kept in the store.
+
+    Raises as ``converted_tokenizer`` does.
+    """
+    own = directory / FILE
+    if own.is_file():
+        return own
+    older = [name for name in OLDER_TOKENIZERS if (directory / name).is_file()]
+    used = [*older, *(name for name in (SETTINGS, *OLDER_SETTINGS) if (directory / name).is_file())]
+
+    def make(folder: Path) -> None:
+        (folder / FILE).write_text(converted_tokenizer(directory, config), encoding="utf-8")
+
+    inputs = {
+        **{name: sha256_of(directory / name) for name in used},
+        "model_type": str(config.get("model_type")),
+        "tokenizers": tokenizers.__version__,
+        "schema": SCHEMA,
+    }
+    context.note(f"no tokenizer.json: one is made of {' and '.join(older)}, as transformers does")
+    return context.store.cached("converted-tokenizer", inputs, make) / FILE
+
+
+def converted_tokenizer(directory: Path, config: Mapping[str, Any]) -> str:
+    """The text of a tokenizer.json. Raises ``ModelError``, and ``UnsupportedModelError`` for a class that is not known here."""
+    said = _said(directory)
+    family = _family(directory, said, config)
+    said = {**family.specials, **said}
+    model = read_sentencepiece(directory / family.files[0]) if family.files[0] in MODELS else None
+    if model is not None:
+        # transformers takes these in place of those that the files name.
+        said["additional_special_tokens"] = [*_of_pieces(model), *family.further]
+    try:
+        tokenizer = family.make(directory, said, model)
+    except (ModelError, UnsupportedModelError):
+        raise
+    except Exception as error:  # the library raises plain Exception
+        raise ModelError(
+            f"no tokenizer can be made of {' and '.join(family.files)}: {error}",
+            hint="the files are damaged; fetch them again",
+        ) from error
+    for token in _added(said):
+        if token.special:
+            tokenizer.add_special_tokens([token])
+        else:
+            tokenizer.add_tokens([token])
+    tokenizer.post_processor = family.frame(tokenizer, said)
+    return str(tokenizer.to_str())
+
+
+def _said(directory: Path) -> dict[str, Any]:
+    """What tokenizer_config.json says, and the two files that older versions wrote beside it."""
+    settings = read_optional(directory / SETTINGS)
+    said = {key: value for key, value in settings.items() if value is not None or key in ROLES}
+    if "added_tokens_decoder" not in said:
+        said |= read_optional(directory / SPECIALS)
+        added = read_optional(directory / ADDED)
+        said["added"] = [token for token, _ in sorted(added.items(), key=lambda each: each[1])]
+    return said
+
+
+def _family(directory: Path, said: Said, config: Mapping[str, Any]) -> Family:
+    named = str(said.get("tokenizer_class", "")).removesuffix("Fast")
+    kind = config.get("model_type")
+    name = named if named in FAMILIES else CLASSES.get(str(kind), "")
+    if not name:
+        raise UnsupportedModelError(
+            f"there is no tokenizer.json, and the older files are of {named or f'a model of type {kind!r}'}",
+            hint=f"edgepack makes one of {', '.join(sorted(FAMILIES))}; transformers' save_pretrained writes one of others",
+        )
+    family = FAMILIES[name]
+    if missing := [file for file in family.files if not (directory / file).is_file()]:
+        raise ModelError(
+            f"there is no tokenizer.json, and no {missing[0]} that {name} is made of",
+            hint="fetch the model again, whole",
+        )
+    return family
+
+
+def _added(said: Said) -> list[AddedToken]:
+    """In the order in which transformers adds them; the first of the same content counts."""
+    listed = said.get("added_tokens_decoder") or {}
+    found = [_token(listed[number]) for number in sorted(listed, key=int)]
+    named = [said[role] for role in ROLES if said.get(role)]
+    further = said.get("additional_special_tokens") or said.get("extra_special_tokens") or ()
+    found += [_token(each) for each in (*named, *further)]
+    found += [AddedToken(each, normalized=True, special=False) for each in said.get("added", ())]
+    by_content: dict[str, AddedToken] = {}
+    for token in found:
+        by_content.setdefault(token.content, token)
+    return list(by_content.values())
+
+
+def _token(said: Any) -> AddedToken:
+    if isinstance(said, AddedToken):
+        return said
+    if not isinstance(said, Mapping):
+        return AddedToken(str(said), special=True, normalized=False)
+    flags = {key: bool(said.get(key)) for key in ("single_word", "lstrip", "rstrip", "normalized")}
+    return AddedToken(str(said["content"]), special=bool(said.get("special", True)), **flags)
+
+
+def _of_pieces(model: SentencePieceModel) -> list[AddedToken]:
+    return [
+        AddedToken(piece.text, normalized=False, special=piece.kind == CONTROL)
+        for piece in model.pieces
+        if piece.kind in (CONTROL, USER_DEFINED)
+    ]
