@@ -65,7 +65,7 @@ def collect(
         parent = chosen.rpartition("/")[0]
         for location in external_locations(folder / chosen):
             get(f"{parent}/{location}" if parent else location)
-    if chosen == hub_layout.SHARD_INDEX:
+    if chosen in (hub_layout.SHARD_INDEX, hub_layout.PICKLED_INDEX):
         for name in shard_names(folder / chosen):
             if name not in there:
                 raise ModelError(

@@ -10,7 +10,7 @@ from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorc
 
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
-SHARD_INDEX = "model.safetensors.index.json"
+SHARD_INDEX, PICKLED_INDEX = "model.safetensors.index.json", "pytorch_model.bin.index.json"
 ORT_SUFFIX = ".ort"
 GGUF_SUFFIX = ".gguf"
 
@@ -46,7 +46,7 @@ TEXT_PARTS = ("embedding_gemma2",)
 _MODULE_FILE = re.compile(
     r"\d+_\w+/config\.json|\d+_(?:Dense|LayerNorm)\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
 )
-_PICKLES = (PICKLED, "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
+_PICKLES = (PICKLED, PICKLED_INDEX, "tf_model.h5", "flax_model.msgpack")
 
 
 def dimension_of(config: Mapping[str, Any]) -> int | None:
@@ -122,8 +122,9 @@ def choose_weights(
         return weights
     if onnx := choose_onnx(there, model):
         return onnx
-    if PICKLED in there and not weights and model_type in written:
-        return PICKLED
+    pickled = next((name for name in (PICKLED, PICKLED_INDEX) if name in there), None)
+    if pickled and not weights and model_type in written:
+        return pickled
     if weights and has_pytorch():
         return weights
     if weights:

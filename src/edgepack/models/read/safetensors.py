@@ -85,7 +85,7 @@ class TensorFile:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read the header of a safetensors file, or of all that an index (``.json``) names; or a checkpoint of PyTorch (``.bin``).
+    """Read the header of a safetensors file, or of all that an index (``.json``) names; or a checkpoint of PyTorch (``.bin``), in one file or several.
 
     The format: uint64 header length, JSON header, then the data that its ``data_offsets`` refer to, without gaps.
     Raises ``ModelError`` when a file is truncated, is none, or is not what the index says.
@@ -108,15 +108,18 @@ def shard_names(index: Path) -> list[str]:
 def _weight_map(index: Path) -> Mapping[str, str]:
     """Tensor → file."""
     said = read_object(index).get("weight_map")
-    if not isinstance(said, dict) or not said or not all(map(_is_shard_name, said.values())):
-        raise ModelError(
-            f"{index.name} does not say which tensor is in which .safetensors file", hint=_DAMAGED
-        )
+    suffix = Path(index.name.removesuffix(".index.json")).suffix
+    if (
+        not isinstance(said, dict)
+        or not said
+        or not all(_is_shard_name(name, suffix) for name in said.values())
+    ):
+        raise ModelError(f"{index.name} does not say which tensor is in which {suffix} file", hint=_DAMAGED)
     return said
 
 
-def _is_shard_name(name: object) -> bool:
-    return isinstance(name, str) and "/" not in name and "\\" not in name and name.endswith(".safetensors")
+def _is_shard_name(name: object, suffix: str) -> bool:
+    return isinstance(name, str) and "/" not in name and "\\" not in name and name.endswith(suffix)
 
 
 def _open_shards(index: Path) -> TensorFile:
@@ -128,7 +131,7 @@ def _open_shards(index: Path) -> TensorFile:
             raise ModelError(
                 f"{name}, which {index.name} names, is missing", hint="fetch the model again, whole"
             )
-        own = _open_file(shard).tensors
+        own = open_tensors(shard).tensors
         placed = {tensor for tensor, place in places.items() if place == name}
         if odd := sorted(own.keys() ^ placed):
             holds = "holds" if odd[0] in own else "does not hold"

@@ -69,6 +69,35 @@ def test_a_model_that_has_nothing_else_is_exported(tmp_path: Path) -> None:
     np.testing.assert_allclose(vectors, torch_vectors(model, tokens, found.pooling), atol=1e-5, rtol=0)
 
 
+def in_two_files(folder: Path) -> Path:
+    """A folder's weights as transformers once saved large models; the second of the files."""
+    file = folder / "model.safetensors"
+    tensors = sorted(load_file(file).items())
+    file.unlink()
+    names = [f"pytorch_model-0000{number}-of-00002.bin" for number in (1, 2)]
+    for name, part in zip(names, (tensors[::2], tensors[1::2]), strict=True):
+        torch.save(dict(part), folder / name)
+    places = {tensor: names[at % 2] for at, (tensor, _) in enumerate(tensors)}
+    write_json(folder / f"{BIN}.index.json", {"weight_map": places})
+    return folder / names[1]
+
+
+def test_several_files_are_one_model_s(tmp_path: Path) -> None:
+    source, model = write_bert(tmp_path / "model", hidden_act="gelu")
+    second = in_two_files(source.directory)
+    found = read(source.directory)
+    assert len([file for file in found.files if file.path.startswith("pytorch_model")]) == 3
+    tokens = some_tokens()
+    vectors = onnx_vectors(export_onnx(found, tmp_path / "model.onnx"), tokens)
+    np.testing.assert_allclose(vectors, torch_vectors(model, tokens, found.pooling), atol=1e-5, rtol=0)
+    torch.save({"a": Runs(print, "never")}, second)
+    with pytest.raises(UnsupportedModelError, match="nothing of it was run"):
+        read(source.directory)
+    second.unlink()
+    with pytest.raises(ModelError, match=r"which pytorch_model\.bin\.index\.json names, is missing"):
+        read(source.directory)
+
+
 def test_a_dense_module_of_that_form_is_taken(tmp_path: Path) -> None:
     source, _ = write_bert(tmp_path / "model")
     folder, dense = source.directory, source.directory / "2_Dense"
