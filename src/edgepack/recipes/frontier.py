@@ -13,7 +13,7 @@ class Point:
     name: str
     bytes: int
     compressed_bytes: int
-    """Bytes under zstd -19: what a download of the model weighs."""
+    """Bytes under zstd, as a bundle's archive has it: what a download of the model weighs."""
     milliseconds: float
     """CPU time of one text of 32 tokens on one thread of this machine, by the stock library."""
     quality: Verification

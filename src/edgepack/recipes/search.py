@@ -14,6 +14,7 @@ import onnx
 
 from edgepack.context import BuildContext
 from edgepack.errors import UnsupportedModelError
+from edgepack.files.frames import WAYS, compress
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.graph.editor import edit
@@ -37,7 +38,6 @@ SCHEMA = "3"
 TOKENS = 32
 ROUNDS = 15
 RUNS = 5
-ZSTD_LEVEL = 19
 FIGURES = "figures.json"
 FEW_TEXTS = 60
 """Texts that a layer's sensitivity is measured on."""
@@ -146,7 +146,9 @@ class Trial:
         return Point(
             name=candidate.name,
             bytes=made.file.stat().st_size,
-            compressed_bytes=self._remembered("weighed", made, {}, lambda: _zstd_bytes(made.file)),
+            compressed_bytes=self._remembered(
+                "weighed", made, {"zstd": WAYS}, lambda: len(compress(made.file.read_bytes()))
+            ),
             milliseconds=self._remembered("timed", made, {}, lambda: model_latency(made.file)),
             quality=quality,
             within=not shortfalls(quality, self._options),
@@ -233,12 +235,6 @@ def model_latency(file: Path) -> float:
 
 def _fused(model: onnx.ModelProto) -> onnx.ModelProto:
     return fuse(model, lambda note: None, attention="MultiHeadAttention", embeddings=False)
-
-
-def _zstd_bytes(file: Path) -> int:
-    import zstandard
-
-    return len(zstandard.compress(file.read_bytes(), ZSTD_LEVEL))
 
 
 def _processor() -> str:

@@ -39,7 +39,7 @@ def unmatched(model_format: str) -> str:
 def weigh(bundle: Bundle, *, context: BuildContext | None = None) -> dict[str, CompressedSize]:
     """Path → compressed sizes of every file that is one; compressed copies count as what they are copies of.
 
-    Each file is compressed by itself, as a server sends it: gzip -9, zstd -19, brotli 11 (7 above 4 MB), quicker ones above
+    Each file is compressed by itself, as a server sends it: gzip -9, zstd -19 (weights as their frame in the archive), brotli 11 (7 above 4 MB), quicker ones above
     100 MB. Sizes are kept in the store by content, so that measuring again is quick.
     """
     contents = {

@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 
@@ -54,6 +55,32 @@ def test_one_core_s_frame_is_what_a_server_sends_and_a_checksum(tmp_path: Path) 
     made = frame(CONTENT, store=Store(root=tmp_path))
     sent = len(zstandard.ZstdCompressor(level=19).compress(CONTENT))
     assert made.stat().st_size == sent + frames.CHECKSUM
+
+
+WEIGHTS = (
+    np.clip(np.random.default_rng(3).normal(0, 1.5, 3 << 20).round(), -127, 127).astype(np.int8).tobytes()
+)
+"""Quantized: letters that are not alike in number, and no words."""
+WORDS = b"".join(random.Random(4).choices([b"kernel", b"tensor", b"a", b"of", b"the"], k=400_000))
+
+
+def test_large_weights_are_left_to_the_entropy_coder_and_nothing_else_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "LARGE", 1 << 20)
+    monkeypatch.setattr(frames, "PIECE", 1 << 18)
+    at_level = {content: len(zstandard.compress(content, frames.LEVEL)) for content in (WEIGHTS, WORDS)}
+    assert frame(WEIGHTS, store=store).stat().st_size < at_level[WEIGHTS] * 0.9995
+    assert (
+        abs(frame(WORDS, store=store).stat().st_size - frames.CHECKSUM - at_level[WORDS])
+        < 0.01 * at_level[WORDS]
+    )
+    assert zstandard.ZstdDecompressor().decompress(frame(WEIGHTS, store=store).read_bytes()) == WEIGHTS
+
+
+def test_a_search_s_figure_is_the_frame_of_the_archive(tmp_path: Path) -> None:
+    made = frame(CONTENT, store=Store(root=tmp_path))
+    assert made.read_bytes() == frames.compress(CONTENT)
 
 
 def test_all_cores_make_the_same_whatever_their_number(
