@@ -38,7 +38,7 @@ def test_it_is_as_small_and_as_right_as_promised(bundle: Bundle) -> None:
     assert report["verification"]["batch_cosine"] >= 0.999
     native = bundle.manifest["runner"]["kind"] == "native"
     assert bundle.archive is not None
-    assert bundle.archive.stat().st_size < (22_000_000 if native else 27_000_000)
+    assert bundle.archive.stat().st_size < (13_500_000 if native else 27_000_000)
     library = bundle.directory / bundle.manifest["runtime"]["library"]
     assert library.stat().st_size < (1_500_000 if native else 1_100_000)
 

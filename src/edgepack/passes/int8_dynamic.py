@@ -33,8 +33,9 @@ VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 """Instruction sets of which a device that has one adds up four products without clipping."""
 VARIANTS = 10
 """Of each calibration text, for rounding that makes up for what was rounded before."""
-TRIED = 48
-"""Calibration texts that each matrix is tried on, about."""
+TRIED, FEWEST = 1728, 8
+"""Runs of the model in which matrices are tried, about, and texts at least for each: 48 for the 36 matrices of
+all-MiniLM-L6-v2, 12 for the 144 of bge-large, whose runs take ten times as long."""
 RARITY = 0.25
 MIDDLE = 128
 """What zero is among uint8 activations that may be negative."""
@@ -128,7 +129,8 @@ def _step_factors(
     for name, products in moments.items():
         values, scales = entropy_coded_columns(editor.array(name), steps, products)
         rounded[name] = values * scales
-    return step_factors(model, rounded, feeds[:: max(1, len(feeds) // TRIED)]) if rounded else {}
+    texts = max(FEWEST, TRIED // max(1, len(rounded)))
+    return step_factors(model, rounded, feeds[:: max(1, len(feeds) // texts)]) if rounded else {}
 
 
 def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:

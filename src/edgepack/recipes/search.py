@@ -14,7 +14,7 @@ import onnx
 
 from edgepack.context import BuildContext
 from edgepack.errors import UnsupportedModelError
-from edgepack.files.frames import WAYS, compress
+from edgepack.files.frames import FRAMES, compress
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.graph.editor import edit
@@ -147,7 +147,7 @@ class Trial:
             name=candidate.name,
             bytes=made.file.stat().st_size,
             compressed_bytes=self._remembered(
-                "weighed", made, {"zstd": WAYS}, lambda: len(compress(made.file.read_bytes()))
+                "weighed", made, {"zstd": FRAMES}, lambda: len(compress(made.file.read_bytes()))
             ),
             milliseconds=self._remembered("timed", made, {}, lambda: model_latency(made.file)),
             quality=quality,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from edgepack.files.frames import CHECKSUM, HUGE, LARGE, LEVEL, WAYS, frame
+from edgepack.files.frames import CHECKSUM, FRAMES, HUGE, LARGE, LEVEL, frame
 from edgepack.files.store import Store
 
 BROTLI_LARGE = 4_000_000
@@ -112,7 +112,7 @@ def _encoders_for(size: int) -> dict[str, str]:
     return {
         "gzip": f"zlib {zlib.ZLIB_RUNTIME_VERSION} {levels.gzip}",
         "brotli": f"brotli {brotli.__version__} {levels.brotli}/{BROTLI_WINDOW}",
-        "zstd": f"zstd {zstd} {WAYS if LARGE <= size <= HUGE else levels.zstd}",
+        "zstd": f"zstd {zstd} {FRAMES if LARGE <= size <= HUGE else levels.zstd}",
     }
 
 
