@@ -1,7 +1,7 @@
-"""NomicBertModel as an ONNX graph: rotary positions, SwiGLU, no biases.
+"""NomicBertModel as an ONNX graph: rotary positions; SwiGLU without biases (v1), or GELU with biases and experts (v2-moe).
 
-After transformers' ``modeling_nomic_bert.py``. Both layouts are read: that of the hub (``Wqkv``, ``fc11``, GPT-2's words in
-config.json) and that which transformers writes.
+After transformers' ``modeling_nomic_bert.py`` and nomic-ai/nomic-bert-2048's code. Both layouts are read: that of the hub (``Wqkv``,
+``fc11``, GPT-2's words in config.json; v2-moe has only that) and that which transformers writes.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,15 @@ from edgepack.api.graphs import (
     GraphWriter,
     TensorFile,
     TokenVectors,
+    activate,
+    activation_of,
     add_and_norm,
     additive_mask,
     attend,
     count_places,
     embedding_initializer,
     layer_norm,
+    linear,
     matrix,
     open_encoder,
     require_encoder,
@@ -33,24 +36,20 @@ from edgepack.api.graphs import (
     split_heads,
     word_vectors,
 )
+from edgepack_nomic.experts import first_row, read_experts, write_experts
 
 FIXED: Mapping[str, tuple[Any, ...]] = {
-    "activation_function": ("swiglu",),
     "causal": (False,),
     "hidden_act": ("silu",),
-    "mlp_fc1_bias": (False,),
-    "mlp_fc2_bias": (False,),
-    "moe_every_n_layers": (0, None),
-    "num_experts": (0, 1, None),
     "parallel_block": (False,),
     "prenorm": (False,),
-    "qkv_proj_bias": (False,),
     "rotary_emb_fraction": (1.0,),
     "rotary_emb_interleaved": (False,),
     "rotary_emb_scale_base": (None,),
     "use_rms_norm": (False, None),
 }
 """Settings of the family that are written one way only."""
+GATED = "swiglu"
 BASE = 1000.0
 """Of the rotation's frequencies."""
 
@@ -63,6 +62,8 @@ class Names:
     norm: str
     joint: str | None
     """Query, key and value in one matrix [3 · hidden, hidden]."""
+    inner: str | None
+    """The first matrix of a feed-forward part that is not gated."""
     dense: str
     attention_norm: str
     gate: str
@@ -75,6 +76,7 @@ HUB = Names(
     layers="encoder.layers",
     norm="emb_ln",
     joint="attn.Wqkv",
+    inner="mlp.fc1",
     dense="attn.out_proj",
     attention_norm="norm1",
     gate="mlp.fc12",
@@ -86,6 +88,7 @@ TRANSFORMERS = Names(
     layers="layers",
     norm="embeddings.LayerNorm",
     joint=None,
+    inner=None,
     dense="self_attn.o_proj",
     attention_norm="post_attention_layernorm",
     gate="mlp.gate_proj",
@@ -116,9 +119,22 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
         layers=size("n_layer", "num_hidden_layers"),
         heads=size("n_head", "num_attention_heads"),
         inner=size("n_inner", "intermediate_size"),
-        activation="swiglu",
+        activation=_activation(config),
         epsilon=float(config.get("layer_norm_epsilon", config.get("layer_norm_eps", 1e-12))),
     )
+
+
+def _activation(config: Mapping[str, Any]) -> str:
+    """``swiglu``, whose matrices have no biases, or another, whose have all. Raises ``UnsupportedModelError``."""
+    said = config.get("activation_function", GATED)
+    biased = [bool(config.get(key, False)) for key in ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")]
+    if len(set(biased)) > 1 or biased[0] != (said != GATED):
+        raise UnsupportedModelError(
+            f"config.json asks for {said} with qkv_proj_bias, mlp_fc1_bias and mlp_fc2_bias {biased}; edgepack supports NomicBert "
+            f"models with {GATED} and no biases, or with another activation and all",
+            hint="export the model to ONNX yourself and use the .onnx file",
+        )
+    return GATED if said == GATED else activation_of(config, "activation_function")
 
 
 def rotary_base(config: Mapping[str, Any]) -> float:
@@ -131,16 +147,21 @@ def rotary_base(config: Mapping[str, Any]) -> float:
 
 def write_nomic_bert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:
     """Token vectors, float32 [batch, sequence, hidden size] (``edgepack.api.axes.Architecture``)."""
-    shape = read_shape(config)
+    shape, experts = read_shape(config), read_experts(config)
     encoder = open_encoder(writer, weights, shape, names=("nomic_bert.", "bert."))
     names = HUB if encoder.tensors.has(f"{HUB.norm}.weight") else TRANSFORMERS
     hidden = _embeddings(encoder, names)
     angles = rotary_angles(writer, count_places(writer), rotary_frequencies(rotary_base(config), shape.head))
     mask = additive_mask(writer)
+    first = first_row(writer) if experts is not None else ""
     for number in range(shape.layers):
         part = f"{names.layers}.{number}."
         attended = _attention(encoder, part, names, hidden, angles, mask)
-        hidden = _feed_forward(encoder, part, names, attended)
+        if experts is not None and experts.are_in(number):
+            made = write_experts(encoder, f"{part}mlp.", experts, attended, first)
+            hidden = add_and_norm(encoder, part, "mlp.experts", names.ffn_norm, made, attended)
+        else:
+            hidden = _feed_forward(encoder, part, names, attended)
     return TokenVectors(name=hidden)
 
 
@@ -148,7 +169,8 @@ def _embeddings(encoder: Encoder, names: Names) -> str:
     writer, shape = encoder.writer, encoder.shape
     words = word_vectors(encoder)
     kinds = embedding_initializer(encoder, "token_type", shape.types)
-    types = writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
+    # The one type of v2-moe is that of all tokens, whatever a tokenizer says.
+    types = kinds if shape.types == 1 else writer.add("Gather", "embeddings.types", kinds, "token_type_ids")
     typed = writer.add("Add", "embeddings.typed", words, types)
     return layer_norm(encoder, names.norm, typed)
 
@@ -157,18 +179,26 @@ def _attention(
     encoder: Encoder, part: str, names: Names, hidden: str, angles: tuple[str, str], mask: str
 ) -> str:
     writer, shape = encoder.writer, encoder.shape
-    weights = _projections(encoder, part, names)
+    weights, biases = _projections(encoder, part, names), _biases(encoder, part, names)
 
     def heads(kind: str) -> str:
         name = f"{part}attention.{kind}"
-        return split_heads(encoder, name, matrix(encoder, name, hidden, weights[kind]), [0, 2, 1, 3])
+        projected = matrix(encoder, name, hidden, weights[kind])
+        if kind in biases:
+            projected = writer.add(
+                "Add", f"{name}.sum", projected, writer.weight(f"{name}.bias", biases[kind])
+            )
+        return split_heads(encoder, name, projected, [0, 2, 1, 3])
 
     query = rotated(writer, f"{part}attention.query", heads("query"), angles, shape.head)
     turned = rotated(writer, f"{part}attention.key", heads("key"), angles, shape.head)
     key = writer.add("Transpose", f"{part}attention.key.turned", turned, perm=[0, 1, 3, 2])
     merged = attend(encoder, f"{part}attention.", query, key, heads("value"), mask)
-    weight = encoder.tensors.read(f"{part}{names.dense}.weight", shape.hidden, shape.hidden)
-    dense = matrix(encoder, part + names.dense, merged, weight)
+    if biases:
+        dense = linear(encoder, part + names.dense, merged, shape.hidden, shape.hidden)
+    else:
+        weight = encoder.tensors.read(f"{part}{names.dense}.weight", shape.hidden, shape.hidden)
+        dense = matrix(encoder, part + names.dense, merged, weight)
     return add_and_norm(encoder, part, names.dense, names.attention_norm, dense, hidden)
 
 
@@ -182,7 +212,30 @@ def _projections(encoder: Encoder, part: str, names: Names) -> dict[str, np.ndar
     return {kind: tensors.read(f"{part}self_attn.{kind[0]}_proj.weight", hidden, hidden) for kind in kinds}
 
 
+def _biases(encoder: Encoder, part: str, names: Names) -> dict[str, np.ndarray]:
+    """Those of query, key and value; none with SwiGLU."""
+    if encoder.shape.activation == GATED:
+        return {}
+    if names.joint is None:
+        raise UnsupportedModelError(
+            f"{encoder.tensors.weights.path.name} is in transformers' layout, which holds NomicBert models with {GATED} only",
+            hint="take the weights as they are on the hub",
+        )
+    joint = encoder.tensors.read(f"{part}{names.joint}.bias", 3 * encoder.shape.hidden)
+    return dict(zip(("query", "key", "value"), np.split(joint, 3), strict=True))
+
+
 def _feed_forward(encoder: Encoder, part: str, names: Names, hidden: str) -> str:
+    if encoder.shape.activation == GATED:
+        return _gated(encoder, part, names, hidden)
+    writer, shape = encoder.writer, encoder.shape
+    inner = linear(encoder, f"{part}{names.inner}", hidden, shape.hidden, shape.inner)
+    active = activate(writer, shape.activation, f"{part}mlp.", inner)
+    outer = linear(encoder, part + names.down, active, shape.inner, shape.hidden)
+    return add_and_norm(encoder, part, names.down, names.ffn_norm, outer, hidden)
+
+
+def _gated(encoder: Encoder, part: str, names: Names, hidden: str) -> str:
     """down(silu(gate) · up)."""
     writer, shape, tensors = encoder.writer, encoder.shape, encoder.tensors
 

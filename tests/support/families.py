@@ -47,6 +47,17 @@ DISTIL: dict[str, Any] = {
     "hidden_dim": 48,
     "max_position_embeddings": 40,
 }
+ALBERT: dict[str, Any] = {**SMALL, "num_hidden_layers": 4, "embedding_size": 12, "num_hidden_groups": 2}
+DEBERTA: dict[str, Any] = {
+    **SMALL,
+    "relative_attention": True,
+    "pos_att_type": "p2c|c2p",
+    "position_buckets": 8,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "position_biased_input": False,
+}
+"""As v3 has it."""
 MODERN: dict[str, Any] = {
     **SMALL,
     "num_hidden_layers": 4,
@@ -99,6 +110,8 @@ FAMILIES = {
     "mpnet": Family(config="MPNetConfig", model="MPNetModel", small=SMALL, padding=1),
     "distilbert": Family(config="DistilBertConfig", model="DistilBertModel", small=DISTIL),
     "modernbert": Family(config="ModernBertConfig", model="ModernBertModel", small=MODERN),
+    "albert": Family(config="AlbertConfig", model="AlbertModel", small=ALBERT, types=True),
+    "deberta-v2": Family(config="DebertaV2Config", model="DebertaV2Model", small=DEBERTA),
     "gte": Family(config="GteConfig", model="GteModel", small=SMALL, padding=1),
     "new": Family(
         config="GteConfig",

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from edgepack.models.graph.aside import load_graph
 from edgepack.models.graph.writer import OUTPUT, PREFIX
 from edgepack.models.ort.session import open_session
 from edgepack.models.read.safetensors import open_tensors
@@ -55,7 +56,7 @@ class Halves:
     """The model, remembering what it has run."""
 
     def __init__(self, model_file: Path, source: ModelSource) -> None:
-        model = onnx.load(model_file)
+        model = load_graph(model_file)
         self._names = _Names.of(model)
         self._outputs = [name for name in (self._names.vector, self._names.tokens) if name]
         there = {each.name for each in model.graph.output}

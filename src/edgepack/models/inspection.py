@@ -10,6 +10,7 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
+from edgepack.models.graph.aside import load_graph
 from edgepack.models.graph.precision import parameters_of, precision_of, quantized_by
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
@@ -98,7 +99,7 @@ def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspect
 
     Raises ``ModelError`` and ``UnsupportedModelError`` as ``export_onnx`` does.
     """
-    model = onnx.load(str(exported_model(source, context=context)))
+    model = load_graph(exported_model(source, context=context))
     static = is_static_source(source)
     notes: list[str] = []
     fused = fuse(model, notes.append)

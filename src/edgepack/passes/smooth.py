@@ -6,6 +6,7 @@ every text, so that token sequences drawn at random from the vocabulary show the
 Cost: a product of a vector with a constant after every LayerNormalization; in full precision the vectors stay the same.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -35,7 +36,7 @@ def smooth(model: onnx.ModelProto, note: Note, *, strength: float = 0.6) -> onnx
     ranges = _ranges(model, list(places))
     for node in editor.take_nodes():
         vector = node.input[0] if node.input else ""
-        if node.op_type == "MatMul" and vector in places:
+        if node.op_type == "MatMul" and node.input[1] in places.get(vector, ()):
             factors = _factors(editor, ranges[vector], places[vector], strength)
             editor.keep(_moved(editor, node, factors))
         else:
@@ -44,10 +45,11 @@ def smooth(model: onnx.ModelProto, note: Note, *, strength: float = 0.6) -> onnx
 
 
 def _places(editor: GraphEditor) -> dict[str, list[str]]:
-    """Normalized activations → the matrices that they meet."""
+    """Normalized activations → the matrices that they meet, and nothing else does: layers may share them."""
     places: dict[str, list[str]] = {}
+    taken = Counter(name for node in editor.take_nodes() for name in node.input)
     for node in editor.take_nodes():
-        if node.op_type != "MatMul" or not editor.is_matrix(node.input[1]):
+        if node.op_type != "MatMul" or not editor.is_matrix(node.input[1]) or taken[node.input[1]] > 1:
             continue
         made_by = editor.producer(node.input[0])
         if made_by is not None and made_by.op_type in NORMALIZATIONS and made_by.output[0] == node.input[0]:

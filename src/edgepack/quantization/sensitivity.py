@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
+from edgepack.models.graph.aside import values_of
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
 from edgepack.quantization.arrays import Doubles, Floats
@@ -28,9 +29,7 @@ def step_factors(
 
     ``rounded`` are the matrices as steps of one width make them; ``feeds`` are what the model is run on.
     """
-    exact = {
-        each.name: numpy_helper.to_array(each) for each in model.graph.initializer if each.name in rounded
-    }
+    exact = {each.name: values_of(each) for each in model.graph.initializer if each.name in rounded}
     session = open_session(_taking(model, exact).SerializeToString())
     output = session.get_outputs()[0].name
 

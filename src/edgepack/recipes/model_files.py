@@ -3,19 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-
 from edgepack.bundles.place import FolderKind, placed_folder, require_free
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError, UnsupportedModelError
 from edgepack.files.store import disk_errors
+from edgepack.models.graph.aside import load_graph
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.made_small import MadeSmall, read_made_small
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.recipes.model_folder import write_model_folder
-from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.prepare import in_one_file, prepare_model
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.operators import Operators
@@ -95,7 +94,7 @@ def convert_model(
     _require_embeddings(source)
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", hint="name an output file, e.g. model.ort")
-    model = onnx.load(str(exported_model(source, context=context)))
+    model = in_one_file(load_graph(exported_model(source, context=context)), source)
     with disk_errors(destination):
         convert_to_ort(model, destination, level=level, runtime_optimizations=runtime_optimizations)
         if optimized is not None:

@@ -12,6 +12,7 @@ import onnx
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.models.fuse.fusion import fused_operators
+from edgepack.models.graph.aside import LARGEST_MODEL, gathered, load_graph, weight_bytes
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.lower.opset import lower_opset
@@ -92,7 +93,7 @@ def _make(
     whole_runtime: bool,
     context: BuildContext,
 ) -> None:
-    model = onnx.load(str(exported_model(source, context=context)))
+    model = load_graph(exported_model(source, context=context))
     if source.onnx is not None and not whole_runtime:
         lower_opset(model, source.onnx)  # refuses what was left in an opset that is not compiled
     notes: list[str] = []
@@ -102,6 +103,7 @@ def _make(
         passes = ()
     for step in passes:
         model = apply(step, model, notes.append, material, context)
+    model = in_one_file(model, source)
     try:
         _write(model, model_format, folder)
     except (ModelError, UnsupportedModelError) as error:
@@ -124,6 +126,16 @@ def _make(
         "notes": notes,
     }
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def in_one_file(model: onnx.ModelProto, source: ModelSource) -> onnx.ModelProto:
+    """The model with no weights set aside. Raises ``UnsupportedModelError`` where they are too many for that."""
+    if (size := weight_bytes(model)) > LARGEST_MODEL:
+        raise UnsupportedModelError(
+            f"{source.name} has {size / 1e9:.1f} GB of weights by this recipe; one file holds 2 GB",
+            hint="choose a recipe that makes weights smaller, e.g. --recipe int8",
+        )
+    return gathered(model)
 
 
 def _write(model: onnx.ModelProto, model_format: str, folder: Path) -> None:

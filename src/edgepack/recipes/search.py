@@ -17,6 +17,7 @@ from edgepack.errors import UnsupportedModelError
 from edgepack.files.frames import FRAMES, compress
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
+from edgepack.models.graph.aside import load_graph
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.precision import quantized_by
 from edgepack.models.ort.session import open_session, session_options
@@ -102,7 +103,7 @@ def search(
     One that does not fit the model is left out, and said, unless it was named. Raises ``UnsupportedModelError`` for a model
     that was quantized already: every recipe would leave it as it is.
     """
-    exported = onnx.load(str(exported_model(source, context=context)))
+    exported = load_graph(exported_model(source, context=context))
     if found := quantized_by(exported):
         raise UnsupportedModelError(
             f"{source.name} is quantized already ({source.precision}, {found}): every recipe leaves it as it is",

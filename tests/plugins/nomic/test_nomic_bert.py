@@ -63,8 +63,8 @@ def write_as_on_the_hub(model: Any, file: Path | None) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"moe_every_n_layers": 2}, "moe_every_n_layers is 2"),
-        ({"activation_function": "gelu"}, "activation_function is 'gelu'"),
+        ({"activation_function": "gelu"}, "asks for gelu with qkv_proj_bias"),
+        ({"mlp_fc1_bias": True}, "asks for swiglu with qkv_proj_bias"),
         ({"prenorm": True}, "prenorm is True"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of type 'yarn'"),
     ],

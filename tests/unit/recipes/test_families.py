@@ -17,14 +17,19 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 
-DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
-SHARED = ("gemma3_text", "mistral", "qwen2", "qwen3")
+DECODERS = ("embedding_gemma2_text", "gemma3_text", "llama", "mistral", "qwen2", "qwen3")
+SHARED = ("embedding_gemma2_text", "gemma3_text", "mistral", "qwen2", "qwen3")
 """Heads of the query share keys, which no fused operator for processors does without a cache."""
 FUSED: dict[str, dict[str, int]] = {
+    "albert": {"Attention": 4, "SkipLayerNormalization": 8, "FastGelu": 4},
+    "deberta-v2": {"MultiHeadAttention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
+    "gte": {"MultiHeadAttention": 2, "RotaryEmbedding": 4, "SkipLayerNormalization": 4},
+    "new": {"MultiHeadAttention": 2, "RotaryEmbedding": 4, "SkipLayerNormalization": 4},
     "modernbert": {"MultiHeadAttention": 4, "RotaryEmbedding": 8, "SkipLayerNormalization": 8, "Gelu": 4},
     "mpnet": {"MultiHeadAttention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
     "llama": {"MultiHeadAttention": 4, "RotaryEmbedding": 8},
     **{kind: {} for kind in SHARED},
+    "embedding_gemma2_text": {"SkipLayerNormalization": 4},
     "nomic_bert": {"MultiHeadAttention": 2, "RotaryEmbedding": 4, "SkipLayerNormalization": 4},
 }
 ATTENTION = {"Attention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2}

@@ -18,6 +18,7 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import written_beside
 from edgepack.models.export.by_plugin import finished, written_by_plugin
 from edgepack.models.export.torch_export import export_with_torch
+from edgepack.models.graph.aside import LARGEST_MODEL, graph_on_disk, weight_bytes
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.adapt import adapt_graph
 from edgepack.models.read.architectures import AXIS, written_by
@@ -29,33 +30,44 @@ if TYPE_CHECKING:
     from edgepack.plugins.spec import Architecture
 
 
-LARGEST_MODEL = 2**31 - 2**20
-"""Bytes of weights: protobuf's limit for one message, less room for the graph."""
+LARGEST_WEIGHTS = 4 * LARGEST_MODEL
+"""Bytes of weights in full precision: those of a model that int8 makes small enough for one file."""
+BESIDE = ".data"
+"""After the name of a graph's file: that of its weights, where one file cannot hold both."""
 
 
 def export_onnx(source: ModelSource, destination: Path, *, context: BuildContext) -> Path:
     """Write the full-precision model, unfused, pooling and normalisation included, to ``destination``.
 
-    Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
+    Weights that one file cannot hold are in a file beside it, ``destination`` with ``.data`` at its end. Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
     architecture or an operator that cannot be run.
     """
-    model = _graph_of(source, context)
-    _require_size(source, sum(len(tensor.raw_data) for tensor in model.graph.initializer))
+    beside = destination.with_name(destination.name + BESIDE)
     with written_beside(destination) as temporary:
-        temporary.write_bytes(model.SerializeToString(deterministic=True))
+        aside = temporary.with_name(temporary.name + BESIDE)
+        try:
+            model = _graph_of(source, aside, context)
+            if not aside.exists():
+                _require_size(source, weight_bytes(model), LARGEST_MODEL)
+            temporary.write_bytes(graph_on_disk(model, beside.name))
+            if aside.exists():
+                aside.replace(beside)
+        finally:
+            aside.unlink(missing_ok=True)
     return destination
 
 
-def _require_size(source: ModelSource, size: int) -> None:
-    if size > LARGEST_MODEL:
+def _require_size(source: ModelSource, size: int, largest: int) -> None:
+    if size > largest:
         raise UnsupportedModelError(
-            f"{source.name} has {size / 1e9:.1f} GB of weights in full precision; one ONNX file holds 2 GB",
+            f"{source.name} has {size / 1e9:.1f} GB of weights in full precision; edgepack takes {largest / 1e9:.0f} GB"
+            + (" of an architecture that it does not write itself" if largest == LARGEST_MODEL else ""),
             hint="choose a smaller model of the same family",
         )
 
 
-def _graph_of(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
-    """By whom: its own exporter, an architecture, or PyTorch."""
+def _graph_of(source: ModelSource, aside: Path, context: BuildContext) -> onnx.ModelProto:
+    """By whom: its own exporter, an architecture, or PyTorch. An architecture's weights may go to the file ``aside``."""
     if source.onnx is not None:
         return adapt_graph(source, context=context)
     if source.weights is None:
@@ -64,7 +76,7 @@ def _graph_of(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
             hint="the folder needs model.safetensors or a .onnx file",
         )
     if (architecture := written_by(source.config, context)) is not None:
-        return _from_weights(source, source.weights, architecture)
+        return _from_weights(source, source.weights, architecture, aside)
     if source.config.get("model_type") is None:
         raise ModelError(
             "config.json names no model_type",
@@ -78,9 +90,11 @@ def _graph_of(source: ModelSource, context: BuildContext) -> onnx.ModelProto:
         return adapt_graph(replace(source, onnx=exported))
 
 
-def _from_weights(source: ModelSource, file: Path, architecture: Extension) -> onnx.ModelProto:
+def _from_weights(source: ModelSource, file: Path, architecture: Extension, aside: Path) -> onnx.ModelProto:
     weights = open_tensors(file)
-    _require_size(source, 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values()))
+    size = 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values())
+    _require_size(source, size, LARGEST_WEIGHTS)
+    writer = GraphWriter(aside=aside if size > LARGEST_MODEL else None)
     written = dimension_of(source.config)
     if written is not None and source.pooling.dimension(written) != source.dimension:
         raise ModelError(
@@ -89,7 +103,6 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension) -> o
         )
     write: Architecture = architecture.make()
     if architecture.identity:
-        return written_by_plugin(write, source, weights, architecture)
-    writer = GraphWriter()
+        return written_by_plugin(write, source, weights, architecture, writer)
     tokens = write(source.config, weights, writer)
     return finished(source, writer, tokens)

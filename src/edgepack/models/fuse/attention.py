@@ -34,6 +34,8 @@ class Projection:
 
     vector: str
     heads: int
+    head: int
+    """Numbers of a head; 0 where the graph does not say it."""
     angles: Angles | None = None
 
 
@@ -48,6 +50,8 @@ class Match:
     """Added to the scores beside the mask; empty where there is none."""
     masked: float
     """What the mask adds for padding."""
+    root: float
+    """What the scores are divided by."""
     last: onnx.NodeProto
 
 
@@ -134,9 +138,20 @@ def _match(graph: IndexedGraph, softmax: onnx.NodeProto) -> Match | None:
     value = _projection(graph, context.input[1], HEADS_FIRST)
     if query is None or key is None or value is None or graph.perm(turned) != HEADS_FIRST:
         return None
+    root = graph.constant(scaled.input[1])
+    if root is None or root.size != 1:
+        return None
     if query.angles != key.angles or value.angles or not query.heads == key.heads == value.heads:
         return None
-    return Match(query=query, key=key, value=value, bias=bias[0], masked=bias[1], last=last)
+    return Match(
+        query=query,
+        key=key,
+        value=value,
+        bias=bias[0],
+        masked=bias[1],
+        root=float(root.reshape(())),
+        last=last,
+    )
 
 
 def _projection(graph: IndexedGraph, value: str, order: list[int]) -> Projection | None:
@@ -162,7 +177,7 @@ def _split(graph: IndexedGraph, transpose: onnx.NodeProto, angles: Angles | None
     sizes = graph.constant(reshape.input[1]) if reshape is not None else None
     if reshape is None or sizes is None or len(sizes) != 4 or sizes[2] <= 0:
         return None
-    return Projection(vector=reshape.input[0], heads=int(sizes[2]), angles=angles)
+    return Projection(vector=reshape.input[0], heads=int(sizes[2]), head=max(int(sizes[3]), 0), angles=angles)
 
 
 def _rotation(graph: IndexedGraph, value: str) -> tuple[str, Angles] | None:
@@ -253,8 +268,17 @@ def _write(graph: IndexedGraph, match: Match, mask: str) -> None:
         attributes=[
             helper.make_attribute("num_heads", match.query.heads),
             helper.make_attribute("mask_filter_value", match.masked),
+            *_scale(match),
         ],
     )
+
+
+def _scale(match: Match) -> list[onnx.AttributeProto]:
+    """What scores are multiplied by, where that is not 1 / √head."""
+    head = match.query.head
+    if not head or np.isclose(match.root, np.sqrt(head), rtol=1e-6):
+        return []
+    return [helper.make_attribute("scale", 1 / match.root)]
 
 
 def _without_bias(graph: IndexedGraph, projection: Projection) -> tuple[str, np.ndarray | None]:

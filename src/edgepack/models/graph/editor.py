@@ -10,6 +10,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from edgepack.models.graph.aside import values_of
+
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
@@ -79,8 +81,7 @@ class GraphEditor:
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """A weight's values."""
-        array: npt.NDArray[Any] = numpy_helper.to_array(self.weights[name])
-        return array
+        return values_of(self.weights[name])
 
     def weight(self, name: str, array: npt.NDArray[Any]) -> str:
         """Add a weight; one that is there already under this name is taken as it is."""

@@ -1,12 +1,15 @@
 """Writing ONNX graphs by hand: nodes and initializers with names that say what they are, the same at every run."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from edgepack.models.graph.aside import SMALLEST, set_aside
 
 OPSET = 17
 IR_VERSION = 10
@@ -35,6 +38,8 @@ class GraphWriter:
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
     prefix: str = ""
     """Put before every name; keeps names apart from those of a graph that is added to."""
+    aside: Path | None = None
+    """Where large weights go, of a model that no single file can hold."""
 
     def add(self, operator: str, name: str, *inputs: str, **attributes: Any) -> str:
         """Append a node with one output; returns that output's name."""
@@ -46,7 +51,11 @@ class GraphWriter:
         """Add an initializer; one that is there already under this name is taken as it is."""
         name = self.prefix + name
         if name not in self.initializers:
-            self.initializers[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
+            whole = np.asarray(array, order="C")
+            if self.aside is not None and whole.nbytes >= SMALLEST:
+                self.initializers[name] = set_aside(self.aside, name, whole)
+            else:
+                self.initializers[name] = numpy_helper.from_array(whole, name)
         return name
 
     def ints(self, *values: int) -> str:

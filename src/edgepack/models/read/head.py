@@ -16,14 +16,16 @@ from edgepack.records.target import PoolingMode
 CLASS = "ForSequenceClassification"
 """The end of transformers' class names."""
 POOLERS: Mapping[str, tuple[str, str]] = {
+    "albert": ("pooler", "Tanh"),
     "bert": ("pooler.dense", "Tanh"),
     "distilbert": ("pre_classifier", "Relu"),
     "gte": ("pooler.dense", "Tanh"),
     "new": ("pooler.dense", "Tanh"),
 }
 """``model_type`` of models with a layer ``classifier`` behind a dense layer of the first token → that one, and its activation."""
-FAMILIES = (*POOLERS, "camembert", "modernbert", "mpnet", "roberta", "xlm-roberta")
+FAMILIES = (*POOLERS, "camembert", "deberta-v2", "modernbert", "mpnet", "roberta", "xlm-roberta")
 """``model_type`` of models whose heads are read."""
+_POOLER_ACTIVATIONS = ("Gelu", "Relu", "Tanh")
 _ACTIVATIONS: Mapping[str, Activation] = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
     "torch.nn.modules.activation.Softmax": "softmax",
@@ -108,6 +110,14 @@ def _layers(
         )
         return (layer,)
 
+    if kind == "deberta-v2":
+        said = str(config.get("pooler_hidden_act", "gelu"))
+        if said.title() not in _POOLER_ACTIVATIONS:
+            raise UnsupportedModelError(
+                f"config.json: pooler_hidden_act {said!r} is not supported",
+                hint=f"edgepack writes DeBERTa's heads with {', '.join(_POOLER_ACTIVATIONS).lower()}",
+            )
+        return _named(tensors, "classifier"), "cls", dense("pooler.dense", said.title())
     if kind in POOLERS:
         return _named(tensors, "classifier"), "cls", dense(*POOLERS[kind])
     if kind == "modernbert":

@@ -126,18 +126,20 @@ def test_a_config_that_makes_no_sense(
     assert said in error.message
 
 
-def test_a_model_that_no_onnx_file_can_hold(
+def test_a_model_that_no_file_can_hold_in_int8_either(
     source: ModelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack.models.export.from_source.LARGEST_MODEL", 50_000)
+    monkeypatch.setattr("edgepack.models.export.from_source.LARGEST_MODEL", 12_500)
+    monkeypatch.setattr("edgepack.models.export.from_source.LARGEST_WEIGHTS", 50_000)
     error = refused(source, tmp_path)
     assert isinstance(error, UnsupportedModelError)
-    assert "2 GB" in error.message
+    assert "0.0 GB of weights in full precision; edgepack takes 0 GB" in error.message
+    assert error.hint
 
 
-def test_weights_of_more_than_two_gigabytes_are_refused_before_they_are_read(tmp_path: Path) -> None:
+def test_weights_of_too_many_gigabytes_are_refused_before_they_are_read(tmp_path: Path) -> None:
     source, _ = write_bert(tmp_path / "model")
-    rows = 700_000
+    rows = 2_200_000
     header = json.dumps(
         {"embeddings.word_embeddings.weight": entry("F16", [rows, 1024], [0, 2 * 1024 * rows])}
     ).encode()
@@ -145,7 +147,9 @@ def test_weights_of_more_than_two_gigabytes_are_refused_before_they_are_read(tmp
     with source.weights.open("wb") as stream:
         stream.write(len(header).to_bytes(8, "little") + header)
         stream.truncate(8 + len(header) + 2 * 1024 * rows)
-    with pytest.raises(UnsupportedModelError, match=r"2\.9 GB of weights in full precision"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"9\.0 GB of weights in full precision; edgepack takes 9 GB"
+    ):
         export_onnx(source, tmp_path / "out.onnx")
 
 

@@ -40,6 +40,12 @@ TRUE_SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
                             | {"num_hidden_layers": 2}),
     "nomic-embed-text-v1.5": ("nomic_bert", {"vocab_size": 30528, "hidden_size": 768, "num_attention_heads": 12}
                               | {"intermediate_size": 3072, "max_position_embeddings": 2048}),
+    "albert-base-v2": ("albert", {"vocab_size": 30000, "hidden_size": 768, "num_attention_heads": 12}
+                       | {"intermediate_size": 3072, "max_position_embeddings": 512, "embedding_size": 128}
+                       | {"num_hidden_layers": 2, "num_hidden_groups": 1}),
+    "mxbai-rerank-base-v1": ("deberta-v2", {"vocab_size": 2000, "hidden_size": 768, "num_attention_heads": 12}
+                             | {"intermediate_size": 3072, "max_position_embeddings": 512}
+                             | {"position_buckets": 256, "layer_norm_eps": 1e-7}),
     "gte-multilingual-base": ("gte", {"vocab_size": 2000, "hidden_size": 768, "num_attention_heads": 12}
                               | {"intermediate_size": 3072, "max_position_embeddings": 8192}),
 }  # fmt: skip

@@ -23,8 +23,10 @@ from edgepack.recipes.model_files import convert_model, quantize_model
 from edgepack.records.target import ModelOptions, Reading
 
 CLASSES = {
+    "albert": "Albert",
     "bert": "Bert",
     "camembert": "Camembert",
+    "deberta-v2": "DebertaV2",
     "distilbert": "DistilBert",
     "gte": "Gte",
     "modernbert": "ModernBert",
@@ -63,6 +65,7 @@ def tokens(encoding: Any, *, types: bool) -> dict[str, Any]:
     [
         *((kind, {"num_labels": 1}) for kind in CLASSES),
         ("bert", {"num_labels": 3}),
+        ("deberta-v2", {"num_labels": 3, "pooler_hidden_act": "tanh"}),
         ("modernbert", {"num_labels": 3, "classifier_pooling": "mean"}),
         ("modernbert", {"num_labels": 3, "classifier_bias": True, "norm_bias": True}),
     ],
