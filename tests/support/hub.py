@@ -37,10 +37,17 @@ def guarded(behaviour: Behaviour, token: str) -> Behaviour:
 
 
 def publish(
-    server: Server, model: Path, *, revision: str = "main", commit: str = COMMIT, token: str | None = None
+    server: Server,
+    model: Path,
+    *,
+    repository: str = "tiny/bert",
+    revision: str = "main",
+    commit: str = COMMIT,
+    token: str | None = None,
 ) -> None:
     files = files_of(model)
-    answers = {f"/api/models/tiny/bert/revision/{revision}": page(listing(files, commit), "application/json")}
-    answers |= {f"/tiny/bert/resolve/{commit}/{name}": file(content) for name, content in files.items()}
+    asked = f"/api/models/{repository}/revision/{revision}"
+    answers = {asked: page(listing(files, commit), "application/json")}
+    answers |= {f"/{repository}/resolve/{commit}/{name}": file(content) for name, content in files.items()}
     for path, behaviour in answers.items():
         server.on(path, guarded(behaviour, token) if token else behaviour)

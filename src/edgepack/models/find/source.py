@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
+from edgepack.models.find.adapter import fetched_adapter, is_adapter, merged_model
 from edgepack.models.find.catalogue import (
     CATALOGUE_PREFIX,
     ModelCatalogue,
@@ -13,7 +14,7 @@ from edgepack.models.find.catalogue import (
     load_catalogue,
     with_known_facts,
 )
-from edgepack.models.find.folder import read_folder
+from edgepack.models.find.folder import list_names, read_folder
 from edgepack.models.find.hub import HUB_PREFIX, parse_repository
 from edgepack.models.find.remote import find_remote, ingest_remote
 from edgepack.models.find.wheel import WHEEL_PREFIX, parse_requirement
@@ -61,6 +62,10 @@ def _ingest(model: str | None, reading: Reading, context: BuildContext) -> Model
         is_known = remote.origin.startswith(HUB_PREFIX)
         entry = catalogue.find(parse_repository(remote.origin)[0]) if is_known else None
         known = entry.pooling if entry else None
+        if is_adapter(remote.files):
+            return _ingest_adapter(
+                fetched_adapter(remote, context=context), remote.name, remote.origin, reading, context
+            )
         source = ingest_remote(remote, reading=reading, known=known, context=context)
         return with_known_facts(source, entry)
     elif (path := _existing(model)) is not None:
@@ -118,6 +123,8 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = _name_of_path(path)
         context.note(name)
+        if is_adapter(list_names(path)):
+            return _ingest_adapter(path, name, name, reading, context)
         return read_folder(path, name=name, origin=name, reading=reading, context=context)
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
@@ -139,6 +146,13 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
         reading=reading,
         context=context,
     )
+
+
+def _ingest_adapter(
+    folder: Path, name: str, origin: str, reading: Reading, context: BuildContext
+) -> ModelSource:
+    merged = merged_model(folder, context=context)
+    return read_folder(merged, name=name, origin=origin, reading=reading, context=context)
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:

@@ -11,6 +11,8 @@ from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorc
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
 SHARD_INDEX, PICKLED_INDEX = "model.safetensors.index.json", "pytorch_model.bin.index.json"
+WEIGHTS = (SAFETENSORS, SHARD_INDEX, PICKLED, PICKLED_INDEX)
+"""What tensors are read from, the likeliest first."""
 ORT_SUFFIX = ".ort"
 GGUF_SUFFIX = ".gguf"
 
@@ -91,7 +93,7 @@ def require_model(names: Iterable[str], model: str) -> None:
     if "adapter_config.json" in there and "config.json" not in there:
         raise UnsupportedModelError(
             f"{model} is an adapter (LoRA) for another model",
-            hint="merge the two with peft: PeftModel.from_pretrained(BASE, ADAPTER).merge_and_unload().save_pretrained(F)",
+            hint="unpack it, and name its folder: edgepack merges the two where adapter_config.json names the other",
         )
     if any(name.endswith(GGUF_SUFFIX) for name in there) and "tokenizer.json" not in there:
         raise in_gguf(model)

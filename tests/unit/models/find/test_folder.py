@@ -94,18 +94,6 @@ def test_no_tokenizer(model: Path, context: HostContext) -> None:
     assert "AutoTokenizer" in (error.hint or "")
 
 
-def test_an_adapter(model: Path, context: HostContext) -> None:
-    (model / "config.json").rename(model / "adapter_config.json")
-    error = refused(model, context)
-    assert error.message == "tiny-bert is an adapter (LoRA) for another model"
-    assert "merge_and_unload" in (error.hint or "")
-
-
-def test_an_adapter_without_a_tokenizer(tmp_path: Path, context: HostContext) -> None:
-    write_json(tmp_path / "lora/adapter_config.json", {})
-    assert refused(tmp_path / "lora", context).message == "lora is an adapter (LoRA) for another model"
-
-
 @pytest.mark.parametrize("named", ["model.gguf", ""])
 def test_gguf(tmp_path: Path, context: HostContext, named: str) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from tests.support.hub import COMMIT, publish
 from tests.support.serving import Server, file, page, status
-from tests.support.tiny import CONFIG, add_dense, write_json, write_onnx
+from tests.support.tiny import CONFIG, HIDDEN, WORDS, add_dense, write_json, write_onnx
 
 from edgepack.errors import (
     DownloadError,
@@ -194,6 +196,24 @@ def test_a_dense_module_without_weights(endpoint: Server, model: Path, online: H
     error = refused("hf:tiny/bert", online)
     assert error.message == "2_Dense has no model.safetensors"
     assert "load and save" in (error.hint or "")
+
+
+def test_an_adapter_and_its_base_model(
+    endpoint: Server, model: Path, tmp_path: Path, online: HostContext
+) -> None:
+    publish(endpoint, model)
+    adapter = tmp_path / "lora"
+    write_json(adapter / "adapter_config.json", {"base_model_name_or_path": "tiny/bert", "lora_alpha": 2})
+    table = "base_model.model.embeddings.word_embeddings.lora_embedding_"
+    down, up = np.ones((1, len(WORDS)), np.float32), np.ones((HIDDEN, 1), np.float32)
+    save_file({f"{table}A": down, f"{table}B": up}, adapter / "adapter_model.safetensors")
+    publish(endpoint, adapter, repository="tiny/lora")
+    source = ingest("hf:tiny/lora", context=online)
+    assert source.origin == f"hf:tiny/lora@{COMMIT}"
+    assert source.weights
+    name = "embeddings.word_embeddings.weight"
+    before, after = (load_file(each)[name] for each in (model / "model.safetensors", source.weights))
+    np.testing.assert_array_equal(after, before + 2)
 
 
 def test_a_model_with_pickled_weights_only(endpoint: Server, model: Path, online: HostContext) -> None:

@@ -1,0 +1,198 @@
+"""LoRA adapters (PEFT) merged into the weights of the model that they were trained on, as ``merge_and_unload`` of peft does it."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.read.documents import read_object
+from edgepack.models.read.safetensors import ITEM_BYTES, Array, TensorFile, open_tensors
+
+CONFIG = "adapter_config.json"
+WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+_BEFORE = "base_model.model."
+_LINEAR, _TABLE = ("lora_A.weight", "lora_B.weight"), ("lora_embedding_A", "lora_embedding_B")
+_MAGNITUDE = ("lora_magnitude_vector", "lora_magnitude_vector.weight")
+_OTHER_FORMS = (
+    "use_qalora", "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices", "alora_invocation_tokens",
+    "velora_config", "monteclora_config", "megatron_config", "use_bdlora",
+)  # fmt: skip
+"""Settings of forms that are not merged here."""
+_CHANGED_AT_START = ("pissa", "olora", "corda", "loftq", "lora_ga")
+"""Ways to begin the training that change the base model's own weights."""
+
+
+@dataclass(kw_only=True)
+class Change:
+    """What becomes of one tensor of the base model."""
+
+    down: str = ""
+    """Of a low rank: the tensor [rank, inputs]; then ``up`` is [outputs, rank]."""
+    up: str = ""
+    scale: float = 0.0
+    magnitude: str = ""
+    """DoRA's: the length of each row [outputs]."""
+    whole: str = ""
+    """The tensor that takes its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """An adapter's folder, read."""
+
+    tensors: TensorFile
+    transposed: bool
+    """Whether the base model keeps its matrices as [inputs, outputs]."""
+    changes: Mapping[str, Change] = field(default_factory=dict)
+    """By the tensor's name in the base model."""
+
+
+def adapter_weights(folder: Path) -> Path:
+    """The file of an adapter's tensors. Raises ``ModelError``."""
+    found = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+    if found is None:
+        raise ModelError(
+            f"{folder.name} has {CONFIG}, and no {WEIGHTS[0]}", hint="get the adapter whole, or save it again"
+        )
+    return found
+
+
+def merge_adapter(base: TensorFile, folder: Path, destination: Path) -> None:
+    """Write the merged weights, float32, as safetensors.
+
+    Raises ``UnsupportedModelError`` for another kind of adapter than LoRA and DoRA, ``ModelError`` for one of another model.
+    """
+    adapter = _read(base, folder)
+    floats = {name: tensor for name, tensor in sorted(base.tensors.items()) if tensor.dtype in ITEM_BYTES}
+    header: dict[str, Any] = {}
+    end = 0
+    for name, tensor in floats.items():
+        start, end = end, end + 4 * math.prod(tensor.shape)
+        header[name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": (start, end)}
+    text = json.dumps(header).encode()
+    with destination.open("wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for name, tensor in floats.items():
+            stream.write(np.ascontiguousarray(_changed(base, name, tensor.shape, adapter), "<f4").tobytes())
+
+
+def _read(base: TensorFile, folder: Path) -> Adapter:
+    settings = read_object(folder / CONFIG)
+    _require_lora(settings)
+    tensors = open_tensors(adapter_weights(folder))
+    changes: dict[str, Change] = {}
+    for key in tensors.tensors:
+        name = key.removeprefix(_BEFORE).replace(".base_layer.", ".").replace(".modules_to_save.", ".")
+        module, end = _split(name)
+        if not end:
+            changes.setdefault(_of_base(base, name), Change()).whole = key
+            continue
+        change = changes.setdefault(_of_base(base, f"{module}.weight"), Change())
+        if end in (_LINEAR[0], _TABLE[0]):
+            change.down = key
+            change.scale = _scale(settings, module, tensors.tensors[key].shape[0])
+        elif end in (_LINEAR[1], _TABLE[1]):
+            change.up = key
+        else:
+            change.magnitude = key
+    if not changes:
+        raise ModelError(f"{tensors.path.name} holds no tensors", hint="get the adapter again")
+    return Adapter(tensors=tensors, transposed=bool(settings.get("fan_in_fan_out")), changes=changes)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The module that a tensor of an adapter belongs to, and which of its tensors it is; empty: a tensor in its own right."""
+    for end in (*_LINEAR, *_TABLE, *_MAGNITUDE):
+        if name.endswith(f".{end}"):
+            return name.removesuffix(f".{end}"), end
+    if "lora_" in name:
+        raise UnsupportedModelError(
+            f"the adapter holds {name}, which is of no form that edgepack merges", hint=_MERGE_YOURSELF
+        )
+    return name, ""
+
+
+_MERGE_YOURSELF = (
+    "merge it with peft: PeftModel.from_pretrained(BASE, ADAPTER).merge_and_unload().save_pretrained(F)"
+)
+
+
+def _require_lora(settings: Mapping[str, Any]) -> None:
+    kind = settings.get("peft_type", "LORA")
+    if kind != "LORA":
+        raise UnsupportedModelError(
+            f"the adapter is of the kind {kind}, edgepack merges LoRA", hint=_MERGE_YOURSELF
+        )
+    if odd := next((key for key in _OTHER_FORMS if settings.get(key)), None):
+        raise UnsupportedModelError(
+            f"{CONFIG} sets {odd}, which edgepack does not merge", hint=_MERGE_YOURSELF
+        )
+    start = str(settings.get("init_lora_weights", "")).lower()
+    if start.startswith(_CHANGED_AT_START):
+        raise UnsupportedModelError(
+            f"the adapter was trained from {start}, which changes the base model's weights as well",
+            hint=_MERGE_YOURSELF,
+        )
+
+
+def _scale(settings: Mapping[str, Any], module: str, rank: int) -> float:
+    """alpha / rank, or by the rank's root; alpha may be a module's own."""
+    patterns = settings.get("alpha_pattern") or {}
+    alpha = next(
+        (value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)),
+        settings.get("lora_alpha", 8),
+    )
+    return float(alpha) / (math.sqrt(rank) if settings.get("use_rslora") else rank)
+
+
+def _of_base(base: TensorFile, name: str) -> str:
+    """The base model's name of a tensor, before which training code may have put something, or transformers. Raises ``ModelError``."""
+    parts = name.split(".")
+    for start in range(len(parts) - 1):
+        ending = ".".join(parts[start:])
+        if ending in base.tensors:
+            return ending
+        found = [each for each in base.tensors if each.endswith(f".{ending}")]
+        if len(found) == 1:
+            return found[0]
+        # Behind a layer's number a name would be any layer's.
+        if found or parts[start].isdigit():
+            break
+    raise ModelError(
+        f"the adapter changes {name}, which {base.path.name} of its base model does not have",
+        hint="the two are of different models",
+    )
+
+
+def _changed(base: TensorFile, name: str, shape: tuple[int, ...], adapter: Adapter) -> Array:
+    before = base.read(name, shape)
+    change = adapter.changes.get(name)
+    if change is None:
+        return before
+    tensors = adapter.tensors
+    if change.whole:
+        before = tensors.read(change.whole, shape)
+    if not change.down or not change.up:
+        return before
+    down, up = (tensors.read(key, tensors.tensors[key].shape) for key in (change.down, change.up))
+    delta = change.scale * (up @ down)
+    is_table = change.down.endswith(_TABLE[0])
+    delta = delta.T if is_table or adapter.transposed else delta
+    if delta.shape != shape:
+        raise ModelError(
+            f"the adapter's change of {name} is {list(delta.shape)}, the base model has {list(shape)}",
+            hint="the two are of different models",
+        )
+    merged: Array = (before + delta).astype(np.float32)
+    if not change.magnitude:
+        return merged
+    axis = 0 if adapter.transposed else 1
+    lengths = tensors.read(change.magnitude, tensors.tensors[change.magnitude].shape).reshape(-1)
+    factors = np.expand_dims(lengths / np.linalg.norm(merged, axis=axis), axis)
+    return (factors * merged).astype(np.float32)
