@@ -81,6 +81,19 @@ def test_it_is_made_small_as_any_other(
     assert {"Attention", "MultiHeadAttention"} & fused, "written in the shapes that are fused"
 
 
+def test_it_may_say_how_many_tokens_its_models_take(
+    install: Install, tmp_path: Path, fresh: Callable[[], HostContext]
+) -> None:
+    folder = write_electra(tmp_path / "electra")
+    for said, longest in (("None", 32), ("config['hidden_size'] - 8", 24)):
+        install(('revision="1"', f"max_tokens=lambda config: {said}"))
+        assert ingest(str(folder), context=fresh()).max_length == longest
+    for said, words in (("0", "returned 0, expected a whole number"), ("1 / 0", "ZeroDivisionError")):
+        install(('revision="1"', f"max_tokens=lambda config: {said}"))
+        with pytest.raises(PluginError, match=f"max_tokens of architecture electra.*{words}"):
+            ingest(str(folder), context=fresh())
+
+
 def test_who_wrote_the_graph_is_said(
     install: Install, folder: Path, fresh: Callable[[], HostContext]
 ) -> None:

@@ -62,6 +62,16 @@ class Registered:
             with blamed_on(plugin.name, f"make of {spec.axis} {spec.name}"):
                 return spec.make(*arguments)
 
+        def max_tokens(config: Mapping[str, Any]) -> int | None:
+            called = f"max_tokens of {spec.axis} {spec.name}"
+            with blamed_on(plugin.name, called):
+                found = spec.max_tokens(config)
+            if found is not None and (type(found) is not int or found < 2):
+                raise PluginError(
+                    f"plugin {plugin.name}: {called} returned {found!r}, expected a whole number or None"
+                )
+            return found
+
         identity = f"{plugin.distribution} {plugin.version}, revision {spec.revision}"
         return Extension(
             name=spec.name,
@@ -69,6 +79,7 @@ class Registered:
             plugin=plugin.name,
             identity="" if plugin.distribution == OURS else identity,
             make=make,
+            max_tokens=max_tokens,
         )
 
 

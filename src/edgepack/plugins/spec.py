@@ -157,6 +157,11 @@ def nothing_to_fetch(target: Target, context: BuildContext) -> None:
     """For builders that need nothing but the model."""
 
 
+def nothing_said(config: Mapping[str, Any]) -> int | None:
+    """For architectures whose config.json says it as others do."""
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """One thing that a plugin adds; its ``edgepack_specs`` hook returns these. Registering must be fast, ``make`` may be slow."""
@@ -190,6 +195,9 @@ class Spec:
     revision: str = "1"
     """Of a pass or an architecture: change it whenever the code would make another model than before. It is part of the cache keys of
     exported and prepared models."""
+    max_tokens: Callable[[Mapping[str, Any]], int | None] = nothing_said
+    """Of an architecture: ``(config) -> tokens`` that such a model can take at most, special ones included, where config.json does not say it as
+    ``max_position_embeddings`` or ``n_positions``, or says it otherwise. ``None``: as config.json says it."""
     api: int = 2
     """Version of the plugin interface that the plugin was written for. A plugin that does not set it was written for 2."""
 

@@ -83,7 +83,9 @@ def read_folder(
         warnings += require_embedder(evidence, name, treat=reading.treat_as_embedding)
         bases = (name, *card.bases, str(config.get("_name_or_path", "")))
         pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
-    max_length, length_files = read_max_length(directory, config, note=context.note)
+    writer = None if is_graph else written_by(config, context)
+    reach = writer.max_tokens(config) if writer and writer.max_tokens else None
+    max_length, length_files = read_max_length(directory, config, reach=reach, note=context.note)
     prompts = read_prompts(directory)
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
     weight_files, dimension, rows = (
@@ -92,7 +94,6 @@ def read_folder(
     _require_agreement(pools, dimension)
     tokenizer = tokenizer_file(directory, config, context=context)
     _require_vocabulary(tokenizer, rows)
-    writer = None if is_graph else written_by(config, context)
     used = {*pools.files, *length_files, *prompts.files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
     used |= {path.relative_to(directory).as_posix() for path in weight_files}

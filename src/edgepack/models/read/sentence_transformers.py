@@ -56,10 +56,14 @@ def read_prompts(directory: Path) -> Prompts:
 
 
 def read_max_length(
-    directory: Path, config: Mapping[str, Any], *, note: Callable[[str], None]
+    directory: Path,
+    config: Mapping[str, Any],
+    *,
+    reach: int | None = None,
+    note: Callable[[str], None],
 ) -> tuple[int, tuple[str, ...]]:
-    """Tokens that the model takes at most, and the files that say so."""
-    positions = _positions(config)
+    """Tokens that the model takes at most, and the files that say so; ``reach`` is how many its architecture says that it takes."""
+    positions = reach or _positions(config)
     tokenizer = read_optional(directory / TOKENIZER_FILE)
     if tokenizer.get("truncation_side") == "left":
         raise UnsupportedModelError(
