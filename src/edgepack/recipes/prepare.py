@@ -102,7 +102,8 @@ def _make(
         notes.append("quantized already, taken as it is: no recipe is applied")
         passes = ()
     for step in passes:
-        model = apply(step, model, notes.append, material, context)
+        with context.progress(f"pass {step.name}"):
+            model = apply(step, model, notes.append, material, context)
     model = in_one_file(model, source)
     try:
         _write(model, model_format, folder)
