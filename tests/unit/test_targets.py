@@ -52,14 +52,20 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_the_model(tmp_path: Path) -> None:
-    keys = '[model]\npooling = "cls"\nnormalize = false\nprompts = { query = "q: " }\ntreat_as_embedding = true\n'
+    keys = '[model]\npooling = "cls"\nnormalize = false\nprompts = { query = "q: " }\ntreat_as_embedding = true\nroute = "query"\n'
     target = read(tmp_path, MINIMAL + keys)
-    said = Reading(pooling="cls", normalize=False, prompts={"query": "q: "}, treat_as_embedding=True)
+    said = Reading(
+        pooling="cls", normalize=False, prompts={"query": "q: "}, treat_as_embedding=True, route="query"
+    )
     assert target.model.reading == said
     assert targets.with_reading(target, UNSAID) == target
     over = targets.with_reading(target, Reading(pooling="max", normalize=True, prompts={"passage": "p: "}))
     assert over.model.reading == Reading(
-        pooling="max", normalize=True, prompts={"query": "q: ", "passage": "p: "}, treat_as_embedding=True
+        pooling="max",
+        normalize=True,
+        prompts={"query": "q: ", "passage": "p: "},
+        treat_as_embedding=True,
+        route="query",
     )
     assert read(tmp_path, MINIMAL).model.reading == UNSAID
 

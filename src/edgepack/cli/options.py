@@ -108,6 +108,7 @@ def reading_options(command: Command) -> Command:
         normalize: bool | None,
         prompts: tuple[tuple[str, str], ...],
         treat_as_embedding: bool,
+        route: str | None,
         **others: Any,
     ) -> Any:
         reading = Reading(
@@ -115,6 +116,7 @@ def reading_options(command: Command) -> Command:
             normalize=normalize,
             prompts=dict(prompts),
             treat_as_embedding=treat_as_embedding,
+            route=route,
         )
         return command(*args, reading=reading, **others)
 
@@ -124,6 +126,11 @@ def reading_options(command: Command) -> Command:
             "--treat-as-embedding",
             is_flag=True,
             help="Accept a model that was not trained for embeddings, e.g. a reranker.",
+        ),
+        click.option(
+            "--route",
+            metavar="NAME",
+            help="Side of a model with several, e.g. query or document; a bundle holds one.",
         ),
         click.option(
             "--prompt",

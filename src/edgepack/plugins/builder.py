@@ -147,6 +147,7 @@ RESERVED = frozenset(
         "no_normalize",
         "prompt",
         "treat_as_embedding",
+        "route",
         "set",
         "sign",
         "output",

@@ -34,6 +34,7 @@ class Wanted:
     normalize: bool | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     treat_as_embedding: bool = False
+    route: str | None = None
 
     @property
     def reading(self) -> Reading:
@@ -43,6 +44,7 @@ class Wanted:
             normalize=self.normalize,
             prompts=self.prompts,
             treat_as_embedding=self.treat_as_embedding,
+            route=self.route,
         )
 
     def each(self) -> Iterator["Wanted"]:

@@ -52,6 +52,8 @@ class Reading:
     """Prompts by purpose; each replaces the prompt of the model's files for that purpose."""
     treat_as_embedding: bool = False
     """Accept a model that was made for another task, such as a reranker or a masked language model."""
+    route: str | None = None
+    """Of a model with several ways for texts (sentence-transformers' Router): the one to take, such as ``query`` or ``document``."""
 
     @property
     def said(self) -> dict[str, Any]:
@@ -99,10 +101,11 @@ class ModelOptions:
     normalize: bool | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     treat_as_embedding: bool = False
+    route: str | None = None
 
     @property
     def reading(self) -> Reading:
-        """How the model is to be read: the last four keys."""
+        """How the model is to be read: the last five keys."""
         return Reading(**{each.name: getattr(self, each.name) for each in fields(Reading)})
 
 

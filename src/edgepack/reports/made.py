@@ -34,6 +34,7 @@ def command_of(manifest: Mapping[str, Any], made: Made | None) -> str:
     for purpose, text in said.get("prompts", {}).items():
         words += ["--prompt", f"{purpose}={text}"]
     words += ["--treat-as-embedding"] if said.get("treat_as_embedding") else []
+    words += ["--route", said["route"]] if said.get("route") else []
     for setting in made.settings if made else ():
         words += ["--set", setting]
     return shlex.join([*words, model])

@@ -22,10 +22,16 @@ def test_the_settings_and_the_budget_are_the_targets() -> None:
 
 def test_the_command_has_what_was_said_of_the_model_and_set_of_the_target() -> None:
     assert command_of(MANIFEST, None) == "edgepack bundle --target linux-x86-min org/model"
-    said = {"pooling": "cls", "normalize": False, "prompts": {"query": "q: "}, "treat_as_embedding": True}
+    said = {
+        "pooling": "cls",
+        "normalize": False,
+        "prompts": {"query": "q: "},
+        "treat_as_embedding": True,
+        "route": "query",
+    }
     manifest = {**MANIFEST, "model": {"origin": "./my model", "set": said}}
     made = Made(at="", machine="", settings=("model.recipe=int4",))
     assert command_of(manifest, made) == (
-        "edgepack bundle --target linux-x86-min --pooling cls --no-normalize --prompt 'query=q: ' --treat-as-embedding "
+        "edgepack bundle --target linux-x86-min --pooling cls --no-normalize --prompt 'query=q: ' --treat-as-embedding --route query "
         "--set model.recipe=int4 './my model'"
     )

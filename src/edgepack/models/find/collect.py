@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
+from edgepack.models.convert.route import is_routed
 from edgepack.models.find.folder import list_names
 from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read import hub_layout
@@ -39,6 +40,10 @@ def collect(
         hub_layout.require_model(there, model)
     for name in hub_layout.descriptions(there):
         get(name)
+    if onnx is None and is_routed(folder):
+        for name in hub_layout.all_plain(there):
+            get(name)
+        return
     config = read_optional(folder / "config.json")
     card = read_card(folder / "README.md")
     evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)

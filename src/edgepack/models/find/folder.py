@@ -9,6 +9,7 @@ from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
 from edgepack.models.convert.older_tokenizer import tokenizer_file
+from edgepack.models.convert.route import routed_folder
 from edgepack.models.find.static import read_static_folder
 from edgepack.models.graph.onnx_file import (
     output_dimension,
@@ -52,6 +53,8 @@ def read_folder(
     ``license`` stands where the folder has no model card, ``known`` is the catalogue's word on the pooling. Raises
     ``ModelError`` or ``UnsupportedModelError``.
     """
+    if onnx is None:
+        directory = routed_folder(directory, reading.route, context=context)
     names = list_names(directory)
     if onnx is None:
         hub_layout.require_model(names, name)

@@ -75,6 +75,15 @@ def descriptions(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found - spare))
 
 
+def all_plain(names: Iterable[str]) -> tuple[str, ...]:
+    """What a model with routes may be made of, sorted: descriptions and tensors in any folder, in one form each."""
+    there = set(names)
+    found = {name for name in there if name.endswith((".json", ".txt", ".model", ".safetensors", ".md"))}
+    pickled = {name for name in there if name.endswith(PICKLED)}
+    found |= {name for name in pickled if name.removesuffix(PICKLED) + SAFETENSORS not in there}
+    return tuple(sorted(found))
+
+
 def require_tokenizer(names: Iterable[str], model: str) -> None:
     """Raise ``ModelError`` when there is neither a tokenizer.json nor one of the files that one is made of."""
     there = set(names)

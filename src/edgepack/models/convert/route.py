@@ -1,0 +1,150 @@
+"""Models with routes (sentence-transformers' Router, Asym before 5.0), of which one becomes a folder like any other."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from edgepack.context import BuildContext
+from edgepack.errors import ModelError, UnsupportedModelError, UsageError
+from edgepack.files.store import sha256_of
+from edgepack.models.read.documents import read_json, read_object
+from edgepack.models.read.sentence_transformers import SETTINGS
+
+MODULES = "modules.json"
+KINDS = ("Router", "Asym")
+CONFIGS = ("router_config.json", "config.json")
+"""Of the module itself, newer versions' name first."""
+ABOUT = (SETTINGS, "README.md")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """One of modules.json, or of a route."""
+
+    kind: str
+    """Its class, with its module."""
+    folder: Path
+
+
+def is_routed(directory: Path) -> bool:
+    """Whether modules.json sends texts one of several ways."""
+    return any(_name(each["type"]) in KINDS for each in _listed(directory))
+
+
+def routed_folder(directory: Path, route: str | None, *, context: BuildContext) -> Path:
+    """The folder itself; of a model with routes, one like any other of the modules on one route, kept in the store.
+
+    Raises ``UnsupportedModelError`` where none of several is chosen, ``UsageError`` for one that there is not, ``ModelError``.
+    """
+    if not is_routed(directory):
+        if route is not None:
+            raise UsageError(
+                f"the model has no routes, so that --route {route} chooses nothing", hint="leave --route out"
+            )
+        return directory
+    modules = _on_route(directory, route)
+    files = _files(directory, modules)
+    inputs = {name: sha256_of(path) for name, path in files.items()}
+
+    def make(folder: Path) -> None:
+        for name, path in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            _link(path, folder / name)
+        write_modules(folder, modules)
+
+    return context.store.cached("route", {**inputs, "modules": " ".join(each.kind for each in modules)}, make)
+
+
+def write_modules(folder: Path, modules: Sequence[Module]) -> None:
+    """modules.json of modules in a row."""
+    rows = [
+        {"idx": at, "name": str(at), "path": _place(at, each), "type": each.kind}
+        for at, each in enumerate(modules)
+    ]
+    (folder / MODULES).write_text(json.dumps(rows), encoding="utf-8")
+
+
+def _place(at: int, module: Module) -> str:
+    return f"{at}_{_name(module.kind)}" if at else ""
+
+
+def _name(kind: Any) -> str:
+    return str(kind).rpartition(".")[2]
+
+
+def _listed(directory: Path) -> list[Mapping[str, Any]]:
+    path = directory / MODULES
+    modules = read_json(path) if path.is_file() else []
+    fitting = isinstance(modules, list) and all(isinstance(each, dict) and "type" in each for each in modules)
+    return sorted(modules, key=lambda each: each.get("idx") or 0) if fitting else []
+
+
+def _on_route(directory: Path, route: str | None) -> list[Module]:
+    found = []
+    for module in _listed(directory):
+        folder = _below(directory, str(module.get("path", "")))
+        if _name(module["type"]) in KINDS:
+            found += _chosen(folder, route)
+        else:
+            found.append(Module(kind=str(module["type"]), folder=folder))
+    return found
+
+
+def _chosen(folder: Path, route: str | None) -> list[Module]:
+    path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
+    if path is None:
+        raise ModelError(
+            f"the model has routes, and no {CONFIGS[0]} that lists them", hint="fetch the model again, whole"
+        )
+    said = read_object(path)
+    kinds, structure = said.get("types"), said.get("structure")
+    if not isinstance(kinds, dict) or not isinstance(structure, dict) or not structure:
+        raise ModelError(f"{path.name} lists no routes", hint="fetch the model again, whole")
+    routes = {str(name): tuple(map(str, ids)) for name, ids in structure.items() if isinstance(ids, list)}
+    if route is None and len(set(routes.values())) == 1:
+        route = next(iter(routes))
+    if route is None:
+        raise UnsupportedModelError(
+            f"the model has the routes {' and '.join(sorted(routes))}; a bundle holds one",
+            hint=f"make a bundle of each: --route {next(iter(routes))}, and so on",
+        )
+    if route not in routes:
+        raise UsageError(f"the model has no route {route}", hint=f"it has {' and '.join(sorted(routes))}")
+    if unknown := [each for each in routes[route] if each not in kinds]:
+        raise ModelError(
+            f"{path.name} does not say what {unknown[0]} is", hint="fetch the model again, whole"
+        )
+    return [Module(kind=str(kinds[each]), folder=_below(folder, each)) for each in routes[route]]
+
+
+def _below(directory: Path, folder: str) -> Path:
+    parts = PurePosixPath(folder).parts
+    if ".." in parts or PurePosixPath(folder).is_absolute():
+        raise ModelError(
+            f"{MODULES} points outside the model's folder: {folder}", hint="get the model elsewhere"
+        )
+    return directory.joinpath(*parts)
+
+
+def _files(directory: Path, modules: Sequence[Module]) -> dict[str, Path]:
+    """By their names in the finished folder."""
+    files = {name: directory / name for name in ABOUT if (directory / name).is_file()}
+    for at, module in enumerate(modules):
+        place = f"{_place(at, module)}/" if at else ""
+        inside = module.folder.iterdir() if module.folder.is_dir() else ()
+        own = {place + path.name: path for path in sorted(inside) if path.is_file()}
+        files = {**own, **files}
+    files.pop(MODULES, None)
+    return files
+
+
+def _link(source: Path, destination: Path) -> None:
+    """A further name of a file, or a copy where the store lies on another disk."""
+    try:
+        os.link(source, destination)
+    except OSError:
+        shutil.copyfile(source, destination)
