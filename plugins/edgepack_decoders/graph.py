@@ -1,7 +1,7 @@
 """A decoder's layers as an ONNX graph, to the vectors of its tokens: no head that predicts words, no cache.
 
-After transformers' ``modeling_qwen3.py`` and its like. Heads of keys that several of the query share are not copied: the query's
-stand beside each other in an axis of their own.
+After transformers' ``modeling_qwen3.py`` and its like. Heads of keys and values that several of the query share are repeated, and
+heads that are normalised by themselves are merged before they are split: as the pass ``fuse`` looks for both.
 """
 
 from collections.abc import Mapping
@@ -86,16 +86,16 @@ def _require_biases(decoder: Decoder) -> None:
 def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
     """Of each kind of layer that there is."""
     writer, settings = decoder.writer, decoder.settings
-    places, bias = count_places(writer), additive_mask(writer)
-    if settings.causal:
-        bias = writer.add("Add", "mask.earlier", causal_order(writer, places), bias)
+    places, padding = count_places(writer), additive_mask(writer)
+    earlier = causal_order(writer, places) if settings.causal else ""
     found = {}
     for number, layer in enumerate(dict.fromkeys(settings.layers)):
-        added = bias
+        order = earlier
         if layer.reach is not None:
-            added = writer.add("Add", "window.masked", local_window(writer, places, layer.reach), bias)
-        if layer.key_heads != settings.heads:
-            added = writer.add("Unsqueeze", f"mask.{number}.shared", added, writer.ints(2))
+            order = local_window(writer, places, layer.reach)
+            if earlier:
+                order = writer.add("Add", "window.earlier", order, earlier)
+        added = writer.add("Add", f"mask.{number}", order, padding) if order else padding
         angles = rotary_angles(writer, places, _frequencies(layer), part=f"rotary.{number}.")
         found[layer] = Attention(angles=angles, bias=added)
     return found
@@ -164,36 +164,45 @@ def _attended(decoder: Decoder, part: str, hidden: str, layer: Layer, attention:
     value = _heads(decoder, f"{part}v", hidden, layer.key_heads, head)
     query = rotated(writer, f"{part}query", query, attention.angles, head)
     key = rotated(writer, f"{part}key", key, attention.angles, head)
+    if layer.key_heads != settings.heads:
+        key, value = (
+            _repeated(decoder, f"{part}{name}", vector, layer)
+            for name, vector in (("key", key), ("value", value))
+        )
     turned = writer.add("Transpose", f"{part}key.turned", key, perm=[0, 1, 3, 2])
-    shared = settings.heads // layer.key_heads
-    if shared > 1:
-        grouped = writer.ints(0, layer.key_heads, shared, -1, head)
-        query = writer.add("Reshape", f"{part}query.grouped", query, grouped)
-        turned = writer.add("Unsqueeze", f"{part}key.shared", turned, writer.ints(2))
-        value = writer.add("Unsqueeze", f"{part}value.shared", value, writer.ints(2))
     scores = writer.add("MatMul", f"{part}scores", query, turned)
     scaled = writer.add("Div", f"{part}scaled", scores, writer.scalar("attention.root", 1 / settings.scale))
     masked = writer.add("Add", f"{part}masked", scaled, attention.bias)
     shares = writer.add("Softmax", f"{part}shares", masked, axis=-1)
     context = writer.add("MatMul", f"{part}context", shares, value)
-    order = [0, 3, 1, 2, 4] if shared > 1 else [0, 2, 1, 3]
-    beside = writer.add("Transpose", f"{part}turned", context, perm=order)
+    beside = writer.add("Transpose", f"{part}turned", context, perm=[0, 2, 1, 3])
     wide = settings.heads * head
     merged = writer.add("Reshape", f"{part}merged", beside, writer.ints(0, 0, wide))
     return _linear(decoder, f"{part}o_proj", merged, wide, settings.hidden)
+
+
+def _repeated(decoder: Decoder, name: str, vector: str, layer: Layer) -> str:
+    """[batch, key heads, sequence, head] → [batch, heads, sequence, head], each as often as it is shared."""
+    writer, heads = decoder.writer, decoder.settings.heads
+    column = writer.add("Unsqueeze", f"{name}.column", vector, writer.ints(2))
+    many = writer.add("Expand", f"{name}.many", column, writer.ints(1, 1, heads // layer.key_heads, 1, 1))
+    return writer.add("Reshape", f"{name}.repeated", many, writer.ints(0, heads, -1, layer.head))
 
 
 def _heads(decoder: Decoder, name: str, hidden: str, count: int, head: int) -> str:
     """[batch, heads, sequence, head], normalised by head where the family does that."""
     writer, settings = decoder.writer, decoder.settings
     projected = _linear(decoder, f"{name}_proj", hidden, settings.hidden, count * head)
-    split = writer.add("Reshape", f"{name}.split", projected, writer.ints(0, 0, count, head))
-    if name.endswith("v"):
-        if settings.value_norms:
+    sizes = writer.ints(0, 0, count, head)
+    if settings.value_norms or (settings.head_norms and not name.endswith("v")):
+        single = writer.add("Reshape", f"{name}.single", projected, sizes)
+        if name.endswith("v"):
             ones = writer.weight(f"norm.ones_{head}", np.ones(head, np.float32))
-            split = _normed(decoder, f"{name}_norm", split, ones)
-    elif settings.head_norms:
-        split = _norm(decoder, f"{name}_norm", split, size=head)
+            normed = _normed(decoder, f"{name}_norm", single, ones)
+        else:
+            normed = _norm(decoder, f"{name}_norm", single, size=head)
+        projected = writer.add("Reshape", f"{name}.merged", normed, writer.ints(0, 0, count * head))
+    split = writer.add("Reshape", f"{name}.split", projected, sizes)
     return writer.add("Transpose", f"{name}.heads", split, perm=[0, 2, 1, 3])
 
 

@@ -18,8 +18,6 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 
 DECODERS = ("embedding_gemma2_text", "gemma3_text", "llama", "mistral", "qwen2", "qwen3")
-SHARED = ("embedding_gemma2_text", "gemma3_text", "mistral", "qwen2", "qwen3")
-"""Heads of the query share keys, which no fused operator for processors does without a cache."""
 FUSED: dict[str, dict[str, int]] = {
     "albert": {"Attention": 4, "SkipLayerNormalization": 8, "FastGelu": 4},
     "deberta-v2": {"MultiHeadAttention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
@@ -27,9 +25,8 @@ FUSED: dict[str, dict[str, int]] = {
     "new": {"MultiHeadAttention": 2, "RotaryEmbedding": 4, "SkipLayerNormalization": 4},
     "modernbert": {"MultiHeadAttention": 4, "RotaryEmbedding": 8, "SkipLayerNormalization": 8, "Gelu": 4},
     "mpnet": {"MultiHeadAttention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
-    "llama": {"MultiHeadAttention": 4, "RotaryEmbedding": 8},
-    **{kind: {} for kind in SHARED},
-    "embedding_gemma2_text": {"SkipLayerNormalization": 4},
+    **{kind: {"MultiHeadAttention": 4, "RotaryEmbedding": 8} for kind in DECODERS},
+    "embedding_gemma2_text": {"MultiHeadAttention": 4, "RotaryEmbedding": 8, "SkipLayerNormalization": 4},
     "nomic_bert": {"MultiHeadAttention": 2, "RotaryEmbedding": 4, "SkipLayerNormalization": 4},
 }
 ATTENTION = {"Attention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2}
@@ -64,7 +61,7 @@ def test_every_architecture_is_prepared(tmp_path: Path, kind: str, recipe: str, 
     source, _ = write_family(tmp_path / "model", kind, std=0.15)
     prepared = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
     names = {operator.name for operator in required(prepared.needs).kernels}
-    assert bool(names & {"Attention", "MultiHeadAttention"}) == (kind not in SHARED)
+    assert names & {"Attention", "MultiHeadAttention"}
     tokens = tokens_of(kind, lengths=(9, 30, 2, 12))
     vectors = onnx_vectors(prepared.file, tokens)
     exact = onnx_vectors(exported_model(source, context=context), tokens)

@@ -5,7 +5,7 @@ Both become the operators MultiHeadAttention and RotaryEmbedding of domain com.m
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
@@ -37,6 +37,8 @@ class Projection:
     head: int
     """Numbers of a head; 0 where the graph does not say it."""
     angles: Angles | None = None
+    shared: int = 1
+    """How many heads of the query each of these serves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,9 @@ def _match(graph: IndexedGraph, softmax: onnx.NodeProto) -> Match | None:
     root = graph.constant(scaled.input[1])
     if root is None or root.size != 1:
         return None
-    if query.angles != key.angles or value.angles or not query.heads == key.heads == value.heads:
+    if query.angles != key.angles or value.angles or query.shared != 1:
+        return None
+    if {query.heads} != {each.heads * each.shared for each in (key, value)}:
         return None
     return Match(
         query=query,
@@ -155,7 +159,7 @@ def _match(graph: IndexedGraph, softmax: onnx.NodeProto) -> Match | None:
 
 
 def _projection(graph: IndexedGraph, value: str, order: list[int]) -> Projection | None:
-    """Back through the splitting into heads, and through a rotation where there is one."""
+    """Back through the splitting into heads, and through a rotation and a repetition where there are such."""
     transpose = graph.made_by(value, "Transpose")
     if transpose is not None and graph.perm(transpose) == order:
         return _split(graph, transpose, None)
@@ -163,13 +167,29 @@ def _projection(graph: IndexedGraph, value: str, order: list[int]) -> Projection
         if transpose is None or graph.perm(transpose) != LAST_TWO:
             return None
         value = transpose.input[0]
+    value, shared = _single(graph, value)
     rotation = _rotation(graph, value)
-    if rotation is None:
+    if rotation is None and shared == 1:
         return None
-    heads = graph.made_by(rotation[0], "Transpose")
-    return (
-        _split(graph, heads, rotation[1]) if heads is not None and graph.perm(heads) == HEADS_FIRST else None
-    )
+    heads = graph.made_by(rotation[0] if rotation else value, "Transpose")
+    if heads is None or graph.perm(heads) != HEADS_FIRST:
+        return None
+    found = _split(graph, heads, rotation[1] if rotation else None)
+    return replace(found, shared=shared) if found is not None and (found.head or shared == 1) else None
+
+
+def _single(graph: IndexedGraph, value: str) -> tuple[str, int]:
+    """A value before each of its heads was repeated, and how many of each there are after that."""
+    reshape = graph.made_by(value, "Reshape")
+    many = graph.made_by(reshape.input[0], "Expand") if reshape is not None else None
+    column = graph.made_by(many.input[0], "Unsqueeze") if many is not None else None
+    if many is None or column is None:
+        return value, 1
+    sizes, axes = graph.constant(many.input[1]), graph.constant(column.input[1])
+    if sizes is None or axes is None or sizes.size != 5 or list(axes) != [2]:
+        return value, 1
+    times = int(sizes[2])
+    return (str(column.input[0]), times) if list(sizes) == [1, 1, times, 1, 1] else (value, 1)
 
 
 def _split(graph: IndexedGraph, transpose: onnx.NodeProto, angles: Angles | None) -> Projection | None:
@@ -247,9 +267,8 @@ def _write(graph: IndexedGraph, match: Match, mask: str) -> None:
     editor, output = graph.editor, match.last.output[0]
     vectors, biases = [], []
     for projection in (match.query, match.key, match.value):
-        vector, bias = (
-            _without_bias(graph, projection) if not match.query.angles else (projection.vector, None)
-        )
+        plain = not match.query.angles and match.key.shared == match.value.shared == 1
+        vector, bias = _without_bias(graph, projection) if plain else (projection.vector, None)
         vectors.append(_turned(editor, projection, vector))
         biases.append(bias)
     if any(bias is None for bias in biases):
@@ -292,11 +311,27 @@ def _without_bias(graph: IndexedGraph, projection: Projection) -> tuple[str, np.
 
 
 def _turned(editor: GraphEditor, projection: Projection, vector: str) -> str:
-    if projection.angles is None:
-        return vector
-    output = f"{vector}.rotated"
-    if not editor.is_made(output):
-        start = editor.weight("rotary.start", np.zeros(1, np.int64))
-        inputs = [vector, start, projection.angles.cosine, projection.angles.sine]
-        editor.add("RotaryEmbedding", inputs, [output], name=output, domain=MICROSOFT)
-    return output
+    """Rotated, and each head as often as it is shared: [batch, sequence, hidden]."""
+    if projection.angles is not None:
+        output = f"{vector}.rotated"
+        if not editor.is_made(output):
+            start = editor.weight("rotary.start", np.zeros(1, np.int64))
+            inputs = [vector, start, projection.angles.cosine, projection.angles.sine]
+            editor.add("RotaryEmbedding", inputs, [output], name=output, domain=MICROSOFT)
+        vector = output
+    return vector if projection.shared == 1 else _repeated(editor, projection, vector)
+
+
+def _repeated(editor: GraphEditor, projection: Projection, vector: str) -> str:
+    heads, head, shared = projection.heads, projection.head, projection.shared
+
+    def add(operator: str, name: str, value: str, *sizes: int) -> str:
+        wanted = editor.weight(f"heads.{'_'.join(map(str, sizes))}", np.array(sizes, np.int64))
+        output = f"{vector}.{name}"
+        return (
+            output if editor.is_made(output) else editor.add(operator, [value, wanted], [output], name=output)
+        )
+
+    single = add("Reshape", "single", vector, 0, 0, heads, 1, head)
+    many = add("Expand", "many", single, 1, 1, 1, shared, 1)
+    return add("Reshape", "repeated", many, 0, 0, heads * shared * head)
