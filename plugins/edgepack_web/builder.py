@@ -70,7 +70,9 @@ class WebBuilder:
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         assert runtime is not None
         tables = api.tokenizer_tables(model.source)
-        library = tokenizers_library(self.context) if tables.wordpiece is None else None
+        library = (
+            tokenizers_library(self.context) if tables.wordpiece is None and tables.unigram is None else None
+        )
         root = self.context.work_dir / "web"
         root.mkdir()
         folder = Folder(root=root, cap=self.asset_cap)

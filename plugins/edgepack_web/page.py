@@ -163,8 +163,10 @@ def _graphics(folder: Folder, gpu: OnGpu) -> list[dict[str, Any]]:
 
 def _tokenizer(folder: Folder, tables: api.TokenizerTables, library: Path | None) -> dict[str, Any]:
     if library is None:
-        assert tables.wordpiece is not None, "a tokenizer without a table comes with the library"
-        return {"kind": "wordpiece", "table": folder.asset("tokenizer.table", tables.wordpiece, "tokenizer")}
+        table = tables.wordpiece or tables.unigram
+        assert table is not None, "a tokenizer without a table comes with the library"
+        kind = "wordpiece" if tables.wordpiece else "unigram"
+        return {"kind": kind, "table": folder.asset("tokenizer.table", table, "tokenizer")}
     document = {
         "tokenizer": json.loads(tables.document),
         "template": list(tables.template),

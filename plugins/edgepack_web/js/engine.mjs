@@ -4,6 +4,7 @@ import { Assets, moduleAddress } from "./assets.mjs";
 import { inDeno } from "./platform.mjs";
 import { Session, startRuntime } from "./session.mjs";
 import { Generic, WordPiece } from "./tokenizer.mjs";
+import { Unigram } from "./unigram.mjs";
 
 const BATCH = 8;
 const BATCH_TOKENS = 1024;
@@ -126,6 +127,7 @@ function fill(parts, set) {
 
 async function openTokenizer(assets, { kind, code }, table, options) {
   if (kind === "wordpiece") return new WordPiece(table);
+  if (kind === "unigram") return new Unigram(table);
   const { address, release } = await moduleAddress(assets, code, options);
   const library = await import(/* @vite-ignore */ /* webpackIgnore: true */ address);
   await release();

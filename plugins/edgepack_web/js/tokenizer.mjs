@@ -1,6 +1,6 @@
 // Texts to token ids, id for id as Hugging Face's tokenizers makes them. BERT's WordPiece is done here with tables that were
-// read off the real tokenizer when the bundle was made (src/edgepack/runner/tokenizer/wordpiece_table.py writes them); everything
-// else goes through @huggingface/tokenizers. Either was compared with the real one before the bundle was written.
+// read off the real tokenizer when the bundle was made (src/edgepack/runner/tokenizer/wordpiece_table.py writes them), Unigram in
+// unigram.mjs; everything else goes through @huggingface/tokenizers. Either was compared with the real one before the bundle was written.
 
 const KEEP = 0, DROP = 1, DROP_BARRIER = 2, ISOLATE = 3, SPACE = 4, HANGUL = 5, FIRST_FORM = 8;
 const LETTER = 0, ALONE = 2;
@@ -9,12 +9,12 @@ const LIMIT = 0x110000;
 // Characters: a long text's first try (as many a token), where a place to cut is looked for, and the end of the longest text.
 const CHARACTERS_A_TOKEN = 16, FIRST = 4096, WINDOW = 8192, MOST = 0x40000;
 // White space as Unicode has it, which is not what JavaScript's \s is.
-const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
+export const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const WHITE_END = new RegExp(`${WHITE}+$`);
 const WHITE_START = new RegExp(`^${WHITE}+`);
 
 /** Sections of a table file by name (src/edgepack/runner/tokenizer/sections.py). */
-function sectionsOf(bytes) {
+export function sectionsOf(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const ascii = (at, count) => String.fromCharCode(...bytes.subarray(at, at + count));
   if (bytes.length < 32 || ascii(0, 8) !== "EDGETOK1") throw new Error("the tokenizer's table is not one");
@@ -28,10 +28,10 @@ function sectionsOf(bytes) {
   return sections;
 }
 
-const u32 = (bytes, at = 0) => new Uint32Array(bytes.buffer, at, (bytes.length - at) >> 2);
+export const u32 = (bytes, at = 0) => new Uint32Array(bytes.buffer, at, (bytes.length - at) >> 2);
 
 /** A table by code point, in two stages of 128. */
-function byCodePoint(bytes, Numbers) {
+export function byCodePoint(bytes, Numbers) {
   const stages = LIMIT >> 7;
   const stage = new Uint16Array(bytes.buffer, 8, stages);
   const blocks = new Numbers(bytes.buffer, 8 + 2 * stages);
@@ -41,14 +41,14 @@ function byCodePoint(bytes, Numbers) {
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
 /** The added tokens as one pattern, of two that begin alike the longer first. */
-function finder(tokens) {
+export function finder(tokens) {
   if (!tokens.length) return undefined;
   const contents = tokens.map((token) => token[0]).sort((a, b) => b.length - a.length);
   return { pattern: new RegExp(contents.map(escaped).join("|"), "g"), by: new Map(tokens.map((token) => [token[0], token])) };
 }
 
-/** The text between added tokens to `plain`, their ids to `add`, in their order; ends when `full()`. */
-function split(text, found, inWord, add, plain, full) {
+/** The text between added tokens, and where it begins, to `plain`, their ids to `add`, in their order; ends when `full()`. */
+export function split(text, found, inWord, add, plain, full) {
   let start = 0;
   if (found) {
     found.pattern.lastIndex = 0;
@@ -60,12 +60,12 @@ function split(text, found, inWord, add, plain, full) {
       // The search goes on behind the match itself, as the library's does.
       if (flags & LEFT) from = Math.max(from - (WHITE_END.exec(text.slice(start, from))?.[0].length ?? 0), start);
       if (flags & RIGHT) to += WHITE_START.exec(text.slice(to))?.[0].length ?? 0;
-      if (start < from) plain(text.slice(start, from));
+      if (start < from) plain(text.slice(start, from), start);
       if (!full()) add(id);
       start = to;
     }
   }
-  if (start < text.length && !full()) plain(text.slice(start));
+  if (start < text.length && !full()) plain(text.slice(start), start);
 }
 
 /** The code point that ends at a place. */
@@ -252,12 +252,12 @@ export class Generic {
 }
 
 /** Special tokens before and after a text, each [id, type], and the text's type (src/edgepack/runner/tokenizer/template.py). */
-function frameOf([before, after, type, ...numbers]) {
+export function frameOf([before, after, type, ...numbers]) {
   const specials = Array.from({ length: before + after }, (_, index) => [numbers[2 * index], numbers[2 * index + 1]]);
   return { before: specials.slice(0, before), after: specials.slice(before), type };
 }
 
-function framed(ids, { before, after, type }, pad) {
+export function framed(ids, { before, after, type }, pad) {
   const pairs = [...before, ...ids.map((id) => [id, type]), ...after];
   // A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
   if (!pairs.length) pairs.push([pad, 0]);
@@ -265,7 +265,7 @@ function framed(ids, { before, after, type }, pad) {
 }
 
 /** U+FFFD for surrogates that have no partner. */
-function wellFormed(text) {
+export function wellFormed(text) {
   if (text.toWellFormed) return text.toWellFormed();
   return text.replace(/[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]/g, (found) => (found.length === 2 ? found : "\ufffd"));
 }

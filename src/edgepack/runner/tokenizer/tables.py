@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer
@@ -12,6 +13,7 @@ from edgepack.records.model import ModelSource
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
 from edgepack.runner.tokenizer.template import template_of
+from edgepack.runner.tokenizer.unigram_table import unigram_table
 from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
 from edgepack.verifier.fuzz_texts import fuzz_texts_for
 from edgepack.verifier.gate import verification_texts
@@ -30,6 +32,8 @@ class TokenizerTables:
     wordpiece: bytes | None
     """The table of a WordPiece tokenizer, for edgepack's own runner in browsers; ``None`` for all others. Opaque: its layout, which
     begins with ``EDGETOK1``, changes with edgepack, and is not that of the native program. ``link_encoder`` brings a tokenizer of its own."""
+    unigram: bytes | None
+    """The same of a Unigram tokenizer; ``None`` for all others, and for normalizers that the page does not have."""
     template: tuple[int, ...]
     """Special tokens around a text: how many go before it, how many after it, the type of the text's own tokens, then id and type
     of each, those before first. For ``[CLS] text [SEP]`` of BERT: ``(1, 1, 0, 101, 0, 102, 0)``; none, as for static models: ``(0, 0, 0)``.
@@ -52,18 +56,22 @@ def tokenizer_tables(source: ModelSource) -> TokenizerTables:
     tokenizer = Tokenizer.from_str(text)
     template = template_of(json.loads(text).get("post_processor"), tokenizer)
     boundary = boundary_of(json.loads(text))
-    try:
-        table = wordpiece_table(text)
-    except UnsupportedModelError:
-        table = None
     return TokenizerTables(
         document=text,
-        wordpiece=table,
+        wordpiece=_table(wordpiece_table, text),
+        unigram=_table(unigram_table, text),
         template=struct.unpack(f"<{len(template) // 4}I", template),
         pad_id=pad_id_of(tokenizer),
         size=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
         boundary=boundary if boundary in (SPACE, PLAIN_SPACE) else None,
     )
+
+
+def _table(make: Callable[[str], bytes], text: str) -> bytes | None:
+    try:
+        return make(text)
+    except UnsupportedModelError:
+        return None
 
 
 def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int], list[int]]]:
