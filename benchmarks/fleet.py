@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ def main() -> None:
     )
     save(found, options)
     found["one machine"] = one_machine(root, options)
+    found["sharded"] = sharded(root, options)
     found["same"] = compared(root / "dist", root / "dist-again", every=True)
     save(found, options)
 
@@ -98,6 +100,7 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--kind", choices=list(TARGETS), default="static")
     made.add_argument("--workers", type=int, default=2)
     made.add_argument("--kill-every", type=float, default=60.0, metavar="SECONDS")
+    made.add_argument("--kills", type=int, default=1000, help="workers that are killed at most")
     made.add_argument("--compared", type=int, default=2, metavar="MODELS")
     made.add_argument("--output", type=Path, required=True, help="a folder for all of it")
     made.add_argument("--json", type=Path)
@@ -171,7 +174,7 @@ def first_run(project: Path, store: Path, output: Path, options: argparse.Namesp
 
         def kill() -> None:
             chosen = random.Random(20)
-            while not done.wait(options.kill_every):
+            while len(killed) < options.kills and not done.wait(options.kill_every):
                 alive = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
                 if alive:
                     killed.append(chosen.choice(alive))
@@ -195,16 +198,42 @@ def first_run(project: Path, store: Path, output: Path, options: argparse.Namesp
 
 def one_machine(root: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Without store and cluster; what is compiled is reused, everything else is made again."""
-    cache = root / "own-cache"
+    made = build(_few(root, options, "alone"), root / "alone", None, cache=_own_cache(root, "alone"), jobs=1)
+    return {**made, **compared(root / "alone", root / "dist", every=False)}
+
+
+def sharded(root: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The same cells by two shards, each with a cache of its own, into one folder."""
+    project = _few(root, options, "shards")
+    halves = [
+        build(
+            project,
+            root / "shards",
+            None,
+            cache=_own_cache(root, f"shard-{number}"),
+            more=["--shard", f"{number}/2"],
+        )
+        for number in (1, 2)
+    ]
+    states = sum((Counter(half["states"]) for half in halves), Counter[str]())
+    return {"states": dict(states), **compared(root / "shards", root / "dist", every=False)}
+
+
+def _few(root: Path, options: argparse.Namespace, name: str) -> Path:
+    """A project of so many models as are compared."""
+    names = list(TARGETS[options.kind])[: options.targets]
+    models = [f"models/m{number:03}" for number in range(1, min(options.compared, options.models - 1) + 1)]
+    return _project(root / f"{name}.toml", '", "'.join(models), names, output=name)
+
+
+def _own_cache(root: Path, name: str) -> Path:
+    """An empty one, but for what was fetched, and compiled or linked once for a target."""
+    cache = root / f"{name}-cache"
     cache.mkdir(exist_ok=True)
     for kind in (*FETCHED, *COMPILED, *JUDGES, *LINKED):
         if (default_root() / kind).is_dir() and not (cache / kind).exists():
             (cache / kind).symlink_to(default_root() / kind)
-    names = list(TARGETS[options.kind])[: options.targets]
-    models = [f"models/m{number:03}" for number in range(1, min(options.compared, options.models - 1) + 1)]
-    project = _project(root / "alone.toml", '", "'.join(models), names, output="alone")
-    made = build(project, root / "alone", None, cache=cache, jobs=1)
-    return {**made, **compared(root / "alone", root / "dist", every=False)}
+    return cache
 
 
 def build(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 from edgepack.api import MissingToolError, UsageError
 
@@ -29,18 +31,16 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
         raise MissingToolError(
             "--executor dask needs distributed, which is not installed", hint="pip install 'edgepack[dask]'"
         ) from error
-    try:
-        client = (
-            Client(n_workers=jobs or 1, threads_per_worker=1, dashboard_address=None)
-            if scheduler is None
-            else Client(scheduler, timeout=SECONDS)
-        )
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"the Dask scheduler {scheduler} does not answer: {str(error).splitlines()[0]}",
-            hint="name one that runs, e.g. --scheduler tcp://HOST:8786; `dask scheduler` starts one",
-        ) from error
-    with client:
+    with ExitStack() as stack:
+        if scheduler is None:
+            scheduler = stack.enter_context(_workers_here(jobs or 1))
+        try:
+            client = stack.enter_context(Client(scheduler, timeout=SECONDS))
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"the Dask scheduler {scheduler} does not answer: {str(error).splitlines()[0]}",
+                hint="name one that runs, e.g. --scheduler tcp://HOST:8786; `dask scheduler` starts one",
+            ) from error
         try:
             client.wait_for_workers(1, timeout=SECONDS)
         except TimeoutError as error:
@@ -54,3 +54,33 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
             # A build that is interrupted leaves its workers nothing to do.
             with suppress(Exception):
                 executor.shutdown(wait=False)
+
+
+@contextmanager
+def _workers_here(count: int) -> Iterator[str]:
+    """The address of a scheduler with so many workers, which end with the block, and with them all that they have started."""
+    import psutil
+    from distributed import LocalCluster
+
+    with (
+        tempfile.TemporaryDirectory(prefix="edgepack-dask-") as scratch,
+        LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            memory_limit=0,  # Dask kills workers that have more; what a model takes it does not know.
+            dashboard_address="127.0.0.1:0",
+            local_directory=scratch,
+            env={"TMPDIR": scratch},  # A worker that is killed does not remove what it has half made.
+            silence_logs=logging.ERROR,
+        ) as cluster,
+    ):
+        started: list[psutil.Process] = []
+        try:
+            yield cluster.scheduler_address
+        finally:
+            for nanny in cluster.workers.values():
+                with suppress(psutil.Error):
+                    started += psutil.Process(nanny.pid).children(recursive=True)
+            for process in started:
+                with suppress(psutil.Error):
+                    process.kill()

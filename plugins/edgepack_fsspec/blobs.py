@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from edgepack.api import MissingToolError, UsageError
 
 RENAMES = {"file", "local", "sftp", "ssh"}
 """Protocols of file systems where half a file can be seen while it is written, and renaming is one step."""
 PUTS = {"http", "https"}
+CONFLICT = 409
+"""What a WebDAV server says of a file in a folder that is not there (RFC 4918, 9.7.1)."""
 INSTALL = "pip install 'edgepack[store]'"
 
 
@@ -33,6 +36,10 @@ def open_store(url: str) -> Blobs:
     scheme = url.partition("://")[0] if "://" in url else "file"
     # Of what is in the store nothing is remembered: others write there, too. Its own loop: workers may be threads of another one.
     options: dict[str, Any] = {} if scheme in ("file", "memory") else {"use_listings_cache": False}
+    if scheme in PUTS:
+        said = fsspec.config.conf.get(scheme, {}).get("client_kwargs", {})
+        # Proxies and passwords where downloads have theirs: the environment and ~/.netrc.
+        options["client_kwargs"] = {"trust_env": True, **said}
     try:
         system, root = fsspec.url_to_fs(url, **options)
     except ImportError as error:
@@ -63,16 +70,40 @@ class Blobs:
         return True
 
     def has(self, name: str) -> bool:
-        return bool(self.system.exists(self._place(name)))
+        # A server that refuses or fails has no answer to that, which fsspec takes for a no by default.
+        how = {"strict": True} if self.scheme in PUTS else {}
+        return bool(self.system.exists(self._place(name), **how))
 
     def put(self, name: str, source: Path) -> None:
         place = self._place(name)
         if self.scheme in PUTS:
-            self.system.put_file(str(source), place, method="put")
+            self._put_http(place, source)
         elif self.scheme in RENAMES:
             self._put_beside(place, source)
         else:
             self.system.put_file(str(source), place)
+
+    def _put_http(self, place: str, source: Path) -> None:
+        from fsspec.asyn import sync
+
+        try:
+            self.system.put_file(str(source), place, method="put")
+        except Exception as error:
+            if getattr(error, "status", None) != CONFLICT:
+                raise
+            sync(self.system.loop, self._make_folder, posixpath.dirname(place))
+            self.system.put_file(str(source), place, method="put")
+
+    async def _make_folder(self, place: str) -> None:
+        """Of a WebDAV server, and those that it is in. Whether there is one then, the next PUT says."""
+        session = await self.system.set_session()
+        address = self.system.encode_url(place)
+        async with session.request("MKCOL", address) as reply:
+            status = reply.status
+        if status == CONFLICT and urlsplit(place).path.strip("/"):
+            await self._make_folder(posixpath.dirname(place))
+            async with session.request("MKCOL", address):
+                pass
 
     def _put_beside(self, place: str, source: Path) -> None:
         folder, name = posixpath.split(place)

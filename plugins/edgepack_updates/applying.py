@@ -58,7 +58,7 @@ def apply_delta(
             return Applied(bundle=old, already=True)
         if found != plan.old:
             raise BundleError(
-                f"the delta is for another bundle than {old.name}: it wants a {plan.old_name} whose manifest.json "
+                f"the delta is for another bundle than {old.name}: it applies to the {plan.old_name} whose manifest.json "
                 f"has sha256 {plan.old[:12]}…, this one has {found[:12]}…",
                 hint="apply the deltas in between first, or fetch the new bundle whole",
             )

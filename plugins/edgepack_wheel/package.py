@@ -4,13 +4,8 @@ The module has the bundle's folder in it, as it is, and ``encode``; `module/` he
 as the model is, and so is its command, which is the bundle's program.
 """
 
-import base64
-import hashlib
 import keyword
 import re
-import shutil
-import stat
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
+from edgepack.api.kit import WheelMember, pack_wheel
 
 KINDS = ("native", "pyinstaller")
 """Of programs that answer while more may be asked."""
@@ -27,7 +23,6 @@ VERSION = re.compile(
 )
 """As the version specifiers' specification writes them in their one normal form."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-DATE = (1980, 1, 1, 0, 0, 0)
 LEVEL = 9
 LICENSES = "LICENSES/"
 SBOM = "LICENSES/sbom.cdx.json"
@@ -74,13 +69,8 @@ class Wheel:
         """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
         _require_fit(bundle)
         name = self.name or _name_of_model(bundle)
-        record: list[str] = []
         info = f"{_module(name)}-{self.version}.dist-info"
-        with zipfile.ZipFile(destination, "w") as archive:
-            for path, content, executable in _members(bundle, name, self.version):
-                record.append(_write(archive, path, content, executable=executable))
-            text = "".join([*record, f"{info}/RECORD,,\n"])
-            _write(archive, f"{info}/RECORD", text.encode(), executable=False)
+        pack_wheel(destination, info, _members(bundle, name, self.version), level=LEVEL)
 
 
 def create_packager(target: Target) -> Wheel:
@@ -118,47 +108,30 @@ def _require_fit(bundle: Bundle) -> None:
         )
 
 
-def _members(bundle: Bundle, name: str, version: str) -> Iterator[tuple[str, Path | bytes, bool]]:
-    """Name, content, and whether it is a program; what describes the wheel comes last, as the specification advises."""
+def _members(bundle: Bundle, name: str, version: str) -> Iterator[WheelMember]:
+    """What describes the wheel comes last, as the specification advises."""
     module, info = _module(name), f"{_module(name)}-{version}.dist-info"
     for source in sorted(files("edgepack_wheel.module").iterdir(), key=lambda each: each.name):
         if source.name.endswith(".py"):
-            yield f"{module}/{source.name}", source.read_bytes(), False
-    yield f"{module}/py.typed", b"", False
+            yield WheelMember(name=f"{module}/{source.name}", content=source.read_bytes())
+    yield WheelMember(name=f"{module}/py.typed", content=b"")
     modes = {str(file["path"]): file["mode"] == "0755" for file in bundle.manifest["files"]}
     signature = (
         ["signature.sigstore.json"] if (bundle.directory / "signature.sigstore.json").is_file() else []
     )
     for path in sorted([*modes, "manifest.json", *signature]):
-        yield f"{module}/bundle/{path}", bundle.directory / path, modes.get(path, False)
+        yield WheelMember(
+            name=f"{module}/bundle/{path}", content=bundle.directory / path, executable=modes.get(path, False)
+        )
     for path, place in _licenses(bundle).items():
-        yield f"{info}/licenses/{place}", bundle.directory / path, False
+        yield WheelMember(name=f"{info}/licenses/{place}", content=bundle.directory / path)
     if SBOM in modes:
-        yield f"{info}/sboms/{Path(SBOM).name}", bundle.directory / SBOM, False
-    yield f"{info}/METADATA", _metadata(bundle, name, version).encode(), False
-    tag = _tag(bundle)
-    yield f"{info}/WHEEL", WHEEL.format(edgepack=bundle.manifest["edgepack"], tag=tag).encode(), False
+        yield WheelMember(name=f"{info}/sboms/{Path(SBOM).name}", content=bundle.directory / SBOM)
+    yield WheelMember(name=f"{info}/METADATA", content=_metadata(bundle, name, version).encode())
+    said = WHEEL.format(edgepack=bundle.manifest["edgepack"], tag=_tag(bundle))
+    yield WheelMember(name=f"{info}/WHEEL", content=said.encode())
     commands = COMMANDS.format(name=name, module=module)
-    yield f"{info}/entry_points.txt", commands.encode(), False
-
-
-def _write(archive: zipfile.ZipFile, name: str, content: Path | bytes, *, executable: bool) -> str:
-    """Add a member; its line for RECORD."""
-    member = zipfile.ZipInfo(name, DATE)
-    member.create_system = 3
-    member.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
-    member.compress_type, member._compresslevel = zipfile.ZIP_DEFLATED, LEVEL  # type: ignore[attr-defined]
-    if isinstance(content, bytes):
-        archive.writestr(member, content)
-        digest, size = hashlib.sha256(content), len(content)
-    else:
-        member.file_size = size = content.stat().st_size
-        with content.open("rb") as source, archive.open(member, "w") as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-        with content.open("rb") as source:
-            digest = hashlib.file_digest(source, "sha256")
-    encoded = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
-    return f"{name},sha256={encoded},{size}\n"
+    yield WheelMember(name=f"{info}/entry_points.txt", content=commands.encode())
 
 
 def _metadata(bundle: Bundle, name: str, version: str) -> str:

@@ -36,9 +36,10 @@ class Story:
     it begins, and long work says a line now and then.
     """
 
-    def __init__(self, *, quiet: bool = False, heard: list[str] | None = None) -> None:
-        """``heard``: where warnings go in the place of the console, for whoever tells them later."""
-        self._quiet, self._heard = quiet, heard
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self.warnings: list[str] = []
+        """What was warned of, quiet or not, for whoever tells it again."""
         self._steps: list[Step] = []
         self._console: Console | None = None
         self._live: Progress | None = None
@@ -82,9 +83,7 @@ class Story:
 
     def warn(self, message: str) -> None:
         """Say at once what may be wrong, on a line of its own."""
-        if self._heard is not None:
-            self._heard.append(message)
-            return
+        self.warnings.append(message)
         self.console.print(f"warning: {message}", style="yellow", markup=False)
 
     @contextmanager

@@ -41,8 +41,8 @@ numpy.savez(sys.argv[3], *rows)
 """
 
 
-def fetched(name: str, packages: Sequence[str]) -> Path:
-    """Packages without their dependencies, as a folder to put on ``PYTHONPATH``."""
+def fetched(name: str, packages: Sequence[str], *, dependencies: bool = False) -> Path:
+    """Packages, without their dependencies or with them, as a folder to put on ``PYTHONPATH``."""
     digest = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:16]
     folder = default_root() / "test-tools" / f"{name}-{digest}"
     if folder.is_dir():
@@ -50,8 +50,8 @@ def fetched(name: str, packages: Sequence[str]) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(beside)]
-        run_tool([*pip, *packages])
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(beside)]
+        run_tool([*pip, *([] if dependencies else ["--no-deps"]), *packages])
         beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

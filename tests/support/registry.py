@@ -4,15 +4,13 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.serving import Asked, Reply
+from tests.support.serving import Asked, Reply, listening
 
 TOKEN = "a-token"
 
@@ -64,6 +62,8 @@ class Registry:
 
     def answer(self, asked: Asked) -> Reply:
         self.asked.append(asked)
+        if asked.method == "PATCH" and len(asked.body) < int(asked.headers["content-length"]):
+            return self._broken(asked)
         for number, (method, path, reply) in enumerate(self.faults):
             if method == asked.method and re.search(path, asked.path):
                 del self.faults[number]
@@ -137,13 +137,19 @@ class Registry:
         place = f"/v2/{repository}/blobs/uploads/{name}?state=some"
         return Reply(status=status, headers={"Location": place, "Range": f"0-{last}"})
 
-    def cut(self, path: str, start: int, arrived: bytes) -> None:
+    def ends_after(self, asked: Asked) -> int | None:
+        """Of the body of a PATCH, where its connection is to end."""
+        length = int(asked.headers.get("content-length", 0))
+        return self.cuts.pop(0) if asked.method == "PATCH" and self.cuts and self.cuts[0] < length else None
+
+    def _broken(self, asked: Asked) -> Reply:
         """The connection of a PATCH has ended."""
-        name = urlsplit(path).path.rpartition("/")[2]
+        name = urlsplit(asked.path).path.rpartition("/")[2]
         if self.forgets:
             del self.uploads[name]
         else:
-            self.uploads[name][start:] = arrived
+            self.uploads[name][int(asked.headers["content-range"].partition("-")[0]) :] = asked.body
+        return Reply()
 
     def _unauthorized(self, asked: Asked) -> Reply | None:
         given = asked.headers.get("authorization", "")
@@ -172,46 +178,8 @@ def basic(pair: str) -> str:
 @contextmanager
 def running_registry() -> Iterator[Registry]:
     """A registry that runs inside the block."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            length = int(headers.get("content-length", 0))
-            if self.command == "PATCH" and registry.cuts and registry.cuts[0] < length:
-                arrived = self.rfile.read(registry.cuts.pop(0))
-                registry.cut(self.path, int(headers["content-range"].partition("-")[0]), arrived)
-                registry.asked.append(Asked(method="PATCH", path=self.path, headers=headers))
-                self.close_connection = True
-                return
-            body = self.rfile.read(length)
-            reply = registry.answer(Asked(method=self.command, path=self.path, headers=headers, body=body))
-            self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(reply.body if reply.cut is None else reply.body[: reply.cut])
-            if reply.cut is not None:
-                self.close_connection = True
-
-        do_HEAD = do_POST = do_PATCH = do_PUT = do_GET  # noqa: N815 - the names that http.server looks for
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        def handle_error(self, request: object, client_address: object) -> None:
-            """A client that goes away early is none of our business."""
-
-    server = Quiet(("127.0.0.1", 0), Handler)
-    registry = Registry(host=f"127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with listening(
+        lambda asked: registry.answer(asked), ends_after=lambda asked: registry.ends_after(asked)
+    ) as host:
+        registry = Registry(host=host)
         yield registry
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -92,26 +92,43 @@ def page(content: str | bytes, kind: str = "text/html") -> Behaviour:
 @contextmanager
 def serving() -> Iterator[Server]:
     """A server that runs inside the block."""
+    with listening(lambda asked: server.reply_to(asked)) as host:
+        server = Server(base=f"http://{host}")
+        yield server
+
+
+@contextmanager
+def listening(
+    answer: Behaviour, *, ends_after: Callable[[Asked], int | None] = lambda _: None
+) -> Iterator[str]:
+    """Host and port of a server that runs inside the block.
+
+    ``ends_after`` says of a request whose body has not come yet after how many of its bytes the connection ends; it is
+    answered all the same, and nobody hears it.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
-            body = self.rfile.read(int(headers.get("content-length", 0)))
-            reply = server.reply_to(Asked(method=self.command, path=self.path, headers=headers, body=body))
+            asked = Asked(method=self.command, path=self.path, headers=headers)
+            ends = ends_after(asked)
+            body = self.rfile.read(int(headers.get("content-length", 0)) if ends is None else ends)
+            reply = answer(replace(asked, body=body))
+            if ends is not None:
+                self.close_connection = True
+                return
             self.send_response(reply.status)
             for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            if self.command == "HEAD":
-                return
-            self.wfile.write(reply.body if reply.cut is None else reply.body[: reply.cut])
+            if self.command != "HEAD":
+                self.wfile.write(reply.body if reply.cut is None else reply.body[: reply.cut])
             if reply.cut is not None:
                 self.close_connection = True
 
-        do_POST = do_GET  # noqa: N815 - the name that http.server looks for
-        do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
+        do_HEAD = do_POST = do_PATCH = do_PUT = do_GET  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -121,11 +138,10 @@ def serving() -> Iterator[Server]:
             """A client that goes away early is none of our business."""
 
     running = Quiet(("127.0.0.1", 0), Handler)
-    server = Server(base=f"http://127.0.0.1:{running.server_address[1]}")
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield server
+        yield f"127.0.0.1:{running.server_address[1]}"
     finally:
         running.shutdown()
         running.server_close()

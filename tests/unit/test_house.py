@@ -65,6 +65,7 @@ def test_dependencies_are_those_that_are_imported() -> None:
     optional = {
         "distributed",
         "fsspec",
+        "psutil",
         "sentence_transformers",
         "tensorrt_rtx_bindings",
         "torch",

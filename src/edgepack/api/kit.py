@@ -2,7 +2,7 @@
 
 - ELF files: ``read_elf``; ``ELF64`` to write their tables.
 - Wheels: ``wheel_files`` by their content, ``closure_of`` for the shared libraries that have to go along, ``system_libraries``
-  for those of this machine, ``RuntimeFolder`` for all of them with their licences.
+  for those of this machine, ``RuntimeFolder`` for all of them with their licences. ``pack_wheel`` writes one of ``WheelMember``s.
 - A runner that is not ours: ``usage_of``, ``tokenizer_cases``, ``golden_document``.
 - The foundry, for a platform that it does not compile for by itself: a ``Toolchain`` with its ``Patch``es, ``open_archive``,
   ``link_reduced``; ``edgepack.api.axes`` has the ``RuntimePlatform`` for `edgepack runtime`.

@@ -55,6 +55,8 @@ from edgepack.files.store import disk_errors as disk_errors
 from edgepack.files.store import key_of as key_of
 from edgepack.files.store import sha256_of as sha256_of
 from edgepack.files.store import written_beside as written_beside
+from edgepack.files.wheel_file import WheelMember as WheelMember
+from edgepack.files.wheel_file import pack_wheel as pack_wheel
 from edgepack.foundry.compile.archive import KernelArchive as KernelArchive
 from edgepack.foundry.compile.archive import open_archive as open_archive
 from edgepack.foundry.explain.sizes import Form as Form

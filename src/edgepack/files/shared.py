@@ -23,6 +23,17 @@ SECRET = "EDGEPACK_STORE_SECRET"
 """The environment variable with a secret that all who share a store know: with it, what others listed is not taken."""
 ENOUGH = 3
 _LARGEST_LIST = 1 << 24
+_TROUBLE = {
+    "read": (
+        "cannot be read",
+        "what it may have is made here; check its address and this machine's credentials",
+    ),
+    "write": (
+        "takes nothing",
+        "what is made here stays here; for others to have it, this machine must be able to write there",
+    ),
+}
+"""What is said of a store that fails, and what to do."""
 
 
 class BlobStore(Protocol):
@@ -171,10 +182,11 @@ class SharedStore:
 
     def _give_up(self, doing: str, error: Exception) -> None:
         why = error.message if isinstance(error, EdgepackError) else f"{type(error).__name__}: {error}"
-        words = {"read": "cannot be read", "write": "takes nothing"}
         self._failed[doing] = self._failed.get(doing, 0) + 1
+        what, hint = _TROUBLE[doing]
         self._tell(
-            doing, f"the store {self.url} {words[doing]} and is done without: {why.splitlines()[0][:200]}"
+            doing,
+            f"the store {self.url} {what} and is done without: {why.splitlines()[0][:200]}\nhint: {hint}",
         )
 
     def _tell(self, what: str, message: str) -> None:

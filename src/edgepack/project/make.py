@@ -34,10 +34,8 @@ from edgepack.targets import with_reading
 
 def work(order: Order) -> Result:
     """Make a cell in a process of another pool or machine; its warnings are told by whoever asked for it."""
-    heard: list[str] = []
-    story = Story(quiet=True, heard=heard)
-    with host_context(story=story, offline=order.offline, host=_plugins()) as context:
-        return replace(make_cell(order, host=_plugins(), context=context), warnings=tuple(heard))
+    with host_context(story=Story(quiet=True), offline=order.offline, host=_plugins()) as context:
+        return make_cell(order, host=_plugins(), context=context)
 
 
 @cache
@@ -47,7 +45,7 @@ def _plugins() -> PluginHost:
 
 def make_cell(order: Order, *, host: PluginHost, context: HostContext) -> Result:
     """Whatever goes wrong with a cell is its result."""
-    started = time.monotonic()
+    started, told = time.monotonic(), len(context.story.warnings)
     try:
         made = _make(order, host=host, context=context)
     except EdgepackError as error:
@@ -55,7 +53,8 @@ def make_cell(order: Order, *, host: PluginHost, context: HostContext) -> Result
     except Exception as error:
         hint = "this is a bug in edgepack or in a plugin; `edgepack bundle --debug` shows where it happened"
         made = failed(order, EdgepackError(f"unexpected {type(error).__name__}: {error}", hint=hint))
-    return replace(made, seconds=time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return replace(made, seconds=seconds, warnings=tuple(context.story.warnings[told:]))
 
 
 def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
@@ -99,7 +98,7 @@ def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
     kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
     if order.claims is None and not kept:
         raise OutputError(
-            f"the store {order.store} does not take the bundle that a worker made",
+            f"the store {_there(shared).url} does not take the bundle that a worker made",
             hint="the workers must be able to write to it",
         )
     return replace(done, state="made", report=outcome.report)
@@ -118,7 +117,7 @@ def settle(result: Result, order: Order, *, host: PluginHost, context: HostConte
     shared = open_shared(str(order.store), host=host, context=context)
     if not take(result.path, result.key, shared=shared, host=host, context=context):
         raise OutputError(
-            f"the store {order.store} does not give back what a worker put there",
+            f"the store {shared.url} does not give back what a worker put there",
             hint="build it again; where that does not help, the store is not the same for all",
         )
     return result

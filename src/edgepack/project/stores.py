@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from edgepack.errors import UsageError
+from edgepack.fetch.http import redacted
 from edgepack.files.shared import BlobStore, SharedStore
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
@@ -40,7 +41,7 @@ def open_shared(url: str, *, host: PluginHost, context: HostContext) -> SharedSt
                 hint=f"a folder, or an address that begins with {', '.join(f'{name}://' for name in known)}",
             )
         blobs: BlobStore = known[scheme].make()(url)
-        _opened[url] = SharedStore(blobs=blobs, url=url, warn=context.warn, kinds=MADE)
+        _opened[url] = SharedStore(blobs=blobs, url=redacted(url), warn=context.warn, kinds=MADE)
     shared = _opened[url]
     shared.warn = context.warn
     return shared

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait as wait_for_end
 from typing import NoReturn
 
@@ -63,7 +63,7 @@ def _until_one_dies(
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
-                running[pool.submit(do, waiting[0])] = waiting[0]
+                running[_submit(pool, do, waiting[0])] = waiting[0]
                 waiting.popleft()
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
@@ -81,7 +81,7 @@ def _alone(order: Order, do: Work) -> Result:
     for _ in range(TRIES - 1):
         with _pool(1) as pool:
             try:
-                return pool.submit(do, order).result()
+                return _submit(pool, do, order).result()
             except BrokenProcessPool:
                 continue
     return _lost(order, f"its worker was killed {TRIES} times")
@@ -97,6 +97,15 @@ def _lost(order: Order, why: str) -> Result:
     )
 
 
+def _submit(pool: ProcessPoolExecutor, do: Work, order: Order) -> Future[Result]:
+    """Workers start with the first orders; an interrupt at the terminal does not reach them while they do."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(do, order)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that end with the block, and with this process however it ends; what they have half made is removed."""
@@ -108,20 +117,26 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         initializer=_begin,
         initargs=(max(1, len(os.sched_getaffinity(0)) // workers),),
     )
+    ended: list[int] = []
     try:
         yield pool
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
+            ended.append(process.pid or 0)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        for group in filter(None, ended):
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
 
 
 def _begin(compilers: int) -> None:
-    """In a new worker. An interrupt at the terminal is its parent's to act on, which ends its workers once."""
+    """In a new worker. An interrupt at the terminal is its parent's to act on, which ends its workers, and all that they have started, once."""
     os.environ.setdefault(COMPILERS, str(compilers))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpgid(0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -138,4 +153,4 @@ def _end_with_parent() -> None:
         wait_for_end([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(SECONDS_TO_CLEAN_UP)
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)

@@ -36,7 +36,8 @@ def here(tmp_path: Path) -> Iterator[HostContext]:
 @pytest.fixture
 def there(tmp_path: Path, told: list[str]) -> Iterator[HostContext]:
     """A machine without anything compiled."""
-    story = Story(quiet=True, heard=told)
+    story = Story(quiet=True)
+    story.warnings = told
     with host_context(offline=True, story=story, store=Store(root=tmp_path / "there")) as context:
         yield context
 
