@@ -1,13 +1,13 @@
 """The native runner for a model: the program, linked with just the runtime that the model needs, and its tokenizer."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import edgepack
 from edgepack.context import BuildContext
-from edgepack.errors import ToolError, UnsupportedModelError
+from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
 from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import ProgramSources, build_program
@@ -20,6 +20,7 @@ from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
+    CHECKED,
     EXPORTS,
     SIGNATURE_EXPORTS,
     TOKENIZER_EXPORTS,
@@ -65,45 +66,16 @@ def link_native_runner(
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
-    checking = Signatures(checked=signatures, key=public_key)
-    head = model.source.head
-    if head and library:
-        raise UnsupportedModelError(
-            f"{model.source.name} is {head.noun}, which libembed does not offer",
-            hint="leave library = true out: the program ranks and classifies",
-        )
-    tokenizer = compiled_tokenizer(minimal_json(model.source), pairs=bool(head), context=context)
-    program = program_sources(signatures=checking, scored=head is not None)
-    wanted = [(PROGRAM, ProgramSources(files=program, output=PROGRAM))]
-    if library:
-        sources = ProgramSources(
-            files=library_sources(key=public_key), output=Path(LIBRARY).name, exports=EXPORTS
-        )
-        wanted.append((LIBRARY, sources))
-    folder = context.work_dir / "native-runner"
-    licenses: dict[str, Path] = {}
-    for place, one in wanted:
-        made = build_program(
+
+    def linked(one: ProgramSources) -> Path:
+        return build_program(
             one, required(model.needs), platform=platform, kind=kind, glibc=glibc, context=context
         )
-        licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
-        _lay(made / one.output, folder / place)
-    if library:
-        lay_interfaces(folder)
-    if library or signatures or public_key:
-        licenses[P256] = license_of_p256(context.work_dir / P256)
-    size = (folder / PROGRAM).stat().st_size
-    context.note(f"native, {size / 1e6:.2f} MB with the runtime inside")
-    return RunnerArtifact(
-        directory=folder,
-        program=PROGRAM,
-        library=LIBRARY if library else None,
-        kind=NATIVE,
-        versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
-        licenses=tuple(licenses.values()),
-        tokenizer=tokenizer,
-        scores=True,
+
+    sources = _sources(
+        model, linked=True, library=library, signatures=Signatures(checked=signatures, key=public_key)
     )
+    return _runner(model, sources, linked, how="with the runtime inside", context=context)
 
 
 def link_loading_runner(
@@ -120,25 +92,53 @@ def link_loading_runner(
     Any release since 1.5 will do. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
     ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
-    checking = Signatures(checked=signatures, key=public_key)
-    tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    wanted = {
-        PROGRAM: ProgramSources(files=program_sources(linked=False, signatures=checking), output=PROGRAM)
-    }
+
+    def loading(one: ProgramSources) -> Path:
+        return build_standalone(one, platform=platform, context=context)
+
+    sources = _sources(
+        model, linked=False, library=library, signatures=Signatures(checked=signatures, key=public_key)
+    )
+    return _runner(model, sources, loading, how="loads the runtime", context=context)
+
+
+def _sources(
+    model: PreparedModel, *, linked: bool, library: bool, signatures: Signatures
+) -> dict[str, ProgramSources]:
+    """What is built for a model, by its place in the bundle."""
+    scored = model.source.head is not None
+    program = program_sources(linked=linked, signatures=signatures, scored=scored)
+    wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
     if library:
-        files = library_sources(linked=False, key=public_key)
+        files = library_sources(linked=linked, key=signatures.key, scored=scored)
         wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=EXPORTS)
+    return wanted
+
+
+def _runner(
+    model: PreparedModel,
+    wanted: Mapping[str, ProgramSources],
+    build: Callable[[ProgramSources], Path],
+    *,
+    how: str,
+    context: BuildContext,
+) -> RunnerArtifact:
+    """Program and library, each built into a folder of the store, laid into the runner's; ``how`` is for the user."""
+    tokenizer = compiled_tokenizer(
+        minimal_json(model.source), pairs=model.source.head is not None, context=context
+    )
     folder = context.work_dir / "native-runner"
     licenses: dict[str, Path] = {}
     for place, one in wanted.items():
-        made = build_standalone(one, platform=platform, context=context)
+        made = build(one)
         licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
         _lay(made / one.output, folder / place)
+    library = LIBRARY in wanted
     if library:
         lay_interfaces(folder)
-    if library or signatures or public_key:
+    if any(CHECKED in one.files for one in wanted.values()):
         licenses[P256] = license_of_p256(context.work_dir / P256)
-    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, loads the runtime")
+    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, {how}")
     return RunnerArtifact(
         directory=folder,
         program=PROGRAM,
@@ -147,6 +147,7 @@ def link_loading_runner(
         versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
+        scores=True,
     )
 
 

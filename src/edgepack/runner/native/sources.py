@@ -17,7 +17,10 @@ LOADED = "ort/ort_loaded.cc"
 """For a runtime in a shared library of its own."""
 LINKED = "ort/ort_linked.cc"
 """For a runtime in the same file."""
-EXPORTS = ("embed_close", "embed_dimension", "embed_open", "embed_texts")
+EXPORTS = (
+    *("embed_close", "embed_dimension", "embed_label", "embed_open"),
+    *("embed_scores", "embed_texts"),
+)
 """What embed.h declares."""
 TOKENIZER_EXPORTS = ("tokens_encode", "tokens_encode_pair", "tokens_facts", "tokens_open")
 """What tokens_library.cc offers."""
@@ -27,6 +30,10 @@ UNSIGNED, CHECKED, CHECKED_HEADER = "signature/unsigned.cc", "signature/signatur
 """For a program that checks no signatures, and for one that does."""
 EMBEDS, SCORING_HEADER = "scoring/embeds.cc", "scoring/scoring.h"
 """For a program whose model makes embeddings."""
+HEAD, HEAD_HEADER = "scoring/head.cc", "scoring/head.h"
+"""The last layer of a reranker or a classifier."""
+VECTORS_ONLY, SCORES = "libembed/vectors_only.cc", "libembed/scores.cc"
+"""For libembed of an embedding model, and of a reranker or a classifier."""
 PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
 """For a program whose model takes pairs of texts."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
@@ -76,8 +83,12 @@ def scoring_sources(scored: bool) -> dict[str, str]:
     if not scored:
         return {name: found[name] for name in (EMBEDS, SCORING_HEADER)}
     del found[EMBEDS]
-    pairs = source_files("tokenizer", "embedder")
-    return {**found, **{name: pairs[name] for name in PAIRS}}
+    return {**found, **_pair_sources()}
+
+
+def _pair_sources() -> dict[str, str]:
+    found = source_files("tokenizer", "embedder")
+    return {name: found[name] for name in PAIRS}
 
 
 def embedding_sources(*folders: str, linked: bool, signatures: Signatures = NONE) -> dict[str, str]:
@@ -118,9 +129,14 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
     return {**found, **headers, **own, "program/help.h": help_header()}
 
 
-def library_sources(*, linked: bool = True, key: str = "") -> dict[str, str]:
-    """libembed, which can check signatures."""
-    return embedding_sources("libembed", linked=linked, signatures=Signatures(checked=True, key=key))
+def library_sources(*, linked: bool = True, key: str = "", scored: bool = False) -> dict[str, str]:
+    """libembed, which can check signatures; ``scored``: for a reranker or a classifier."""
+    found = embedding_sources("libembed", linked=linked, signatures=Signatures(checked=True, key=key))
+    del found[VECTORS_ONLY if scored else SCORES]
+    head = source_files("scoring")
+    if not scored:
+        return {**found, HEAD_HEADER: head[HEAD_HEADER]}
+    return {**found, HEAD: head[HEAD], HEAD_HEADER: head[HEAD_HEADER], **_pair_sources()}
 
 
 def tokens_library_sources() -> dict[str, str]:

@@ -159,6 +159,17 @@ def test_wishes_and_what_is_wrong_with_them(bundle: Path) -> None:
     ]
 
 
+def test_an_embedding_model_gives_no_scores(bundle: Path) -> None:
+    script = (
+        "b = edgepack_bundle.Bundle(); print(b.labels)\n"
+        "try:\n    b.scores(['a'], query='b')\nexcept edgepack_bundle.EmbedError as error:\n    print(error.code, error)"
+    )
+    done = python(bundle, script)
+    assert done.stdout.splitlines() == ["()", "2 sample is an embedding model: it gives no scores"], (
+        done.stderr
+    )
+
+
 def test_many_threads_get_the_same_vectors(bundle: Path) -> None:
     script = (
         "from concurrent.futures import ThreadPoolExecutor\n"
@@ -196,7 +207,7 @@ def test_an_example_in_c(bundle: Path, tmp_path: Path) -> None:
 def test_the_header_declares_what_is_exported(bundle: Path) -> None:
     header = (bundle / "include/embed.h").read_text()
     assert {
-        word.split("(")[0] for word in header.split() if word.startswith("embed_") and "(" in word
+        word.split("(")[0].lstrip("*") for word in header.split() if "embed_" in word and "(" in word
     } >= set(EXPORTS)
 
 

@@ -1,6 +1,7 @@
 """The bundle that this file lies in, as a Python module.
 
-``edgepack_bundle.embed("a text")`` is one vector, ``edgepack_bundle.embed(["a text", "another"])`` one a row.
+``edgepack_bundle.embed("a text")`` is one vector, ``edgepack_bundle.embed(["a text", "another"])`` one a row. Of a reranker
+``edgepack_bundle.scores(texts, query="a query")`` are the scores, of a classifier ``edgepack_bundle.scores(texts)``.
 Needs nothing but Python 3.8 or newer. Put the folder of this file on ``sys.path`` (or PYTHONPATH).
 """
 
@@ -12,10 +13,10 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
-__all__ = ["Bundle", "EmbedError", "embed"]
+__all__ = ["Bundle", "EmbedError", "embed", "scores"]
 
 _FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -73,6 +74,8 @@ class Bundle:
         self._bundle = ctypes.c_void_p()
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))
         self.dimension = int(self._library.embed_dimension(self._bundle))
+        self.labels = tuple(self._labels())
+        """What a classifier's scores are of; a reranker has one, and an embedding model none."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._folder!r}, dimension={self.dimension})"
@@ -88,17 +91,37 @@ class Bundle:
             rows = _unit(rows)
         return rows[0] if isinstance(texts, str) else rows
 
-    def _rows(self, texts: list[str]) -> Any:
+    def scores(self, texts: str | Iterable[str], *, query: str | None = None) -> Any:
+        """Of one text the score of each label, float32 [labels], or a row for each of several, float32 [texts, labels].
+
+        A reranker takes texts together with ``query``. ``EmbedError`` for a model that gives no scores.
+        """
+        asked = None if query is None else query.encode("utf-8", "replace")
+        given = [texts] if isinstance(texts, str) else _checked(texts)
+        rows = self._rows(given, "embed_scores", len(self.labels), ctypes.c_char_p(asked))
+        return rows[0] if isinstance(texts, str) else rows
+
+    def _labels(self) -> Iterator[str]:
+        label = self._library.embed_label
+        label.restype, label.argtypes = ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_size_t]
+        at = 0
+        while (name := label(self._bundle, at)) is not None:
+            yield name.decode("utf-8", "replace")
+            at += 1
+
+    def _rows(self, texts: list[str], function: str = "embed_texts", width: int = 0, *before: object) -> Any:
+        """What a function of the library writes of texts, a row each of ``width`` numbers (0: a vector's)."""
         raw = [text.encode("utf-8", "replace") for text in texts]
         pointers = (ctypes.c_char_p * len(raw))(*raw)
         lengths = (ctypes.c_size_t * len(raw))(*map(len, raw))
-        vectors = (ctypes.c_float * (len(raw) * self.dimension))()
-        self._call("embed_texts", self._bundle, pointers, lengths, ctypes.c_size_t(len(raw)), vectors)
+        width = width or self.dimension
+        numbers = (ctypes.c_float * (len(raw) * width))()
+        self._call(function, self._bundle, *before, pointers, lengths, ctypes.c_size_t(len(raw)), numbers)
         try:
             import numpy
         except ImportError:
-            return [list(vectors[at : at + self.dimension]) for at in range(0, len(vectors), self.dimension)]
-        return numpy.ctypeslib.as_array(vectors).reshape(len(raw), self.dimension)
+            return [list(numbers[at : at + width]) for at in range(0, len(numbers), width)]
+        return numpy.ctypeslib.as_array(numbers).reshape(len(raw), width)
 
     def close(self) -> None:
         self._library.embed_close(self._bundle)
@@ -148,6 +171,15 @@ def embed(
     texts: str | Iterable[str], *, prefix: str | None = None, dim: int = 0, normalize: bool = False
 ) -> Any:
     """``Bundle.embed`` of the bundle of this file, which stays open: once for each ``prefix`` and ``dim`` that is asked for."""
+    return _opened(prefix, dim).embed(texts, normalize=normalize)
+
+
+def scores(texts: str | Iterable[str], *, query: str | None = None) -> Any:
+    """``Bundle.scores`` of the bundle of this file, which stays open."""
+    return _opened(None, 0).scores(texts, query=query)
+
+
+def _opened(prefix: str | None, dim: int) -> Bundle:
     if (prefix, dim) not in _own:
         _own[prefix, dim] = Bundle(prefix=prefix, dim=dim)
-    return _own[prefix, dim].embed(texts, normalize=normalize)
+    return _own[prefix, dim]

@@ -1,6 +1,6 @@
 /* libembed: a bundle's model as a library.
  *
- * Open a bundle's folder, turn texts into vectors, close it. One bundle may be used by any number of threads at once; opening and
+ * Open a bundle's folder, turn texts into vectors or scores, close it. One bundle may be used by any number of threads at once; opening and
  * closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
  * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, or not signed as was asked, 5 the model does not load or run;
  * `error` then holds a sentence (cut to `error_size` bytes, NUL included; it may be NULL). What runs out of memory aborts.
@@ -45,13 +45,23 @@ typedef struct embed_options {
 EMBED_API int embed_open(const char *directory, const embed_options *options, embed_bundle **bundle, char *error,
                          size_t error_size);
 
-/* Numbers in a vector. */
+/* Numbers in a vector. Those of a reranker or a classifier are what its last layer takes: they are not for comparing texts. */
 EMBED_API size_t embed_dimension(const embed_bundle *bundle);
 
 /* Writes count * embed_dimension(bundle) numbers to `vectors`, a row for each text in their order. Texts are UTF-8; what is not becomes
  * U+FFFD. `lengths` are their sizes in bytes; where it is NULL, texts end with a NUL. */
 EMBED_API int embed_texts(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count,
                           float *vectors, char *error, size_t error_size);
+
+/* The label with this number, from 0; NULL beyond the last, and for an embedding model. A reranker has one, "score". It stays until the
+ * bundle is closed. */
+EMBED_API const char *embed_label(const embed_bundle *bundle, size_t index);
+
+/* Writes a number for each label of each text to `scores`, a row for each text in their order; texts and lengths as above. A reranker takes
+ * `query` (it ends with a NUL) together with each text; a classifier does where it is not NULL. Without what the model
+ * needs, and for an embedding model, the code is 2. */
+EMBED_API int embed_scores(const embed_bundle *bundle, const char *query, const char *const *texts, const size_t *lengths,
+                           size_t count, float *scores, char *error, size_t error_size);
 
 /* NULL is allowed. */
 EMBED_API void embed_close(embed_bundle *bundle);

@@ -5,22 +5,29 @@
 #include <mutex>
 #include <sys/stat.h>
 
-#include "libembed/embed.h"
-#include "embedder/embedder.h"
+#include "libembed/opened.h"
 #include "base/text.h"
 #include "signature/signature.h"
 
-struct embed_bundle {
-    embed::Bundle bundle;
-    embed::Embedder embedder;
-};
+namespace embed {
 
-namespace {
-
-int answer(const embed::Error &failure, char *error, size_t error_size) {
+int answer(const Error &failure, char *error, size_t error_size) {
     if (failure && error && error_size) snprintf(error, error_size, "%s", failure.message.c_str());
     return failure.code;
 }
+
+Error decode_all(const char *const *texts, const size_t *lengths, size_t count, std::vector<std::string> &valid) {
+    valid.resize(count);
+    for (size_t index = 0; index < count; index++) {
+        std::string_view raw(texts[index], lengths ? lengths[index] : strlen(texts[index]));
+        if (Error failure = decode(raw, "", false, valid[index])) return failure;
+    }
+    return {};
+}
+
+}  // namespace embed
+
+namespace {
 
 // A file as the system knows it: another content has another time.
 using Identity = std::array<uint64_t, 7>;
@@ -35,11 +42,12 @@ bool identify(const std::string &path, Identity &identity) {
 
 embed::Error check(const embed::Bundle &bundle, int how) {
     static std::mutex mutex;
-    static std::vector<std::array<Identity, 3>> known;
+    static std::vector<std::array<Identity, 4>> known;
     if (how == EMBED_CHECK_SIZE) return {};
-    std::array<Identity, 3> files;
+    std::array<Identity, 4> files{};
     bool found = identify(bundle.directory + "/manifest.json", files[0]) && identify(bundle.model, files[1]) &&
                  identify(bundle.tokenizer, files[2]);
+    if (std::string head = bundle.text("model", "head"); !head.empty()) found = found && identify(bundle.directory + "/" + head, files[3]);
     std::lock_guard<std::mutex> held(mutex);
     bool checked = found && std::find(known.begin(), known.end(), files) != known.end();
     if (how == EMBED_CHECK_ONCE && checked) return {};
@@ -65,26 +73,22 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
     for (const char *key : {embed::BUILT_FOR, asked})
         if (!failure && key) failure = embed::check_signature(made->bundle, key);
     if (!failure && !asked && !embed::BUILT_FOR) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
+    if (!failure) failure = embed::open_head(*made);
     if (!failure) failure = made->embedder.open(made->bundle, wishes_of(options));
     if (!failure) *bundle = made.release();
-    return answer(failure, error, error_size);
+    return embed::answer(failure, error, error_size);
 }
 
 size_t embed_dimension(const embed_bundle *bundle) { return bundle->embedder.dimension(); }
 
 int embed_texts(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors,
                 char *error, size_t error_size) {
-    std::vector<std::string> valid(count);
-    std::vector<std::string_view> views;
-    for (size_t index = 0; index < count; index++) {
-        std::string_view raw(texts[index], lengths ? lengths[index] : strlen(texts[index]));
-        if (embed::Error failure = embed::decode(raw, "", false, valid[index])) return answer(failure, error, error_size);
-        views.push_back(valid[index]);
-    }
+    std::vector<std::string> valid;
+    if (embed::Error failure = embed::decode_all(texts, lengths, count, valid)) return embed::answer(failure, error, error_size);
     std::vector<float> made;
-    embed::Error failure = bundle->embedder.embed(views, made);
+    embed::Error failure = bundle->embedder.embed({valid.begin(), valid.end()}, made);
     if (!failure) std::copy(made.begin(), made.end(), vectors);
-    return answer(failure, error, error_size);
+    return embed::answer(failure, error, error_size);
 }
 
 void embed_close(embed_bundle *bundle) { delete bundle; }

@@ -1,61 +1,18 @@
 #include "scoring/scoring.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "base/text.h"
 #include "embedder/embedder.h"
 #include "program/output.h"
 #include "program/reading.h"
+#include "scoring/head.h"
 
 namespace embed {
 
 namespace {
-
-// The last layer: scores = activation(weight · vector + bias).
-struct Head {
-    std::vector<std::string> labels;
-    std::string activation;
-    std::vector<float> numbers;  // weight [labels, dimension], then bias [labels]
-    size_t dimension = 0;
-
-    Error open(const Bundle &bundle);
-    void scores(const float *vector, std::vector<double> &scores) const;
-};
-
-Error Head::open(const Bundle &bundle) {
-    std::string path, content;
-    if (Error error = bundle.file("model", "head", path)) return error;
-    if (Error error = read_file(path, content)) return error;
-    if (const Json *listed = bundle.manifest.at("model", "labels"))
-        for (const Json &label : listed->items) labels.push_back(label.text);
-    activation = bundle.text("model", "activation");
-    dimension = bundle.dimension;
-    if (labels.empty() || content.size() != labels.size() * (dimension + 1) * sizeof(float))
-        return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for", COPY_AGAIN);
-    numbers.resize(content.size() / sizeof(float));
-    memcpy(numbers.data(), content.data(), content.size());
-    return {};
-}
-
-void Head::scores(const float *vector, std::vector<double> &scores) const {
-    scores.clear();
-    double highest = -INFINITY, sum = 0;
-    for (size_t label = 0; label < labels.size(); label++) {
-        double score = double(numbers[labels.size() * dimension + label]);
-        for (size_t at = 0; at < dimension; at++) score += double(numbers[label * dimension + at]) * double(vector[at]);
-        highest = std::max(highest, score);
-        scores.push_back(score);
-    }
-    if (activation == "sigmoid")
-        for (double &score : scores) score = 1 / (1 + std::exp(-score));
-    if (activation != "softmax") return;
-    for (double &score : scores) sum += score = std::exp(score - highest);
-    for (double &score : scores) score /= sum;
-}
 
 std::string number(double value) {
     char digits[32];

@@ -1,0 +1,40 @@
+#include "scoring/head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace embed {
+
+Error Head::open(const Bundle &bundle) {
+    std::string path, content;
+    if (Error error = bundle.file("model", "head", path)) return error;
+    if (Error error = read_file(path, content)) return error;
+    if (const Json *listed = bundle.manifest.at("model", "labels"))
+        for (const Json &label : listed->items) labels.push_back(label.text);
+    activation = bundle.text("model", "activation");
+    dimension = bundle.dimension;
+    if (labels.empty() || content.size() != labels.size() * (dimension + 1) * sizeof(float))
+        return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for", COPY_AGAIN);
+    numbers.resize(content.size() / sizeof(float));
+    memcpy(numbers.data(), content.data(), content.size());
+    return {};
+}
+
+void Head::scores(const float *vector, std::vector<double> &scores) const {
+    scores.clear();
+    double highest = -INFINITY, sum = 0;
+    for (size_t label = 0; label < labels.size(); label++) {
+        double score = double(numbers[labels.size() * dimension + label]);
+        for (size_t at = 0; at < dimension; at++) score += double(numbers[label * dimension + at]) * double(vector[at]);
+        highest = std::max(highest, score);
+        scores.push_back(score);
+    }
+    if (activation == "sigmoid")
+        for (double &score : scores) score = 1 / (1 + std::exp(-score));
+    if (activation != "softmax") return;
+    for (double &score : scores) sum += score = std::exp(score - highest);
+    for (double &score : scores) score /= sum;
+}
+
+}  // namespace embed
