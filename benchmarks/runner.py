@@ -39,7 +39,7 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.wordnet import retrieval_task
+from edgepack.verifier.tasks.wordnet import retrieval_task
 
 CHUNK = 250
 STARTS = 11

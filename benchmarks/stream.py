@@ -21,7 +21,7 @@ from rich.table import Table
 from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.plugins.context import host_context
-from edgepack.verifier.wordnet import retrieval_task
+from edgepack.verifier.tasks.wordnet import retrieval_task
 
 SEED = 7
 CHUNK = 1000

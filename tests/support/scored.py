@@ -68,8 +68,10 @@ def compile_scored(program: Path) -> Path:
     return compile_together(program_sources(linked=False, scored=True), program, "-O0")
 
 
-def expected_scores(task: str, vectors: np.ndarray) -> np.ndarray:
+def expected_scores(task: str, vectors: np.ndarray, activation: str | None = None) -> np.ndarray:
     """Of vectors [texts, dimension], float64 [texts, labels]."""
     weight, bias = layer(task)
-    head = Head(task=task, labels=LABELS[task], activation=ACTIVATIONS[task], file=Path(), tensor="")  # type: ignore[arg-type]
+    head = Head(
+        task=task, labels=LABELS[task], activation=activation or ACTIVATIONS[task], file=Path(), tensor=""
+    )  # type: ignore[arg-type]
     return activated(head, vectors.astype(np.float64) @ weight.T.astype(np.float64) + bias)

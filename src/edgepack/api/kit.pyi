@@ -145,4 +145,4 @@ from edgepack.verifier.metrics import lowest_cosine as lowest_cosine
 from edgepack.verifier.metrics import rank as rank
 from edgepack.verifier.metrics import shared as shared
 from edgepack.verifier.metrics import unit as unit
-from edgepack.verifier.wordnet import retrieval_task as retrieval_task
+from edgepack.verifier.tasks.wordnet import retrieval_task as retrieval_task

@@ -34,7 +34,7 @@ from edgepack.files.elf import elf_files
 from edgepack.files.hardening import weaknesses
 from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.embedder import embedder_id
-from edgepack.models.read.head import head_weights
+from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import Head, ModelSource, PreparedModel

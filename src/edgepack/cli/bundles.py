@@ -379,7 +379,7 @@ def fetch(
         with story.step("runtime"):
             builder.fetch(target, context)
         if target.model.gate == "full":
-            from edgepack.verifier.wordnet import fetch_wordnet
+            from edgepack.verifier.tasks.wordnet import fetch_wordnet
 
             with story.step("gate"):
                 fetch_wordnet(context=context)

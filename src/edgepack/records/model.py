@@ -80,7 +80,8 @@ class Unit:
 Layer = Dense | LayerNorm | Unit
 """What turns one text's vector into another."""
 Task = Literal["rank", "classes"]
-Activation = Literal["identity", "sigmoid", "softmax"]
+Activation = Literal["identity", "sigmoid", "softmax", "one-vs-rest"]
+"""What makes scores of numbers; ``one-vs-rest``: sigmoids, divided by their sum."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ class Head:
     activation: Activation
     """What makes the scores of the layer's numbers."""
     file: Path
-    """Safetensors with ``TENSOR.weight`` [labels, dimension] and ``TENSOR.bias`` [labels]."""
+    """Safetensors with ``TENSOR.weight`` [labels, dimension] and ``TENSOR.bias`` [labels], or SetFit's pickle."""
     tensor: str
 
     @property

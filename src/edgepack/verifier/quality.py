@@ -15,7 +15,7 @@ from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.metrics import compare, lowest_cosine, rank, shared
-from edgepack.verifier.wordnet import NoWordNet, retrieval_task
+from edgepack.verifier.tasks.wordnet import NoWordNet, retrieval_task
 
 if TYPE_CHECKING:
     Vectors = NDArray[np.float32]

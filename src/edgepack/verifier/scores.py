@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from edgepack.context import BuildContext
 from edgepack.errors import VerificationError
-from edgepack.models.read.head import head_weights
+from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference
 from edgepack.records.bundle import Bundle
@@ -97,6 +97,9 @@ def activated(head: Head, numbers: Numbers) -> Numbers:
     """What a program makes of the head's numbers [texts, labels]."""
     if head.activation == "sigmoid":
         return np.asarray(1 / (1 + np.exp(-numbers)))
+    if head.activation == "one-vs-rest":
+        apart = 1 / (1 + np.exp(-numbers))
+        return np.asarray(apart / apart.sum(axis=1, keepdims=True))
     if head.activation == "softmax":
         shares = np.exp(numbers - numbers.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))

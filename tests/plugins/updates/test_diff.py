@@ -18,7 +18,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.made_here import remember
-from edgepack.verifier.wordnet import Task
+from edgepack.verifier.tasks.wordnet import Task
 from edgepack_updates import compare
 from edgepack_updates.compare import Drift, measure_drift
 from edgepack_updates.difference import difference, opened

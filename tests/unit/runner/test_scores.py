@@ -1,6 +1,7 @@
 """``embed --rerank``, ``--classify`` and ``--pairs``: a head's scores, by both programs."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.sample_program import Run, complaint, run_program
 from tests.support.scored import LABELS, compile_scored, expected_scores, sample_document, write_scored
 from tokenizers import Tokenizer
 
+from edgepack.records.model import Activation
 from edgepack.runner.freeze.sample_bundle import MAX_LENGTH
 
 pytestmark = pytest.mark.tools("c++", "python")
@@ -120,6 +122,20 @@ def test_a_text_gets_its_label_and_the_scores_of_all(classifier: Path) -> None:
     assert [sum(one["scores"].values()) for one in found] == pytest.approx([1.0] * len(TEXTS), abs=1e-6)
 
 
+@pytest.mark.parametrize("activation", ["identity", "sigmoid", "one-vs-rest"])
+def test_scores_are_activated_as_the_manifest_says(
+    classifier: Path, activation: Activation, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(classifier, tmp_path / "bundle", symlinks=True)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["model"]["activation"] = activation
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    vectors = np.array([one["embedding"] for one in said(copy, "--features", input=lines(*TEXTS))])
+    expected = expected_scores("classes", vectors, activation)
+    found = [list(one["scores"].values()) for one in said(copy, "--classify", input=lines(*TEXTS))]
+    assert np.array(found) == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_classifier_takes_pairs(classifier: Path) -> None:
     (found,) = said(classifier, "--pairs", "--jsonl", input=lines('{"query": "a cat", "text": "mat"}'))
     expected = expected_scores("classes", pair_vectors(classifier, [("a cat", "mat")]))[0]
@@ -176,8 +192,6 @@ def test_a_pair_without_a_query_is_a_bad_line(ranker: Path) -> None:
 
 
 def test_a_damaged_head_is_named(ranker: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = tmp_path / "bundle"
     shutil.copytree(ranker, copy, symlinks=True)
     (copy / "model/head.bin").write_bytes(b"\0" * 8)

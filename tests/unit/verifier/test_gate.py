@@ -17,7 +17,7 @@ from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import Embed, describe, verification_texts, verify, write_vectors
-from edgepack.verifier.wordnet import NoWordNet, Task
+from edgepack.verifier.tasks.wordnet import NoWordNet, Task
 
 pytestmark = pytest.mark.tools("gcc")
 

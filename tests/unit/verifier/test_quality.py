@@ -16,7 +16,7 @@ from edgepack.records.target import ModelOptions
 from edgepack.verifier import quality
 from edgepack.verifier.metrics import lowest_cosine, rank, shared, top
 from edgepack.verifier.quality import batch_independence, measure_quality, shortfalls
-from edgepack.verifier.wordnet import NoWordNet, Task, read_synsets, retrieval_task
+from edgepack.verifier.tasks.wordnet import NoWordNet, Task, read_synsets, retrieval_task
 
 NOUNS = """\
   1 This software and database is being provided to you, the LICENSEE, by Princeton
@@ -51,7 +51,7 @@ def test_the_choice_is_the_same_and_smaller_ones_are_part_of_larger_ones(
     tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synsets = read_synsets(write_wordnet(tmp_path))
-    monkeypatch.setattr("edgepack.verifier.wordnet._synsets", lambda context: synsets)
+    monkeypatch.setattr("edgepack.verifier.tasks.wordnet._synsets", lambda context: synsets)
     whole = retrieval_task(glosses=9, words=9, context=context)
     assert len(whole.glosses) == 5
     assert {word: whole.glosses[at] for word, at in zip(whole.words, whole.belongs, strict=True)} == {

@@ -8,10 +8,10 @@ from edgepack.errors import ModelError
 from edgepack.models.convert.route import is_routed
 from edgepack.models.find.folder import list_names
 from edgepack.models.graph.onnx_file import external_locations
+from edgepack.models.heads.classification import has_head, labels_of
 from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
-from edgepack.models.read.head import has_head, labels_of
 from edgepack.models.read.modules import read_modules
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import shard_names

@@ -19,12 +19,13 @@ from edgepack.models.graph.onnx_file import (
     vocabulary_rows,
 )
 from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.heads.classification import HeadReading, has_head, read_head
+from edgepack.models.heads.setfit import SetFitReading, is_setfit, read_setfit
 from edgepack.models.lower.adapt import dimension_of_graph
 from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional, size_of
-from edgepack.models.read.head import HeadReading, has_head, read_head
 from edgepack.models.read.made_small import read_made_small
 from edgepack.models.read.modules import read_modules
 from edgepack.models.read.pooling import PoolingReading, read_pooling
@@ -61,7 +62,8 @@ def read_folder(
     config = hub_layout.text_part(read_optional(directory / "config.json"))
     card = read_card(directory / "README.md")
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
-    headed = not reading.treat_as_embedding and has_head(directory, config)
+    setfit = not reading.treat_as_embedding and onnx is None and is_setfit(directory)
+    headed = not setfit and not reading.treat_as_embedding and has_head(directory, config)
     if not headed:
         require_embedder(evidence, name, treat=reading.treat_as_embedding)
     if onnx is None and is_static(directory, config):
@@ -94,6 +96,10 @@ def read_folder(
     weight_files, dimension, rows = (
         _measure_graph(chosen, config, context) if is_graph else _measure_weights(chosen, config)
     )
+    if setfit and not is_graph:
+        classifier = read_setfit(directory, pools.pooling.dimension(dimension), name)
+        head, pools = classifier.head, _before_setfit(classifier, pools)
+        context.note(f"{name} is {head.noun}: {_in_words(head)}")
     _require_agreement(pools, dimension)
     tokenizer = tokenizer_file(directory, config, context=context)
     _require_vocabulary(tokenizer, rows)
@@ -140,6 +146,12 @@ def _before(found: HeadReading, reading: Reading, name: str) -> PoolingReading:
     return PoolingReading(
         pooling=found.pooling, origin="config.json", token_dimension=None, files=found.files, warnings=()
     )
+
+
+def _before_setfit(found: SetFitReading, pools: PoolingReading) -> PoolingReading:
+    """The encoder's own pooling, and the length that the classifier was trained on."""
+    pooling = replace(pools.pooling, normalize=pools.pooling.normalize or found.normalize)
+    return replace(pools, pooling=pooling, files=(*pools.files, *found.files))
 
 
 def _in_words(head: Head) -> str:

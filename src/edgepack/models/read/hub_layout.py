@@ -24,6 +24,8 @@ DESCRIPTIONS = (
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
     "README.md",
+    "config_setfit.json",
+    "model_head.pkl",
 )
 """What says how the weights are to be used, beside the modules' own. Only the first two must be there."""
 

@@ -13,8 +13,8 @@ from tests.support.tiny import MODULES, POOLING, write_json
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.find.source import ingest
-from edgepack.models.read.head import CLASS
-from edgepack.models.read.head import FAMILIES as TAKEN
+from edgepack.models.heads.classification import CLASS
+from edgepack.models.heads.classification import FAMILIES as TAKEN
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Reading

@@ -40,13 +40,13 @@ class Head:
     def scores(self, vector: Sequence[float]) -> list[float]:
         """One for each label."""
         made = [sum(map(float.__mul__, row, vector), bias) for row, bias in self._rows]
-        if self._activation == "sigmoid":
-            return [sigmoid(score) for score in made]
-        if self._activation != "softmax":
+        if self._activation in ("sigmoid", "one-vs-rest"):
+            made = [sigmoid(score) for score in made]
+        if self._activation in ("sigmoid", "identity"):
             return made
         highest = max(made)
-        shares = [math.exp(score - highest) for score in made]
-        total = sum(shares)
+        shares = made if self._activation == "one-vs-rest" else [math.exp(score - highest) for score in made]
+        total = sum(shares) or 1.0
         return [share / total for share in shares]
 
 

@@ -30,11 +30,12 @@ void Head::scores(const float *vector, std::vector<double> &scores) const {
         highest = std::max(highest, score);
         scores.push_back(score);
     }
-    if (activation == "sigmoid")
+    bool apart = activation == "one-vs-rest", shares = apart || activation == "softmax";
+    if (apart || activation == "sigmoid")
         for (double &score : scores) score = 1 / (1 + std::exp(-score));
-    if (activation != "softmax") return;
-    for (double &score : scores) sum += score = std::exp(score - highest);
-    for (double &score : scores) score /= sum;
+    if (!shares) return;
+    for (double &score : scores) sum += score = apart ? score : std::exp(score - highest);
+    for (double &score : scores) score /= sum > 0 ? sum : 1;
 }
 
 }  // namespace embed

@@ -15,7 +15,7 @@ from tests.support.tiny import write_json
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
-from edgepack.models.read.head import head_weights
+from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.heads.setfit import PICKLE, linear_layer
 from edgepack.models.read.documents import read_optional, size_of
 from edgepack.models.read.modules import module_kinds
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
@@ -83,6 +86,9 @@ def read_head(directory: Path, config: Mapping[str, Any], weights: Path, name: s
 
 def head_weights(head: Head, dimension: int) -> tuple[Array, Array]:
     """The layer's matrix, float32 [labels, dimension], and bias [labels]. Raises ``ModelError``."""
+    if head.file.name == PICKLE:
+        layer = linear_layer(head.file)
+        return layer.weight.astype(np.float32), layer.bias.astype(np.float32)
     tensors = open_tensors(head.file)
     count = len(head.labels)
     return tensors.read(f"{head.tensor}.weight", (count, dimension)), tensors.read(
