@@ -16,7 +16,7 @@ from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.records.report import Made, PackageSize, Report, Retrieval, Scores, Verification
+from edgepack.records.report import Made, PackageSize, Report, Verification, verification_of
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.reports.cost import prices_of
@@ -218,18 +218,13 @@ def _recorded(
         return unknown, (), (), None
     try:
         proofs = tuple(LevelProof(**proof) for proof in recorded.get("proofs", ()))
-        found = dict(recorded["verification"])
-        if found.get("retrieval") is not None:
-            found["retrieval"] = Retrieval(**found["retrieval"])
-        if found.get("scores") is not None:
-            found["scores"] = Scores(**found["scores"])
-        found["cosines"] = tuple(found.get("cosines", ()))
+        found = verification_of(recorded["verification"])
         made = (
             Made(**{**recorded["made"], "settings": tuple(recorded["made"]["settings"])})
             if "made" in recorded
             else None
         )
-        return Verification(**found), proofs, tuple(_packages_beside(bundle, recorded)), made
+        return found, proofs, tuple(_packages_beside(bundle, recorded)), made
     except (TypeError, KeyError, ValueError) as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error
 

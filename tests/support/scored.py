@@ -3,11 +3,12 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from edgepack.files.store import digest_file
-from edgepack.records.model import Head
+from edgepack.records.model import Activation, Head
 from edgepack.runner.freeze.sample_bundle import DIMENSION
 from edgepack.runner.native.sources import program_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
@@ -68,10 +69,9 @@ def compile_scored(program: Path) -> Path:
     return compile_together(program_sources(linked=False, scored=True), program, "-O0")
 
 
-def expected_scores(task: str, vectors: np.ndarray, activation: str | None = None) -> np.ndarray:
+def expected_scores(task: str, vectors: np.ndarray, activation: Activation | None = None) -> np.ndarray:
     """Of vectors [texts, dimension], float64 [texts, labels]."""
     weight, bias = layer(task)
-    head = Head(
-        task=task, labels=LABELS[task], activation=activation or ACTIVATIONS[task], file=Path(), tensor=""
-    )  # type: ignore[arg-type]
+    said: Any = {"task": task, "labels": LABELS[task], "activation": activation or ACTIVATIONS[task]}
+    head = Head(**said, file=Path(), tensor="")
     return activated(head, vectors.astype(np.float64) @ weight.T.astype(np.float64) + bias)

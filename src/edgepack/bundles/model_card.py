@@ -18,6 +18,8 @@ _HELD_TO = {
     "min_batch_cosine": "cosine of a text alone to it among others, at least",
     "min_processor_cosine": "cosine between kinds of processors, at least",
     "max_retrieval_loss": "loss of recall@10, at most",
+    "max_sts_loss": "loss of Spearman's correlation on STSBenchmark, at most",
+    "max_translation_loss": "loss of translated lines that find the English one, at most",
 }
 
 
@@ -70,7 +72,7 @@ def _held_to(options: ModelOptions) -> list[dict[str, str]]:
     return [
         {"type": words, "value": str(getattr(options, limit))}
         for limit, words in _HELD_TO.items()
-        if getattr(options, limit) != getattr(unasked, limit) and (full or limit != "max_retrieval_loss")
+        if getattr(options, limit) != getattr(unasked, limit) and (full or not limit.startswith("max_"))
     ]
 
 

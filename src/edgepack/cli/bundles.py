@@ -379,10 +379,12 @@ def fetch(
         with story.step("runtime"):
             builder.fetch(target, context)
         if target.model.gate == "full":
+            from edgepack.verifier.tasks.asked import fetch_tasks
             from edgepack.verifier.tasks.wordnet import fetch_wordnet
 
             with story.step("gate"):
                 fetch_wordnet(context=context)
+                fetch_tasks(source, context=context)
     if as_json:
         print_json({"model": source.name, "cache": str(context.store.root)})
     else:

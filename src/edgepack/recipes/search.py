@@ -21,21 +21,22 @@ from edgepack.models.graph.aside import load_graph
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.precision import quantized_by
 from edgepack.models.ort.session import open_session, session_options
-from edgepack.models.reference import embed_with_onnxruntime, exported_model
+from edgepack.models.reference import Text, embed_with_onnxruntime, exported_model
 from edgepack.quantization.layers import matrix_inputs
 from edgepack.recipes.frontier import Point
 from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import RECIPE
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.recipe import ALL
-from edgepack.records.report import Verification
+from edgepack.records.report import Verification, verification_of
 from edgepack.records.target import ModelOptions, Pass, Platform
-from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.gate import NEIGHBOURS, verification_texts
 from edgepack.verifier.quality import COMPANY, measure_quality, shortfalls
+from edgepack.verifier.scores import scores_of, shortfalls_of_scores
 
 LAYER = re.compile(r"^(.*?\d+)\.")
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
-SCHEMA = "3"
+SCHEMA = "4"
 TOKENS = 32
 ROUNDS = 15
 RUNS = 5
@@ -143,7 +144,7 @@ class Trial:
     def point(self, candidate: Candidate) -> Point:
         """The candidate made and measured."""
         made = self._prepared(candidate)
-        quality = self._quality(made, verification_texts())
+        quality = self._quality(made, verification_texts(), full=self._options.gate == "full", scores=True)
         return Point(
             name=candidate.name,
             bytes=made.file.stat().st_size,
@@ -152,7 +153,7 @@ class Trial:
             ),
             milliseconds=self._remembered("timed", made, {}, lambda: model_latency(made.file)),
             quality=quality,
-            within=not shortfalls(quality, self._options),
+            within=not self._shortfalls(quality),
         )
 
     def loss(self, candidate: Candidate) -> float:
@@ -161,15 +162,24 @@ class Trial:
         some = texts[:: max(len(texts) // FEW_TEXTS, 1)]
         return 1.0 - self._quality(self._prepared(candidate), some).mean_cosine
 
+    def _shortfalls(self, quality: Verification) -> list[str]:
+        if quality.scores is None:
+            return shortfalls(quality, self._options)
+        return shortfalls(quality, replace(self._options, **NEIGHBOURS)) + shortfalls_of_scores(
+            quality.scores
+        )
+
     def _prepared(self, candidate: Candidate) -> PreparedModel:
         options = replace(self._options, recipe=candidate.recipe)
         return prepare_model(
             self._source, options=options, platform=self._device, context=QuietContext(self._context)
         )
 
-    def _quality(self, made: PreparedModel, texts: Sequence[str]) -> Verification:
+    def _quality(
+        self, made: PreparedModel, texts: Sequence[str], *, full: bool = False, scores: bool = False
+    ) -> Verification:
         def measure() -> dict[str, Any]:
-            def embed(some: Sequence[str], batch_size: int = 1) -> Any:
+            def embed(some: Sequence[Text], batch_size: int = 1) -> Any:
                 return embed_with_onnxruntime(made.file, made.source, some, batch_size=batch_size)
 
             # As the program of a bundle does it: a model whose vectors depend on the batch gets one text at a time.
@@ -179,12 +189,16 @@ class Trial:
                 self._source,
                 texts,
                 together=lambda some: embed(some, batch_size),
+                full=full,
                 context=self._context,
             )
+            if scores and self._source.head is not None:
+                found = replace(found, scores=scores_of(embed, self._source, texts, context=self._context))
             return asdict(found)
 
         inputs = {"tokenizer": sha256_of(made.source.tokenizer), "texts": json.dumps(list(texts))}
-        return Verification(**self._remembered("measured", made, inputs, measure))
+        inputs |= {"full": str(full), "head": repr(self._source.head and scores)}
+        return verification_of(self._remembered("measured", made, inputs, measure))
 
     def _remembered(
         self, kind: str, made: PreparedModel, inputs: dict[str, str], measure: Callable[[], Any]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from edgepack.records.model import FULL_PRECISION
 from edgepack.records.runtime import LevelProof
@@ -22,6 +22,32 @@ class Retrieval:
     mrr_fp32: float
     top10_agreement: float
     """Share of a word's ten nearest glosses that are the same ones as for fp32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFigure:
+    """What vectors are worth in a task of real texts, beside the full-precision model's."""
+
+    limit: str
+    """Key of a target: what of ``value_fp32`` may be lost."""
+    what: str
+    """In words, e.g. ``Spearman on …``."""
+    value: float | None
+    """``None``: not measured."""
+    value_fp32: float | None
+    missing: str = ""
+    """Why it was not measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthFigure:
+    """Vectors cut to a length that the model was trained for (Matryoshka), beside the full-precision model's."""
+
+    dimension: int
+    mean_cosine: float
+    min_cosine: float
+    neighbour_agreement: float
+    top10_agreement: float
 
 
 MIN_TAU, MIN_KEPT = 0.98, 0.99
@@ -69,6 +95,10 @@ class Verification:
     retrieval: Retrieval | None = None
     retrieval_missing: str = ""
     """Why retrieval was not measured although the gate requires it."""
+    tasks: tuple[TaskFigure, ...] = ()
+    """Tasks of the full gate beside retrieval."""
+    lengths: tuple[LengthFigure, ...] = ()
+    """Shorter vectors, longest first, if the model names their lengths."""
     processor_cosine: float | None = None
     """Lowest cosine to the vectors that another processor made of the same texts; ``None``: not compared."""
     same_tokens: int = 0
@@ -77,6 +107,17 @@ class Verification:
     """Of each text, to five digits, in the order of the texts."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Limits that applied, by the key of a target, e.g. ``min_cosine``; without limits that require nothing."""
+
+
+def verification_of(data: Mapping[str, Any]) -> Verification:
+    """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
+    found = dict(data)
+    for name, kind in (("retrieval", Retrieval), ("scores", Scores)):
+        if found.get(name) is not None:
+            found[name] = kind(**found[name])
+    for name, each in (("tasks", TaskFigure), ("lengths", LengthFigure)):
+        found[name] = tuple(each(**one) for one in found.get(name, ()))
+    return Verification(**{**found, "cosines": tuple(found.get("cosines", ()))})
 
 
 @dataclass(frozen=True, kw_only=True)

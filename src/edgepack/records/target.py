@@ -97,6 +97,10 @@ class ModelOptions:
     """The build fails when another kind of processor gives a text a vector of a lower cosine to this one's than this."""
     max_retrieval_loss: float = 1.0
     """With ``gate = "full"``, the build fails when recall@10 is lower than fp32's by more than this (0.01: one in a hundred)."""
+    max_sts_loss: float = 0.002
+    """The same for Spearman's correlation on STSBenchmark's test set."""
+    max_translation_loss: float = 0.01
+    """The same for the share of translated lines that find the English one; of multilingual models."""
     pooling: PoolingMode | None = None
     normalize: bool | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)

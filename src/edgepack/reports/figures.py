@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from edgepack.records.model import FLOAT_PRECISIONS
 from edgepack.records.report import MIN_KEPT, MIN_TAU, Verification
+from edgepack.records.target import ModelOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,45 @@ def heading(found: Verification) -> str:
 
 def figures(found: Verification) -> list[Figure]:
     """All that was measured; nothing where the bundle did not run."""
-    return [*_scores(found), *_vectors(found), *_tokens(found), *_retrieval(found)] if found.texts else []
+    return _all(found) if found.texts else []
+
+
+def _all(found: Verification) -> list[Figure]:
+    parts = (_scores, _vectors, _lengths, _tokens, _retrieval, _tasks)
+    return [figure for part in parts for figure in part(found)]
+
+
+def _lengths(found: Verification) -> Iterator[Figure]:
+    """Shorter vectors, held to the limits of whole ones."""
+    cosine, kept = found.limits.get("min_cosine"), found.limits.get("min_agreement")
+    for each in found.lengths:
+        at = f"at {each.dimension} dimensions"
+        yield Figure(
+            what=f"mean cosine {at}",
+            value=f"{each.mean_cosine:.4f} (lowest {each.min_cosine:.4f})",
+            limit="" if cosine is None else f"≥ {cosine:g}",
+            met=None if cosine is None else each.mean_cosine >= cosine,
+        )
+        yield Figure(
+            what=f"nearest neighbour unchanged {at}",
+            value=f"{each.neighbour_agreement:.1%} (ten nearest {each.top10_agreement:.1%})",
+            limit="" if kept is None else f"≥ {kept:.0%}",
+            met=None if kept is None else each.neighbour_agreement >= kept,
+        )
+
+
+def _tasks(found: Verification) -> Iterator[Figure]:
+    for task in found.tasks:
+        if task.value is None or task.value_fp32 is None:
+            yield Figure(what=task.what, value=f"NOT MEASURED: {task.missing}", met=False)
+            continue
+        limit = found.limits.get(task.limit, getattr(ModelOptions(), task.limit))
+        yield Figure(
+            what=task.what,
+            value=f"{task.value:.4f}",
+            limit=f"fp32 {task.value_fp32:.4f} - {limit:g}",
+            met=task.value_fp32 - task.value <= limit,
+        )
 
 
 def _scores(found: Verification) -> Iterator[Figure]:

@@ -26,8 +26,8 @@ from edgepack.verifier.tokens import Tokenize, compare_tokens
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
-RETRIEVAL = "max_retrieval_loss"
-"""The limit that the full gate alone measures."""
+FULL_ONLY = ("max_retrieval_loss", "max_sts_loss", "max_translation_loss")
+"""Limits of what the full gate alone measures."""
 NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
 """Limits that say nothing of a reranker or a classifier, whose vectors lie along a line: its scores are judged instead."""
 LENGTH_TOLERANCE = 1e-3
@@ -113,7 +113,9 @@ def _limits(options: ModelOptions) -> dict[str, float]:
     """Those that ask for something."""
     if options.gate == "off":
         return {}
-    said = {name: getattr(options, name) for name in LIMITS if name != RETRIEVAL or options.gate == "full"}
+    said = {
+        name: getattr(options, name) for name in LIMITS if name not in FULL_ONLY or options.gate == "full"
+    }
     return {name: limit for name, limit in said.items() if limit != getattr(ModelOptions(), name)}
 
 
@@ -123,6 +125,8 @@ def _in_short(found: Verification) -> str:
     if (scores := found.scores) is not None:
         tokens += f" and {scores.same_pairs:,} pairs" if scores.same_pairs else ""
         tokens += f", scores' tau {scores.tau:.4f}, best kept {scores.kept:.1%}"
+    for task in found.tasks:
+        tokens += f", {task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})" if not task.missing else ""
     return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
 
 
@@ -140,6 +144,11 @@ def describe(found: Verification) -> str:
         f"cosine to {_reference(found)}: mean {mean}, 1st percentile {low}, lowest {lowest} on {found.texts} texts",
         f"nearest neighbour unchanged {found.neighbour_agreement:.1%}, ten nearest in common {found.top10_agreement:.1%}",
     ]
+    for at in found.lengths:
+        said.append(
+            f"at {at.dimension} dimensions: mean {at.mean_cosine:.4f}, lowest {at.min_cosine:.4f}, "
+            f"nearest neighbour unchanged {at.neighbour_agreement:.1%}, ten nearest {at.top10_agreement:.1%}"
+        )
     if found.batch_cosine is not None:
         said.append(f"batch-independent {found.batch_cosine:.4f}")
     if found.processor_cosine is not None:
@@ -157,6 +166,9 @@ def describe(found: Verification) -> str:
             f"(fp32 {retrieval.recall_fp32:.4f}), MRR {retrieval.mrr:.4f} (fp32 {retrieval.mrr_fp32:.4f}), "
             f"ten nearest in common {retrieval.top10_agreement:.1%}"
         )
+    for task in found.tasks:
+        measured = f"{task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})"
+        said.append(f"NOT MEASURED: {task.missing}" if task.missing else measured)
     if found.retrieval_missing:
         said.append(f"RETRIEVAL NOT MEASURED: {found.retrieval_missing}")
     return "; ".join(said)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepack.bundles.usage import shortening
 from edgepack.context import BuildContext
 from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource
-from edgepack.records.report import Retrieval, Verification
+from edgepack.records.report import LengthFigure, Retrieval, TaskFigure, Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.metrics import compare, lowest_cosine, rank, shared
+from edgepack.verifier.tasks.asked import task_figures
 from edgepack.verifier.tasks.wordnet import NoWordNet, retrieval_task
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def measure_quality(
 ) -> Verification:
     """Every figure of the gate for ``embed``, against the full-precision model; not yet judged.
 
-    ``together`` is how texts are embedded in one batch, where ``embed`` takes them one by one. ``full`` adds the retrieval task; where WordNet cannot be had, ``retrieval_missing`` says so.
+    ``together`` is how texts are embedded in one batch, where ``embed`` takes them one by one. ``full`` adds tasks of real texts, for embedding models; where those cannot be had, the figures say so.
     """
     vectors = embed(texts)
     nearness = compare(vectors, cached_reference(source, texts, context=context))
@@ -57,13 +59,36 @@ def measure_quality(
         neighbour_agreement=nearness.neighbour_agreement,
         top10_agreement=nearness.top10_agreement,
         batch_cosine=batch_independence(embed, together or embed, texts),
+        lengths=tuple(_at_lengths(vectors, cached_reference(source, texts, context=context), source)),
     )
-    if not full:
+    if not full or source.head is not None:
         return figures
+    figures = replace(figures, tasks=tuple(task_figures(embed, source, context=context)))
     try:
         return replace(figures, retrieval=measure_retrieval(embed, source, context=context))
     except NoWordNet as missing:
         return replace(figures, retrieval_missing=missing.reason)
+
+
+def _at_lengths(vectors: Vectors, reference: Vectors, source: ModelSource) -> Iterator[LengthFigure]:
+    """Vectors cut as the program does it, at each length that the model names beside its own, longest first."""
+    if (trained := shortening(source)) is None or source.head is not None:
+        return
+    for dimension in sorted(set(trained["dimensions"]) - {source.dimension}, reverse=True):
+        cut = (_cut(each, dimension, center=trained["layer_norm"]) for each in (vectors, reference))
+        found = compare(*cut)
+        yield LengthFigure(
+            dimension=dimension,
+            mean_cosine=found.mean_cosine,
+            min_cosine=found.min_cosine,
+            neighbour_agreement=found.neighbour_agreement,
+            top10_agreement=found.top10_agreement,
+        )
+
+
+def _cut(vectors: Vectors, dimension: int, *, center: bool) -> Vectors:
+    """The first numbers of each, less the mean of all where a layer normalisation comes before the cut."""
+    return (vectors - vectors.mean(axis=1, keepdims=True) if center else vectors)[:, :dimension]
 
 
 def batch_independence(embed: Embed, together: Embed, texts: Sequence[str]) -> float:
@@ -118,7 +143,38 @@ def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
     if (cosine := found.processor_cosine) is not None:
         limits.append(("cosine on other CPUs", cosine, options.min_processor_cosine))
     short = [_below(what, value, limit) for what, value, limit in limits if limit > 0]
-    return [*filter(None, short), *_retrieval_shortfall(found, options)]
+    short += [
+        _below(f"{what} at {each.dimension} dimensions", value, limit)
+        for each in found.lengths
+        for what, value, limit in _length_limits(each, options)
+        if limit > 0
+    ]
+    return [
+        *filter(None, short),
+        *_retrieval_shortfall(found, options),
+        *_task_shortfalls(found.tasks, options),
+    ]
+
+
+def _length_limits(found: LengthFigure, options: ModelOptions) -> tuple[tuple[str, float, float], ...]:
+    return (
+        ("mean cosine", found.mean_cosine, options.min_cosine),
+        ("lowest cosine", found.min_cosine, options.min_worst_cosine),
+        ("nearest neighbour unchanged", found.neighbour_agreement, options.min_agreement),
+        ("ten nearest neighbours in common", found.top10_agreement, options.min_top10),
+    )
+
+
+def _task_shortfalls(found: Sequence[TaskFigure], options: ModelOptions) -> Iterator[str]:
+    for each in found if options.gate == "full" else ():
+        limit = getattr(options, each.limit)
+        if limit >= 1:
+            continue
+        if each.value is None or each.value_fp32 is None:
+            yield f"{each.what} was not measured ({each.missing}), a loss of at most {limit:g} is allowed"
+        elif not each.value_fp32 - each.value <= limit:
+            loss = f"{each.value_fp32 - each.value:.4f} below fp32's {each.value_fp32:.4f}"
+            yield f"{each.what}: {each.value:.4f} is {loss}, at most {limit:g} is allowed"
 
 
 def _below(what: str, value: float | None, limit: float) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import Head, ModelSource
+from edgepack.records.model import Head, ModelSource, Task
 from edgepack.records.report import MIN_KEPT, MIN_TAU, Scores
 from edgepack.verifier.fuzz_texts import fuzz_texts_for
 
@@ -57,21 +57,39 @@ def measure_scores(
     Raises ``VerificationError`` for other tokens or scores that are none, and what ``scoring`` raises.
     """
     assert source.head is not None
+    asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
+    found = _compared(scoring, bundle, source, asked, context)
+    figures = score_figures(source.head.task, found.ours, found.theirs)
     if source.head.task == "classes":
-        found = _compared(scoring, bundle, source, texts, context)
-        kept = (found.ours.argmax(axis=1) == found.theirs.argmax(axis=1)).mean()
-        tau = kendall_tau(found.ours.max(axis=1), found.theirs.max(axis=1))
-        return Scores(texts=len(texts), tau=tau, kept=float(kept), largest=_largest(found))
-    found = _compared(scoring, bundle, source, ranking_pairs(texts), context)
-    by_query = found.ours.reshape(-1, DOCUMENTS), found.theirs.reshape(-1, DOCUMENTS)
-    kept = np.mean([_keeps_best(*each) for each in zip(*by_query, strict=True)])
-    return Scores(
-        texts=len(found.ours),
-        tau=kendall_tau(found.ours[:, 0], found.theirs[:, 0]),
-        kept=float(kept),
-        largest=_largest(found),
-        same_pairs=_compare_pairs(scoring, bundle, source, texts),
-    )
+        return figures
+    return replace(figures, same_pairs=_compare_pairs(scoring, bundle, source, texts))
+
+
+def scores_of(
+    embed: Callable[[Sequence[str | Pair]], NDArray[np.float32]],
+    source: ModelSource,
+    texts: Sequence[str],
+    *,
+    context: BuildContext,
+) -> Scores:
+    """The same of vectors that ``embed`` makes, [texts, dimension], and the source's own last layer."""
+    assert source.head is not None
+    asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
+    theirs = reference_scores(source, asked, context=context)
+    return score_figures(source.head.task, _scored(source, embed(asked)), theirs)
+
+
+def score_figures(task: Task, ours: Numbers, theirs: Numbers) -> Scores:
+    """How scores [texts, labels] compare with others of the same texts, or of the pairs of ``ranking_pairs``."""
+    largest = float(np.abs(ours - theirs).max())
+    if task == "classes":
+        kept = float((ours.argmax(axis=1) == theirs.argmax(axis=1)).mean())
+        tau = kendall_tau(ours.max(axis=1), theirs.max(axis=1))
+    else:
+        by_query = ours.reshape(-1, DOCUMENTS), theirs.reshape(-1, DOCUMENTS)
+        kept = float(np.mean([_keeps_best(*each) for each in zip(*by_query, strict=True)]))
+        tau = kendall_tau(ours[:, 0], theirs[:, 0])
+    return Scores(texts=len(ours), tau=tau, kept=kept, largest=largest)
 
 
 def ranking_pairs(texts: Sequence[str]) -> list[Pair]:
@@ -108,10 +126,13 @@ def activated(head: Head, numbers: Numbers) -> Numbers:
 
 def reference_scores(source: ModelSource, texts: Sequence[str | Pair], *, context: BuildContext) -> Numbers:
     """The full-precision model's scores, float64 [texts, labels]."""
+    return _scored(source, cached_reference(source, texts, context=context))
+
+
+def _scored(source: ModelSource, vectors: NDArray[np.float32]) -> Numbers:
     assert source.head is not None
     weight, bias = head_weights(source.head, source.dimension)
-    vectors = cached_reference(source, texts, context=context).astype(np.float64)
-    return activated(source.head, vectors @ weight.T.astype(np.float64) + bias)
+    return activated(source.head, vectors.astype(np.float64) @ weight.T.astype(np.float64) + bias)
 
 
 def kendall_tau(ours: Numbers, theirs: Numbers) -> float:
@@ -125,10 +146,6 @@ def kendall_tau(ours: Numbers, theirs: Numbers) -> float:
 def _keeps_best(ours: Numbers, theirs: Numbers) -> bool:
     """Whether the best is as good as the reference's best; equal scores are equally good."""
     return bool(theirs[int(ours.argmax())] == theirs.max())
-
-
-def _largest(found: Compared) -> float:
-    return float(np.abs(found.ours - found.theirs).max())
 
 
 def _compared(

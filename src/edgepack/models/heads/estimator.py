@@ -67,7 +67,7 @@ class _Type:
         plain = self.name in NUMBERS or (self.name[:1] == "U" and self.name[1:].isdigit())
         if not plain or self.fields or self.order not in "<>=|":
             raise ValueError(f"an array of {self.name}")
-        return np.dtype(self.name).newbyteorder(self.order)  # type: ignore[call-overload, no-any-return]
+        return np.dtype(self.order + self.name)
 
 
 class _Array:
@@ -144,7 +144,7 @@ class _Unpickler(pickle._Unpickler):
         if isinstance(top, _Wrapper):
             self.stack[-1] = top.read(self._stream)  # type: ignore[attr-defined]
 
-    dispatch = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: load_build}  # type: ignore[attr-defined] # noqa: RUF012
+    dispatch = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: load_build}  # type: ignore[dict-item] # noqa: RUF012
 
 
 def array_of(value: Any) -> np.ndarray:
