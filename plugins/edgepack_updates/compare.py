@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from edgepack.api import BuildContext, Bundle, BundleError
 from edgepack.api.kit import (
     CannotRunHere,
+    Scores,
     lowest_cosine,
     may_run,
     rank,
+    ranking_pairs,
     retrieval_task,
     runner_for,
+    score_figures,
     shared,
     unit,
     verification_texts,
@@ -52,7 +55,7 @@ class Retrieval:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """The vectors of the same texts by both bundles."""
+    """The vectors of the same texts by both bundles; of rerankers and classifiers those that the last layer takes."""
 
     by: str
     """``programs``: both were run; ``golden``: what their makers wrote down of the golden texts."""
@@ -67,6 +70,8 @@ class Drift:
     top10_kept: float | None = None
     """Likewise of the ten nearest."""
     retrieval: Retrieval | None = None
+    scores: Scores | None = None
+    """Of rerankers and classifiers: the new bundle's scores beside the old one's."""
     reason: str = ""
     """Why the programs were not run."""
 
@@ -111,6 +116,9 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
     "tokens of a text": lambda manifest: manifest["model"]["max_length"],
     "pooling": lambda manifest: manifest["model"].get("vectors") or manifest["model"]["pooling"],
     "vectors of length 1": lambda manifest: manifest["model"]["normalize"],
+    "task": lambda manifest: manifest["model"].get("task", "embed"),
+    "labels": lambda manifest: ", ".join(manifest["model"].get("labels", ())),
+    "scores by": lambda manifest: manifest["model"].get("activation", ""),
     "before queries": lambda manifest: manifest["model"].get("prefixes", {}).get("query", ""),
     "before passages": lambda manifest: manifest["model"].get("prefixes", {}).get("passage", ""),
     "runtime": _runtime,
@@ -132,6 +140,8 @@ def measure_drift(old: Bundle, new: Bundle, *, run: bool, full: bool, context: B
         before, after = (_embed(bundle, texts, run, context) for bundle in (old, new))
     except CannotRunHere as cannot:
         return _of_golden(old, new, cannot.reason)
+    if old.manifest["model"].get("task"):
+        return Drift(by="programs", **_nearness(before, after), scores=_scores(old, new, context))
     asked = len(verification_texts())
     mixed, kept = _others(after[:asked], before[:asked]), _others(after[:asked], after[:asked])
     return Drift(
@@ -149,6 +159,15 @@ def _embed(bundle: Bundle, texts: Sequence[str], run: bool, context: BuildContex
             f"{bundle.name} was not made on this machine; --run runs its program in a sandbox"
         )
     return np.asarray(runner_for(bundle, context).embed(bundle, texts), np.float32)
+
+
+def _scores(old: Bundle, new: Bundle, context: BuildContext) -> Scores:
+    """Of both programs, which may run; the two models have the same task and labels."""
+    task = old.manifest["model"]["task"]
+    texts = verification_texts()
+    asked: Sequence[str | tuple[str, str]] = ranking_pairs(texts) if task == "rank" else texts
+    before, after = (np.asarray(runner_for(each, context).scores(each, asked)) for each in (old, new))
+    return score_figures(task, after, before)
 
 
 def _nearness(before: Vectors, after: Vectors) -> dict[str, Any]:

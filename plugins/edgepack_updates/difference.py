@@ -33,8 +33,11 @@ def difference(
     table = prices_of(prices, context)
     made = make_delta(old, new, Path(mkdtemp(dir=context.work_dir)) / "delta", context=context)
     settings = changes(old.manifest, new.manifest)
-    same_length = old.manifest["model"]["dimension"] == new.manifest["model"]["dimension"]
-    drift = measure_drift(old, new, run=run, full=full, context=context) if same_length else None
+    comparable = all(
+        old.manifest["model"].get(key) == new.manifest["model"].get(key)
+        for key in ("dimension", "task", "labels")
+    )
+    drift = measure_drift(old, new, run=run, full=full, context=context) if comparable else None
     before, after = (_archive_bytes(each, name, context) for each, name in ((old, "old"), (new, "new")))
     return Difference(
         old=digest(old),

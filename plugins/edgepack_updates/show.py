@@ -105,6 +105,11 @@ def _vectors(drift: Drift | None) -> Iterator[str]:
             f"queries by the new bundle in an index by the old one: nearest kept {drift.nearest_kept:.1%}, "
             f"ten nearest {drift.top10_kept:.1%}"
         )
+    if (scores := drift.scores) is not None:
+        yield (
+            f"scores of {scores.texts:,} texts through both programs: Kendall's tau {scores.tau:.4f}, best kept "
+            f"{scores.kept:.1%}, largest difference {scores.largest:.1e}"
+        )
     if (found := drift.retrieval) is not None:
         yield (
             f"{found.queries} words among {found.glosses:,} glosses, recall@10: old {found.recall_old:.4f}, "

@@ -4,12 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from edgepack.api.kit import Scores
 from edgepack_updates.compare import Drift
 
 AGREE = 0.9999
 """Lowest cosine of vectors that are the same to 1e-4, as for ``model.embedder``."""
 KEPT = 0.9
 """Share of the ten nearest below which one answer in ten of a mixed index is another one."""
+SAME_SCORES = 1e-4
+"""Largest difference of scores that are the same."""
+TAU, BEST = 0.98, 0.99
+"""Kendall's tau of the scores, and share of the best texts or labels, from which on a new bundle ranks as the old one."""
+_NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
 
 
@@ -26,6 +32,14 @@ def reasons(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
     """Why vectors of two manifests cannot be in one index, whatever they are."""
     one, other = old["model"], new["model"]
     found = []
+    if one.get("task") != other.get("task"):
+        return (
+            f"the new bundle is for another task ({_NOUNS[other.get('task')]}, not {_NOUNS[one.get('task')]})",
+        )
+    if one.get("labels") != other.get("labels"):
+        return ("the labels are others",)
+    if one.get("task"):
+        return ()
     if one["dimension"] != other["dimension"]:
         found.append(f"vectors have {other['dimension']} dimensions, not {one['dimension']}")
     if one["normalize"] != other["normalize"]:
@@ -44,32 +58,54 @@ def judge(
 ) -> Verdict:
     """``drift`` is what was measured, ``None`` for other dimensions; ``differs`` has the settings that changed, by name."""
     why = reasons(old, new)
+    scored = old["model"].get("task") or new["model"].get("task")
     if why or drift is None:
-        return Verdict(outcome="rebuild", says=f"rebuild the index: {'; '.join(why)}", why=why)
+        begins = "not to be exchanged" if scored else "rebuild the index"
+        return Verdict(outcome="rebuild", says=f"{begins}: {'; '.join(why)}", why=why)
+    if drift.scores is not None:
+        return _of_scores(drift.scores, differs)
     if drift.by == "golden":
         return _unmeasured(old, new, drift)
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
     assert drift.top10_kept is not None and drift.nearest_kept is not None
     figures = f"cosine {drift.mean_cosine:.4f} (lowest {drift.min_cosine:.4f}), ten nearest kept {drift.top10_kept:.1%}"
-    causes = tuple(
-        f"another {name}"
-        for name in ("model", "weights", "tokenizer", "recipe", "runtime", "processor")
-        if name in differs
-    )
+    causes = _causes(differs)
     if drift.top10_kept >= KEPT:
         return Verdict(outcome="mixed", says=f"{figures}: mixed indexes lose this much", why=causes)
     of = f" ({', '.join(causes)})" if causes else ""
     return Verdict(outcome="rebuild", says=f"rebuild the index: {figures}{of}", why=causes)
 
 
+def _causes(differs: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ("model", "weights", "tokenizer", "recipe", "runtime", "processor")
+    return tuple(f"another {name}" for name in names if name in differs)
+
+
+def _of_scores(found: Scores, differs: Mapping[str, Any]) -> Verdict:
+    """A reranker or a classifier has no index; thresholds on its scores may be kept."""
+    if found.largest <= SAME_SCORES:
+        return Verdict(outcome="same", says="the same scores to 1e-4: thresholds can stay")
+    causes = _causes(differs)
+    figures = (
+        f"scores' tau {found.tau:.4f}, best kept {found.kept:.1%}, largest difference {found.largest:.4f}"
+    )
+    if found.tau >= TAU and found.kept >= BEST:
+        return Verdict(
+            outcome="mixed", says=f"{figures}: nearly the same order; check thresholds", why=causes
+        )
+    of = f" ({', '.join(causes)})" if causes else ""
+    return Verdict(outcome="rebuild", says=f"another order: {figures}{of}", why=causes)
+
+
 def _unmeasured(old: Mapping[str, Any], new: Mapping[str, Any], drift: Drift) -> Verdict:
     """By ids and golden vectors, which are their makers' word."""
+    stays = "thresholds" if new["model"].get("task") else "an index"
     embedders = {str(each["model"].get("embedder", "")) for each in (old, new)}
     if len(embedders) == 1 and embedders != {""} and drift.min_cosine >= AGREE:
         return Verdict(
             outcome="same",
-            says="the same to 1e-4 by their embedder ids and golden vectors: an index can stay",
+            says=f"the same to 1e-4 by their embedder ids and golden vectors: {stays} can stay",
         )
     return Verdict(
         outcome="undecided",

@@ -112,6 +112,7 @@ from edgepack.plugins.context import host_context as host_context
 from edgepack.records.model import Dense as Dense
 from edgepack.records.model import Pooling as Pooling
 from edgepack.records.report import DownloadCost as DownloadCost
+from edgepack.records.report import Scores as Scores
 from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.records.runtime import SourceFile as SourceFile
 from edgepack.reports.cost import download_costs as download_costs
@@ -145,4 +146,6 @@ from edgepack.verifier.metrics import lowest_cosine as lowest_cosine
 from edgepack.verifier.metrics import rank as rank
 from edgepack.verifier.metrics import shared as shared
 from edgepack.verifier.metrics import unit as unit
+from edgepack.verifier.scores import ranking_pairs as ranking_pairs
+from edgepack.verifier.scores import score_figures as score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task as retrieval_task

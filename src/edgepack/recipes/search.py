@@ -1,5 +1,6 @@
 """Trying recipes on a model: each is made, measured and remembered, so that a search can be taken up where it stopped."""
 
+import hashlib
 import json
 import platform
 import re
@@ -20,6 +21,7 @@ from edgepack.models.fuse.fusion import fuse
 from edgepack.models.graph.aside import load_graph
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.precision import quantized_by
+from edgepack.models.heads.classification import head_weights
 from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import Text, embed_with_onnxruntime, exported_model
 from edgepack.quantization.layers import matrix_inputs
@@ -197,7 +199,7 @@ class Trial:
             return asdict(found)
 
         inputs = {"tokenizer": sha256_of(made.source.tokenizer), "texts": json.dumps(list(texts))}
-        inputs |= {"full": str(full), "head": repr(self._source.head and scores)}
+        inputs |= {"full": str(full), "head": _head_digest(self._source) if scores else ""}
         return verification_of(self._remembered("measured", made, inputs, measure))
 
     def _remembered(
@@ -250,6 +252,14 @@ def model_latency(file: Path) -> float:
 
 def _fused(model: onnx.ModelProto) -> onnx.ModelProto:
     return fuse(model, lambda note: None, attention="MultiHeadAttention", embeddings=False)
+
+
+def _head_digest(source: ModelSource) -> str:
+    """Of the last layer, which is no part of the model file; empty where there is none."""
+    if (head := source.head) is None:
+        return ""
+    layer = b"".join(part.tobytes() for part in head_weights(head, source.dimension))
+    return hashlib.sha256(layer + f"{head.task} {head.activation}".encode()).hexdigest()
 
 
 def _processor() -> str:

@@ -11,6 +11,25 @@ from edgepack.tables import Number, State, add_row, table
 
 SCHEMA = 2
 HEAD = ("recipe", "MB", "MB zstd", "mean cosine", "lowest", "nearest", "ms", "")
+TASKS = {"max_sts_loss": "STS-B", "max_translation_loss": "man pages"}
+"""Key of a target that limits a task's loss → head of its column."""
+
+
+def heads(points: Sequence[Point]) -> tuple[str, ...]:
+    """Of the table's columns: those of ``HEAD``, and before the last what the full gate or a head's scores add."""
+    return (*HEAD[:-1], *dict.fromkeys(name for point in points for name in _more(point)), HEAD[-1])
+
+
+def _more(point: Point) -> dict[str, str]:
+    """Further columns of a point."""
+    found = {}
+    if (scores := point.quality.scores) is not None:
+        found |= {"tau": f"{scores.tau:.4f}", "best kept": f"{scores.kept:.1%}"}
+    for task in point.quality.tasks:
+        found[TASKS[task.limit]] = "" if task.value is None else f"{task.value:.4f}"
+    if point.quality.retrieval is not None:
+        found["recall@10"] = f"{point.quality.retrieval.recall:.4f}"
+    return found
 
 
 def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
@@ -29,6 +48,7 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
             f"{point.quality.min_cosine:.4f}",
             f"{point.quality.neighbour_agreement:.1%}",
             f"{point.milliseconds:.2f}",
+            *(_more(point).get(name, "") for name in heads(points)[len(HEAD) - 1 : -1]),
             _remark(point, points, named.get(point.name, "")),
         )
         for point in sorted(points, key=lambda each: (each.compressed_bytes, each.name))
@@ -37,7 +57,7 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
 
 def frontier_table(points: Sequence[Point]) -> Table:
     """For a terminal."""
-    first, *numbers, remark = HEAD
+    first, *numbers, remark = heads(points)
     made = table(first, *map(Number, numbers), State(remark))
     for row in rows(points):
         add_row(made, *row, style="dim" if "dominated" in row[-1] else None)

@@ -32,6 +32,20 @@ for line in sys.stdin:
     seed = hashlib.sha512(text.encode()).digest() + hashlib.sha512(b"{{salt}}" + text.encode()).digest()
     print(json.dumps({{{{"embedding": [seed[i] - 128 + {{noise}} * (seed[-1 - i] - 128) for i in range(8)]}}}}))
 """
+SCORES = f"""#!{sys.executable} -S
+import hashlib, json, sys
+for line in sys.stdin:
+    said = json.loads(line)
+    numbers = [each / 255 for each in hashlib.sha512((said.get("query", "") + said["text"]).encode()).digest()]
+    score = numbers[0] + {{noise}} * numbers[1]
+    if "--pairs" in sys.argv:
+        print(json.dumps({{{{"index": 0, "score": score}}}}))
+    elif "--classify" in sys.argv:
+        print(json.dumps({{{{"scores": {{{{"no": 0.5, "yes": score}}}}}}}}))
+    else:
+        print(json.dumps({{{{"embedding": [score, *numbers[2:9]]}}}}))
+"""
+"""A reranker's or a classifier's program."""
 Make = Callable[..., Bundle]
 
 
@@ -40,7 +54,8 @@ def made(tmp_path: Path, context: HostContext) -> Make:
     """``made(NAME, noise=…, here=…, model={…})``: a bundle whose vectors are so far from those without noise."""
 
     def make(where: str, /, *, noise: float = 0, salt: str = "", here: bool = True, **model: Any) -> Bundle:
-        folder = write_small_bundle(tmp_path / where, PROGRAM.format(noise=noise, salt=salt).encode())
+        program = SCORES if "task" in model else PROGRAM
+        folder = write_small_bundle(tmp_path / where, program.format(noise=noise, salt=salt).encode())
         vectors = [[1.0, noise, *[0.0] * 6]] * 2
         (folder / "golden.json").write_text(json.dumps({"texts": TEXTS[:2], "vectors": vectors}))
         manifest = json.loads(list_files(folder).joinpath("manifest.json").read_text())
@@ -68,6 +83,40 @@ def test_the_same_vectors_mean_that_an_index_can_stay(made: Make, context: HostC
     assert found.drift.texts == len(verification_texts()) + 2
     assert found.drift.nearest_kept == found.drift.top10_kept == 1.0
     assert [(each.what, each.old, each.new) for each in found.changes] == [("recipe", "none", "another")]
+
+
+@pytest.mark.parametrize(
+    "model", [{"task": "rank", "labels": ["score"]}, {"task": "classes", "labels": ["no", "yes"]}]
+)
+@pytest.mark.parametrize(
+    ("noise", "outcome", "said"),
+    [
+        (0.0, "same", "the same scores to 1e-4: thresholds can stay"),
+        (0.005, "mixed", "nearly the same order; check thresholds"),
+        (2.0, "rebuild", "another order: scores' tau"),
+    ],
+)
+def test_scores_of_rerankers_and_classifiers_are_compared(
+    made: Make, context: HostContext, model: dict[str, Any], noise: float, outcome: str, said: str
+) -> None:
+    found = verdict(made("old", **model), made("new", noise=noise, **model), context)
+    assert found.drift.scores.texts == (1000 if model["task"] == "rank" else 200)
+    assert (found.verdict.outcome, said in found.verdict.says) == (outcome, True), found.verdict.says
+    assert found.drift.nearest_kept is None and any(
+        "Kendall's tau" in str(line) for line in render(found).renderables
+    )
+
+
+def test_models_of_other_tasks_and_labels_are_not_exchanged(made: Make, context: HostContext) -> None:
+    classifier = {"task": "classes", "labels": ["no", "yes"]}
+    embedder, one = made("embedder"), made("one", **classifier)
+    other = made("other", **{**classifier, "labels": ["yes", "no"]})
+    found = verdict(embedder, one, context)
+    assert found.drift is None
+    assert found.verdict.says == (
+        "not to be exchanged: the new bundle is for another task (classifying, not embeddings)"
+    )
+    assert verdict(one, other, context).verdict.says == "not to be exchanged: the labels are others"
 
 
 def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:

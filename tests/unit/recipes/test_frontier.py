@@ -1,13 +1,14 @@
 """The frontier: what is worth having, what is recommended, and how it is shown."""
 
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
-from edgepack.records.report import Verification
-from edgepack.reports.frontier import as_dict, recommendation_lines, rows
+from edgepack.records.report import Scores, TaskFigure, Verification
+from edgepack.reports.frontier import HEAD, as_dict, heads, recommendation_lines, rows
 from edgepack.reports.page.frontier import frontier_page
 from edgepack.reports.scatter import LETTER, LINE, Mark, scatter
 
@@ -127,3 +128,13 @@ def test_what_is_below_the_gate_is_shaded(gate: float, shaded: bool) -> None:
             for mark in scatter(POINTS, [""] * len(POINTS), width=860, height=480).marks
         }
         assert places["int4"] > top > places["int8-dynamic"]
+
+
+def test_scores_and_tasks_have_columns_of_their_own() -> None:
+    task = TaskFigure(limit="max_sts_loss", what="Spearman", value=0.8199, value_fp32=0.8203)
+    scores = Scores(texts=1000, tau=0.987, kept=0.99, largest=0.01)
+    full = [replace(INT8, quality=replace(INT8.quality, tasks=(task,), scores=scores)), FULL]
+    assert heads(full) == (*HEAD[:-1], "tau", "best kept", "STS-B", "")
+    assert [row[len(HEAD) - 1 : -1] for row in rows(full)] == [("0.9870", "99.0%", "0.8199"), ("", "", "")]
+    assert '<th scope="col">STS-B</th>' in frontier_page(full, "a model")
+    assert heads(POINTS) == HEAD

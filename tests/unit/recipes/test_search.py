@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
+from tests.support.checkpoints import write_head
 from tests.support.compare import Load
 
+from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.search import layers_of, mixed_candidates, search
 from edgepack.records.target import ModelOptions
@@ -54,3 +57,21 @@ def test_the_gate_decides_what_is_within(tmp_path: Path, context: HostContext) -
         source, options=ModelOptions(min_cosine=0.99999), names=("fp32", "int8"), mixed=False, context=context
     )
     assert [point.within for point in points] == [True, False]
+
+
+def test_a_reranker_is_judged_by_its_scores(tmp_path: Path, context: HostContext) -> None:
+    folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    source = ingest(str(folder), context=context)
+    names = ("fp32", "int8")
+    full, int8 = search(source, options=ModelOptions(), names=names, mixed=False, context=context)
+    assert full.quality.scores is not None and int8.quality.scores is not None
+    assert full.quality.scores.tau == 1.0 and full.within
+    assert int8.quality.scores.tau < 0.98 and not int8.within, "weights of random noise"
+    assert search(source, options=ModelOptions(), names=names, mixed=False, context=context)[1] == int8
+    weights = load_file(folder / "model.safetensors")
+    # Another last layer behind the same model file.
+    weights["classifier.weight"] = weights["classifier.weight"][:, ::-1].copy()
+    save_file(weights, folder / "model.safetensors")
+    source = ingest(str(folder), context=context)
+    other = search(source, options=ModelOptions(), names=names, mixed=False, context=context)[1]
+    assert other.bytes == int8.bytes and other.quality.scores != int8.quality.scores

@@ -9,7 +9,7 @@ from importlib.resources import files
 from string import Template
 
 from edgepack.recipes.frontier import Point, is_dominated, recommendations
-from edgepack.reports.frontier import HEAD, rows
+from edgepack.reports.frontier import heads, rows
 from edgepack.reports.page.cards import Card, render_cards
 from edgepack.reports.scatter import COARSE, FINE, LETTER, Mark, Scatter, scatter, ticks
 
@@ -54,7 +54,7 @@ def _choices(points: Sequence[Point]) -> list[Card]:
 
 
 def _table(ordered: Sequence[Point], points: Sequence[Point]) -> str:
-    heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in ("", *HEAD))
+    titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in ("", *heads(points)))
     body = "".join(
         f"<tr{_kind(point, points)}><td>{at}</td>"
         f'<th scope="row">{escape(row[0])}</th>'
@@ -62,7 +62,7 @@ def _table(ordered: Sequence[Point], points: Sequence[Point]) -> str:
         + "</tr>\n"
         for at, (point, row) in enumerate(zip(ordered, rows(points), strict=True), 1)
     )
-    return f'<table class="recipes"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<table class="recipes"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _kind(point: Point, points: Sequence[Point]) -> str:
