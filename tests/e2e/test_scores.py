@@ -36,13 +36,14 @@ def reranker(tmp_path_factory: pytest.TempPathFactory, minilm: ModelSource) -> P
     Its last layer looks where pairs differ most: a random one would tell them apart by less than int8 moves them.
     """
     import torch
-    from transformers import BertConfig, BertForSequenceClassification
+    import transformers
 
+    library: Any = transformers
     folder = tmp_path_factory.mktemp("models") / "reranker"
     torch.manual_seed(7)
     shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
-    config: Any = BertConfig(**shape, max_position_embeddings=128, num_labels=1)
-    model: Any = BertForSequenceClassification(config).eval()
+    config = library.BertConfig(**shape, max_position_embeddings=128, num_labels=1)
+    model = library.BertForSequenceClassification(config).eval()
     tokenizer = Tokenizer.from_file(str(minilm.tokenizer))
     tokenizer.enable_truncation(128)
     with torch.no_grad():
@@ -64,7 +65,7 @@ def reranker(tmp_path_factory: pytest.TempPathFactory, minilm: ModelSource) -> P
 
 
 def ranked(bundle: Bundle) -> list[float]:
-    words = [bundle.program, "--rerank", QUERY, "--out", "jsonl"]
+    words: list[str | Path] = [bundle.program, "--rerank", QUERY, "--out", "jsonl"]
     done = subprocess.run(words, input="\n".join(TEXTS), capture_output=True, text=True, check=True)
     rows = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda row: int(row["index"]))
     return [row["score"] for row in rows]

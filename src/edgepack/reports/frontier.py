@@ -22,7 +22,7 @@ def heads(points: Sequence[Point]) -> tuple[str, ...]:
 
 def _more(point: Point) -> dict[str, str]:
     """Further columns of a point."""
-    found = {}
+    found: dict[str, str] = {}
     if (scores := point.quality.scores) is not None:
         found |= {"tau": f"{scores.tau:.4f}", "best kept": f"{scores.kept:.1%}"}
     for task in point.quality.tasks:
