@@ -69,7 +69,7 @@ def write_decoder(config: Mapping[str, Any], weights: TensorFile, writer: GraphW
     hidden = _norm(decoder, "norm", hidden)
     if settings.projected:
         hidden = _linear(decoder, "embedding_projection", hidden, settings.hidden, settings.projected)
-    return TokenVectors(name=hidden)
+    return TokenVectors(name=hidden, float32_only=settings.float32_only)
 
 
 def _require_biases(decoder: Decoder) -> None:

@@ -57,6 +57,8 @@ class Settings:
     """Whether what a half has made is normalised, too, before it is added to what came in."""
     biases: Mapping[str, bool]
     """Part of a layer → whether it has one: ``self_attn.q_proj``, ``self_attn.o_proj``, ``mlp.down_proj``."""
+    float32_only: str = ""
+    """Why the family must not be computed in float16."""
     value_norms: bool = False
     """Whether each head of value is normalised, too, without weights."""
     layer_inputs: int = 0
@@ -108,6 +110,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
             "self_attn.o_proj": attention and kind != "qwen2",
             "mlp.down_proj": inner,
         },
+        float32_only="activations of EmbeddingGemma leave its range" if gemma else "",
         value_norms=second,
         layer_inputs=size_of(config, "hidden_size_per_layer_input", 512) if second else 0,
         projected=size_of(config, "embedding_dim", 768) if second else 0,

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.models.graph.pooling import is_pooling
+from edgepack.models.graph.precision import require_float16
 from edgepack.passes.merge_projections import require_unfused
 from edgepack.records.recipe import Note
 
@@ -34,8 +35,9 @@ ELEMENTWISE = frozenset({"Add", "Div", "Max", "Min", "Mul", "Reciprocal", "Sub"}
 def half(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
     """The model in float16; inputs and output keep their types.
 
-    Raises ``UnsupportedModelError`` for a graph with branches or loops, or one that came fused.
+    Raises ``UnsupportedModelError`` for a graph with branches or loops, one that came fused, or one that needs float32.
     """
+    require_float16(model)
     require_unfused(model)
     if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
         raise UnsupportedModelError(

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import TargetError
+from edgepack.models.graph.precision import require_float16
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.quantization.layers import ENCODER
 from edgepack.records.recipe import Note
@@ -49,6 +50,7 @@ def half_fused(model: onnx.ModelProto, note: Note, *, mantissa: int = MANTISSA) 
         raise TargetError(
             f"pass half-fused: mantissa is {mantissa}", hint="float16 has 10 bits; 8 are enough to compress"
         )
+    require_float16(model)
     copy = deepcopy(model)
     blocked = pooling_nodes(copy)
     if not blocked:

@@ -55,7 +55,23 @@ def test_casts_stand_only_where_types_meet(load: Load) -> None:
     assert operators(half(model, unexpected))["Cast"] - operators(model)["Cast"] <= 1
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+FLOAT32_ONLY = ("embedding_gemma2_text", "gemma3_text")
+
+
+@pytest.mark.parametrize("kind", FLOAT32_ONLY)
+@pytest.mark.parametrize("recipe", ["half", "half-fused"])
+def test_a_model_that_float16_cannot_hold_is_refused_with_the_reason(
+    tmp_path: Path, kind: str, recipe: str, context: HostContext
+) -> None:
+    source, _ = write_family(tmp_path / "model", kind)
+    with pytest.raises(
+        UnsupportedModelError, match="float16: activations of EmbeddingGemma leave its range"
+    ) as caught:
+        prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+    assert "--recipe int8" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind not in FLOAT32_ONLY])
 def test_every_architecture(tmp_path: Path, kind: str, context: HostContext) -> None:
     source, _ = write_family(tmp_path / "model", kind, std=0.15)
     prepared = prepare_model(source, options=ModelOptions(recipe="half", format="onnx"), context=context)

@@ -10,6 +10,7 @@ import onnx
 from edgepack.context import Extension
 from edgepack.errors import PluginError
 from edgepack.models.graph.pooling import pool
+from edgepack.models.graph.precision import FLOAT32_ONLY
 from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, GraphWriter, TokenVectors, finish
 from edgepack.models.ort.session import open_session
@@ -27,7 +28,10 @@ LARGEST_DIFFERENCE = 1e-4
 def finished(source: ModelSource, writer: GraphWriter, tokens: TokenVectors) -> onnx.ModelProto:
     """The model of what was written: token vectors, pooled and normalised as the source says."""
     pool(writer, tokens.name, tokens.counted, source.pooling)
-    return finish(writer, name=source.name, dimension=source.dimension)
+    model = finish(writer, name=source.name, dimension=source.dimension)
+    if tokens.float32_only:
+        model.metadata_props.add(key=FLOAT32_ONLY, value=tokens.float32_only)
+    return model
 
 
 def written_by_plugin(

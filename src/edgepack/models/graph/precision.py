@@ -6,8 +6,11 @@ from collections import Counter
 import onnx
 from onnx import TensorProto
 
+from edgepack.errors import UnsupportedModelError
 from edgepack.records.model import FULL_PRECISION
 
+FLOAT32_ONLY = "edgepack.float32_only"
+"""The key of a graph's metadata that says why it must not be computed in float16."""
 PRECISIONS = {
     TensorProto.FLOAT: FULL_PRECISION,
     TensorProto.DOUBLE: FULL_PRECISION,
@@ -43,6 +46,16 @@ SMALLEST_MATRIX = 64
 """Elements of a matrix of integers that is taken for weights."""
 SCALED = {"DequantizeLinear": 1, IN_BLOCKS: 2, "GatherBlockQuantized": 2}
 """Operator → the input from which on its weights' scales and zero points come."""
+
+
+def require_float16(model: onnx.ModelProto) -> None:
+    """Raise ``UnsupportedModelError`` for a model that its architecture says must not compute in float16."""
+    reason = next((each.value for each in model.metadata_props if each.key == FLOAT32_ONLY), "")
+    if reason:
+        raise UnsupportedModelError(
+            f"the model cannot be computed in float16: {reason}",
+            hint="use a recipe that computes in float32, e.g. --recipe int8",
+        )
 
 
 def quantized_by(model: onnx.ModelProto) -> str:

@@ -28,6 +28,8 @@ class TokenVectors:
     """The value's, float32 [batch, sequence, hidden]."""
     counted: str = "attention_mask"
     """The mask of the tokens that count for the text's vector, int64 [batch, sequence]: 1 or 0."""
+    float32_only: str = ""
+    """Why the model must not compute in float16, e.g. ``its activations leave float16's range``; recipes that do refuse it."""
 
 
 @dataclass(frozen=True, kw_only=True)
