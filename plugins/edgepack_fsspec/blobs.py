@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ RENAMES = {"file", "local", "sftp", "ssh"}
 """Protocols of file systems where half a file can be seen while it is written, and renaming is one step."""
 PUTS = {"http", "https"}
 CONFLICT = 409
-"""What a WebDAV server says of a file in a folder that is not there (RFC 4918, 9.7.1)."""
+"""What a WebDAV server says of what would lie in a folder that is not there (RFC 4918, 9.3.1)."""
 INSTALL = "pip install 'edgepack[store]'"
 
 
@@ -61,6 +61,8 @@ class Blobs:
     """``fsspec.AbstractFileSystem``; fsspec says nothing of its types."""
     root: str
     scheme: str
+    folders: set[str] = field(default_factory=set)
+    """Of a server of HTTP: those that it was told to make."""
 
     def get(self, name: str, destination: Path) -> bool:
         try:
@@ -84,18 +86,17 @@ class Blobs:
             self.system.put_file(str(source), place)
 
     def _put_http(self, place: str, source: Path) -> None:
+        """A server that wants a folder may end the connection before it has the file, and what it says with it: folders come first."""
         from fsspec.asyn import sync
 
-        try:
-            self.system.put_file(str(source), place, method="put")
-        except Exception as error:
-            if getattr(error, "status", None) != CONFLICT:
-                raise
-            sync(self.system.loop, self._make_folder, posixpath.dirname(place))
-            self.system.put_file(str(source), place, method="put")
+        folder = posixpath.dirname(place)
+        if folder not in self.folders:
+            sync(self.system.loop, self._make_folder, folder)
+            self.folders.add(folder)
+        self.system.put_file(str(source), place, method="put")
 
     async def _make_folder(self, place: str) -> None:
-        """Of a WebDAV server, and those that it is in. Whether there is one then, the next PUT says."""
+        """Of a WebDAV server, and those that it is in. What any server says to that is not asked: PUT says it."""
         session = await self.system.set_session()
         address = self.system.encode_url(place)
         async with session.request("MKCOL", address) as reply:

@@ -87,7 +87,10 @@ def test_a_fleet_with_killed_workers_is_what_one_machine_makes(tmp_path: Path) -
         "--json",
         str(found),
     ]
-    done = subprocess.run([*command, *how], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, *how], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(found.read_text())
     assert said["first"]["workers killed"] == 1
