@@ -25,7 +25,7 @@ from edgepack.cli.output import say
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.target import Reading
-from edgepack.verifier.scores import kendall_tau
+from edgepack.verifier.outputs.order import kendall_tau
 from edgepack.verifier.tasks.sts import Pairs, spearman, sts_pairs
 
 TARGET = "linux-x86-min"

@@ -43,6 +43,7 @@ class CudaBuilder:
     layout: str
     units: str
     batch_size: int
+    gives: tuple[str, ...] = ("scores",)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(

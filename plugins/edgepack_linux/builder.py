@@ -58,6 +58,10 @@ class LinuxBuilder:
     signatures: bool = False
     public_key: str = ""
 
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return ("scores", "sparse") if self.runner == "pyinstaller" else ("scores", "sparse", "tokens")
+
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         # The first step of a build, and not when the target is created: a bundle that was made elsewhere is verified here.
         if self.runner == "pyinstaller" and self.target.platform.arch != platform.machine():

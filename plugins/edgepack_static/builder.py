@@ -32,6 +32,7 @@ class StaticBuilder:
     target: Target
     context: BuildContext
     form: str
+    gives: tuple[str, ...] = ()
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         table = static_table(source)

@@ -48,6 +48,7 @@ class TensorrtBuilder:
     batch_size: int
     max_batch: int
     home: Home | None
+    gives: tuple[str, ...] = ()
 
     @cached_property
     def libraries(self) -> RuntimeFolder:

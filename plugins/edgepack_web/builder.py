@@ -53,6 +53,7 @@ class WebBuilder:
     threads: bool = False
     webgpu: bool = False
     copies: bool = True
+    gives: tuple[str, ...] = ("sparse",)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(
@@ -96,6 +97,7 @@ class WebBuilder:
             licenses=self._licenses(library),
             parts=folder.parts,
             placement=placement,
+            gives=self.gives,
             command=("node", NODE_PROGRAM),
         )
 

@@ -26,6 +26,7 @@ from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.builder import RegisteredBuilder
 from edgepack.plugins.checks import require_fit
 from edgepack.plugins.context import HostContext
+from edgepack.plugins.given import given_by_target
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.expected import Expected, expected
 from edgepack.recipes.registry import passes_of, whose_passes
@@ -96,6 +97,7 @@ def build(
     require_room(output=output, cache=context.store.root)
     with story.step("model"):
         source = ingest(model, reading=target.model.reading, context=context)
+        source = given_by_target(source, builder.gives, target.name, context=context)
         foretold = expected(source, passes)
         foretell_from_weights(target, foretold)
         _require_room(foretold, output, len(packagers), context)
@@ -148,6 +150,7 @@ def build(
                 options=target.model,
                 tokens=run.tokens,
                 scoring=run,
+                giving=run,
                 proofs=proofs,
                 context=context,
             )

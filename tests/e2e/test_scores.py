@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.scores import ranking_pairs
+from edgepack.verifier.outputs.order import ranking_pairs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

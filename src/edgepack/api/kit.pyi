@@ -146,6 +146,6 @@ from edgepack.verifier.metrics import lowest_cosine as lowest_cosine
 from edgepack.verifier.metrics import rank as rank
 from edgepack.verifier.metrics import shared as shared
 from edgepack.verifier.metrics import unit as unit
-from edgepack.verifier.scores import ranking_pairs as ranking_pairs
+from edgepack.verifier.outputs.order import ranking_pairs as ranking_pairs
 from edgepack.verifier.scores import score_figures as score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task as retrieval_task

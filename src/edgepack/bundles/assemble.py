@@ -29,15 +29,16 @@ from edgepack.bundles.model_card import model_card
 from edgepack.bundles.notices import write_notices
 from edgepack.bundles.sbom import SBOM, sbom
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, UnsupportedModelError
+from edgepack.errors import BundleError
 from edgepack.files.elf import elf_files
 from edgepack.files.hardening import weaknesses
 from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.embedder import embedder_id
 from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.tokenizer import minimal_json
+from edgepack.plugins.given import require_given
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import Head, ModelSource, PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
@@ -143,8 +144,8 @@ def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
     """The model, its head if it has one, and its tokenizer."""
+    require_given(model.source, runner.gives, f"the {runner.kind} program of this target")
     if head := model.source.head:
-        _require_scores(model.source, head, runner)
         (folder / HEAD).parent.mkdir(parents=True, exist_ok=True)
         layer = head_weights(head, model.source.dimension)
         (folder / HEAD).write_bytes(b"".join(part.astype("<f4").tobytes() for part in layer))
@@ -158,14 +159,6 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
             (folder / TOKENIZER).write_bytes(minimal_json(model.source).encode())
         else:
             _copy(runner.tokenizer, folder / tokenizer_path(runner))
-
-
-def _require_scores(source: ModelSource, head: Head, runner: RunnerArtifact) -> None:
-    if not runner.scores:
-        raise UnsupportedModelError(
-            f"{source.name} is {head.noun}, and the {runner.kind} program of this target only embeds",
-            hint="--target linux-x86-min and linux-x86 rank and classify",
-        )
 
 
 def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:

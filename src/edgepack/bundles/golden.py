@@ -35,9 +35,16 @@ TEXTS: tuple[str, ...] = (
 
 
 def golden_json(vectors: Sequence[Sequence[float]]) -> bytes:
-    """The content of ``golden.json`` for the vectors of ``TEXTS``, float [len(TEXTS), dimension]."""
-    rows = [[round(float(value), DECIMALS) for value in vector] for vector in vectors]
-    document: dict[str, Any] = {"texts": TEXTS, "vectors": rows, "tolerance": TOLERANCE}
+    """The content of ``golden.json`` for the vectors of ``TEXTS``, float [len(TEXTS), dimension].
+
+    A vector of zeros, as a sparse encoder may give, has no angle to another: its text is left out.
+    """
+    pairs = [(text, vector) for text, vector in zip(TEXTS, vectors, strict=True) if any(vector)]
+    rows = [[round(float(value), DECIMALS) for value in vector] for _, vector in pairs]
+    # Of many zeros, a digit each.
+    rows = [[value or 0 for value in row] if row.count(0) > len(row) // 2 else row for row in rows]
+    texts = [text for text, _ in pairs]
+    document: dict[str, Any] = {"texts": texts, "vectors": rows, "tolerance": TOLERANCE}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 

@@ -15,8 +15,9 @@ from edgepack.bundles.usage import prefixes, shortening
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import FULL_PRECISION, Head, PreparedModel
+from edgepack.records.model import FULL_PRECISION, Head, ModelSource, PreparedModel
 from edgepack.records.operators import Operators
+from edgepack.records.outputs import Outputs, Side
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
 from edgepack.targets import LIMITS
@@ -114,7 +115,7 @@ def build_manifest(
         "runtime": runtime and _runtime_section(runtime, runner),
         "runner": {
             "program": runner.program,
-            "command": _command(runner, model.source.head),
+            "command": _command(runner, model.source),
             **({"library": runner.library} if runner.library else {}),
             "kind": runner.kind,
             **({"check": "start"} if runner.check_at_start else {}),
@@ -143,10 +144,11 @@ def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[s
     }
 
 
-def _command(runner: RunnerArtifact, head: Head | None) -> list[str] | None:
+def _command(runner: RunnerArtifact, source: ModelSource) -> list[str] | None:
     if runner.command is None:
         return None
-    features = ("--features",) if head else ()
+    compared = source.head is None and (source.outputs is None or source.outputs.dense)
+    features = () if compared else ("--features",)
     return list(runner.command or (runner.program, *features, *JSON_LINES))
 
 
@@ -209,6 +211,7 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         **({"set": source.reading.said} if source.reading.said else {}),
         "warnings": list(source.warnings),
         **(_head_section(source.head) if source.head else {}),
+        **({"outputs": outputs_section(source.outputs)} if source.outputs else {}),
         "batch_dependent": model.batch_dependent,
         "prefixes": prefixes(source),
         "matryoshka": shortening(source),
@@ -222,6 +225,24 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
 def _head_section(head: Head) -> dict[str, Any]:
     """Of a reranker or a classifier: the file of its last layer, and what its scores are called and made by."""
     return {"task": head.task, "head": HEAD, "labels": list(head.labels), "activation": head.activation}
+
+
+def outputs_section(outputs: Outputs) -> dict[str, Any]:
+    """What a model gives beside, or in the place of, one vector a text, as its program reads it."""
+    said: dict[str, Any] = {"dense": outputs.dense}
+    if sparse := outputs.sparse:
+        of = "vocabulary" if sparse.vocabulary else "tokens"
+        said["sparse"] = {"of": of, "size": sparse.size, "skip": list(sparse.skip)}
+    if vectors := outputs.multi_vector:
+        sides = {"query": _side_section(vectors.query), "document": _side_section(vectors.document)}
+        said["multi_vector"] = {"dimension": vectors.dimension, "first": vectors.first, **sides}
+    return said
+
+
+def _side_section(side: Side) -> dict[str, Any]:
+    """What of it is not as usual."""
+    said = {name: value for name, value in asdict(side).items() if value != getattr(Side(), name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
 
 def operator_lines(operators: Operators) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -172,6 +172,14 @@ class Builder:
     plugin: str
     builder: TargetBuilder
     asked: Callable[[str], AbstractContextManager[None]]
+
+    @property
+    def gives(self) -> Collection[str] | None:
+        """What its programs give beside vectors; ``None``: it does not say. Raises ``PluginError``."""
+        said = getattr(self.builder, "gives", None)
+        if said is not None and not (isinstance(said, tuple) and all(isinstance(name, str) for name in said)):
+            raise PluginError(f"plugin {self.plugin}: gives is {repr(said)[:80]}, expected a tuple of words")
+        return said
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         made = self._call("prepare_model", PreparedModel, self.builder.prepare_model, source)

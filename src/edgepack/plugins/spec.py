@@ -58,7 +58,11 @@ SCHEME = re.compile(r"(?!catalogue$)[a-z][a-z0-9+.-]+")
 
 
 class TargetBuilder(Protocol):
-    """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them."""
+    """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them.
+
+    It may have an attribute ``gives``, a tuple of what its programs give beside vectors, of ``scores``, ``sparse`` vectors and what ``tokens`` have:
+    other models are then rejected before anything is made. Without it, the runner's ``gives`` says it at the end.
+    """
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         """Quantize the model; ``needs`` describes the file as it will be shipped, and is ``None`` if that is no ONNX graph."""

@@ -45,8 +45,8 @@ class RunnerArtifact:
     """For a runner whose folder holds model, tokenizer and runtime already."""
     check_at_start: bool = False
     """Whether the program compares the SHA-256 of model and tokenizer with the manifest's each time it starts."""
-    scores: bool = False
-    """Whether the program computes a model's head, which makes a reranker's or a classifier's scores."""
+    gives: tuple[str, ...] = ()
+    """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()
     """What the host runs: it reads JSON lines, each with a ``text``, and writes one line each with its ``embedding``
     (docs/runner.md). A word that is a path in the bundle stands for that file; a first word that is none is a program of the

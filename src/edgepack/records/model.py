@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgepack.records.operators import Operators
 from edgepack.records.target import UNSAID, PoolingMode, Reading
+
+if TYPE_CHECKING:
+    from edgepack.records.outputs import Outputs
 
 FULL_PRECISION = "fp32"
 FLOAT_PRECISIONS = (FULL_PRECISION, "fp16", "bf16")
@@ -193,9 +196,30 @@ class ModelSource:
     are then not those of the full-precision model, and whatever is measured against them says so."""
     head: Head | None = None
     """What a reranker or a classifier has behind its vectors, which are of no use by themselves."""
+    outputs: "Outputs | None" = None
+    """What it gives beside, or in the place of, one vector per text."""
     graph_by: str = ""
     """The plugin that writes its graph from its weights, by distribution, version and revision; empty: edgepack or PyTorch does,
     or there is one."""
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """What it gives beside, or in the place of, one vector per text: ``scores``, ``sparse``, and ``tokens``, if each token
+        has something."""
+        outputs = self.outputs
+        said = {
+            "scores": self.head is not None,
+            "sparse": outputs is not None and outputs.sparse is not None,
+            "tokens": outputs is not None and outputs.width > 0,
+        }
+        return tuple(name for name, given in said.items() if given)
+
+    @property
+    def noun(self) -> str:
+        """What such a model is."""
+        if self.head:
+            return self.head.noun
+        return self.outputs.noun if self.outputs else "an embedding model"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,30 @@ class Scores:
     """Pairs whose tokens are the same as Hugging Face's; 0: not compared."""
 
 
+MIN_ORDER, MIN_BEST = 0.95, 0.95
+"""What other outputs are held to (``OutputFigures.tau``, ``OutputFigures.kept``): most texts of the gate share hardly a token, and
+scores near zero change places easily."""
+MAX_WEIGHT = 1e-3
+"""How far a weight, or a number of a token's vector, may be from the full-precision model's in a bundle in full precision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFigures:
+    """Sparse vectors, or vectors of tokens, beside the full-precision model's; texts rank by dot products, or by MaxSim."""
+
+    name: Literal["sparse", "multi_vector"]
+    texts: int
+    tau: float
+    """Kendall's tau-b of the scores of 1,000 pairs of texts: 1, the same order."""
+    kept: float
+    """Share of the queries whose best text is the same one."""
+    agree: float
+    """Sparse: share of tokens, those above a tenth of the text's largest weight, that both have; otherwise the mean cosine of tokens'
+    vectors."""
+    largest: float
+    """Largest difference of a weight, or of a number of a vector."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verification:
     """How near the bundle's vectors are to those of the model that it was made from."""
@@ -92,6 +116,8 @@ class Verification:
     """Lowest cosine between a text's vectors alone and in a batch of 32; ``None``: not measured."""
     scores: Scores | None = None
     """Of rerankers and classifiers; the figures above are then of the vectors that the last layer takes."""
+    outputs: tuple[OutputFigures, ...] = ()
+    """Of what a model gives beside, or in the place of, one vector per text."""
     retrieval: Retrieval | None = None
     retrieval_missing: str = ""
     """Why retrieval was not measured although the gate requires it."""
@@ -115,7 +141,7 @@ def verification_of(data: Mapping[str, Any]) -> Verification:
     for name, kind in (("retrieval", Retrieval), ("scores", Scores)):
         if found.get(name) is not None:
             found[name] = kind(**found[name])
-    for name, each in (("tasks", TaskFigure), ("lengths", LengthFigure)):
+    for name, each in (("tasks", TaskFigure), ("lengths", LengthFigure), ("outputs", OutputFigures)):
         found[name] = tuple(each(**one) for one in found.get(name, ()))
     return Verification(**{**found, "cosines": tuple(found.get("cosines", ()))})
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgepack.records.model import FLOAT_PRECISIONS
-from edgepack.records.report import MIN_KEPT, MIN_TAU, Verification
+from edgepack.records.report import MIN_BEST, MIN_KEPT, MIN_ORDER, MIN_TAU, Verification
 from edgepack.records.target import ModelOptions
 
 
@@ -37,7 +37,7 @@ def figures(found: Verification) -> list[Figure]:
 
 
 def _all(found: Verification) -> list[Figure]:
-    parts = (_scores, _vectors, _lengths, _tokens, _retrieval, _tasks)
+    parts = (_scores, _outputs, _vectors, _lengths, _tokens, _retrieval, _tasks)
     return [figure for part in parts for figure in part(found)]
 
 
@@ -92,6 +92,19 @@ def _scores(found: Verification) -> Iterator[Figure]:
         yield Figure(
             what="tokens of pairs identical", value=f"{scores.same_pairs:,} pairs", limit="all", met=True
         )
+
+
+def _outputs(found: Verification) -> Iterator[Figure]:
+    """Of sparse vectors and of vectors of tokens."""
+    for each in found.outputs:
+        what = each.name.replace("_", "-")
+        order = f"{what}: Kendall's tau of the scores of {each.texts} texts"
+        yield Figure(what=order, value=f"{each.tau:.4f}", limit=f"≥ {MIN_ORDER:g}", met=each.tau >= MIN_ORDER)
+        kept = f"{what}: best text kept"
+        yield Figure(what=kept, value=f"{each.kept:.1%}", limit=f"≥ {MIN_BEST:g}", met=each.kept >= MIN_BEST)
+        agree = "tokens in common" if each.name == "sparse" else "mean cosine of tokens"
+        yield Figure(what=f"{what}: {agree}", value=f"{each.agree:.4f}")
+        yield Figure(what=f"{what}: largest difference of a number", value=f"{each.largest:.2g}")
 
 
 def _vectors(found: Verification) -> Iterator[Figure]:

@@ -20,6 +20,7 @@ from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.targets import LIMITS
 from edgepack.verifier.metrics import compare, lowest_cosine
+from edgepack.verifier.outputs.measure import Giving, measure_outputs, shortfalls_of_outputs
 from edgepack.verifier.quality import measure_quality, shortfalls
 from edgepack.verifier.scores import Scoring, measure_scores, shortfalls_of_scores
 from edgepack.verifier.tokens import Tokenize, compare_tokens
@@ -29,7 +30,7 @@ Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 FULL_ONLY = ("max_retrieval_loss", "max_sts_loss", "max_translation_loss")
 """Limits of what the full gate alone measures."""
 NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
-"""Limits that say nothing of a reranker or a classifier, whose vectors lie along a line: its scores are judged instead."""
+"""Limits that say nothing of vectors that are not for comparing texts: scores, or the other outputs, are judged instead."""
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
 
@@ -48,13 +49,14 @@ def verify(
     options: ModelOptions,
     tokens: Tokenize | None = None,
     scoring: Scoring | None = None,
+    giving: Giving | None = None,
     others: Path | None = None,
     proofs: Sequence[LevelProof] = (),
     context: BuildContext,
 ) -> Verification:
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
-    With ``scoring`` a reranker's or a classifier's scores are measured, too. With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    With ``scoring`` a reranker's or a classifier's scores are measured, too, with ``giving`` what a model of other outputs gives. With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
@@ -82,18 +84,22 @@ def verify(
         if scoring is not None and source.head is not None:
             found = measure_scores(scoring, bundle, source, verification_texts(), context=context)
             figures = replace(figures, scores=found)
+        if giving is not None and "outputs" in bundle.manifest["model"]:
+            given = measure_outputs(giving, bundle, source, verification_texts(), context=context)
+            figures = replace(figures, outputs=given)
         if tokens is not None:
             same = compare_tokens(bundle, source, verification_texts(), tokens)
             figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
-    if source.head is not None:
+    if source.head is not None or (source.outputs and not source.outputs.dense):
         options = replace(options, **NEIGHBOURS)
     figures = replace(figures, limits=_limits(options))
     short = shortfalls(figures, options)
     if figures.scores is not None:
         short += shortfalls_of_scores(figures.scores)
+    short += shortfalls_of_outputs(figures.outputs, str(bundle.manifest["model"]["precision"]))
     if options.gate == "off":
         return _unjudged(figures, short, context)
     if short:
@@ -127,6 +133,8 @@ def _in_short(found: Verification) -> str:
         tokens += f", scores' tau {scores.tau:.4f}, best kept {scores.kept:.1%}"
     for task in found.tasks:
         tokens += f", {task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})" if not task.missing else ""
+    for each in found.outputs:
+        tokens += f", {each.name.replace('_', '-')}: tau {each.tau:.4f}, best kept {each.kept:.1%}"
     return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
 
 
@@ -159,6 +167,12 @@ def describe(found: Verification) -> str:
         said.append(
             f"scores of {scores.texts:,} texts: Kendall's tau {scores.tau:.4f}, best kept {scores.kept:.1%}, largest "
             f"difference {scores.largest:.4f}"
+        )
+    for each in found.outputs:
+        agree = "tokens in common" if each.name == "sparse" else "mean cosine"
+        said.append(
+            f"{each.name.replace('_', '-')} of {each.texts} texts: Kendall's tau {each.tau:.4f}, best kept {each.kept:.1%}, "
+            f"{agree} {each.agree:.4f}, largest difference {each.largest:.2g}"
         )
     if (retrieval := found.retrieval) is not None:
         said.append(
@@ -223,7 +237,8 @@ def _checked(
     for at, length in enumerate(lengths):
         if not np.isfinite(length):
             raise VerificationError(f"the bundle's vector of {_quoted(texts[at])} is not finite", hint=hint)
-        if length == 0.0 or (source.pooling.unit and abs(length - 1.0) > LENGTH_TOLERANCE):
+        sparse = source.outputs is not None and not source.pooling.unit
+        if (length == 0.0 and not sparse) or (source.pooling.unit and abs(length - 1.0) > LENGTH_TOLERANCE):
             raise VerificationError(
                 f"the bundle's vector of {_quoted(texts[at])} has length {length:.4f}", hint=hint
             )

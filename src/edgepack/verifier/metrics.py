@@ -43,8 +43,9 @@ def compare(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> Nea
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The vectors, float64, each divided by its length."""
+    """The vectors, float64, each divided by its length. One of zeros, as a sparse encoder may give, becomes a direction of its own."""
     wide = vectors.astype(np.float64)
+    wide[~wide.any(axis=1)] = 1
     return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True))
 
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from edgepack import tools
 from edgepack.bundles.manifest import JSON_LINES
@@ -14,6 +17,7 @@ from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingTo
 from edgepack.files.elf import architecture
 from edgepack.foundry.processors.known import find_processor
 from edgepack.foundry.proof.emulator import find_emulator
+from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.limits import OUTPUT, SECONDS, limits_for, timed_out, wrote_too_much
 from edgepack.verifier.sandbox import Sandbox
@@ -106,6 +110,22 @@ class BundleRunner:
         except (ValueError, TypeError) as error:
             raise ProofError(f"the program of {bundle.name} answered with invalid tokens: {error}") from error
 
+    def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
+        """What a model of other outputs gives of each text. Raises what ``embed`` raises."""
+        given = bundle.manifest["model"]["outputs"]
+        if (bundle.manifest["runner"].get("command") or [""])[0] != bundle.manifest["runner"]["program"]:
+            # Only vectors come of it, which a sparse encoder's weights are.
+            return [_weights_of(vector) for vector in self.vectors(bundle, texts)]
+        asked = [f"--{name.replace('_', '-')}" for name in ("sparse", "multi_vector") if name in given]
+        side = ["--prefix", "query"] * query
+        said = self._answers(bundle, [bundle.program, *asked, *side, *JSON_LINES], texts)
+        try:
+            return [_outputs_of(json.loads(line)) for line in said.splitlines()]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProofError(
+                f"the program of {bundle.name} answered with invalid outputs: {error}"
+            ) from error
+
     def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
         """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
@@ -164,6 +184,21 @@ class BundleRunner:
             readable = [word if word.is_dir() else word.resolve().parent for word in outside]
             words += self.sandbox.command(inside, readable=readable, gpu=_has_provider(bundle))
         return words
+
+
+def _outputs_of(answer: Mapping[str, Any]) -> TextOutputs:
+    """A line of a program's answer. Raises ``ValueError``, ``KeyError`` or ``TypeError``."""
+    sparse = answer.get("sparse", {"indices": [], "values": []})
+    vectors = np.array(answer.get("multi_vector", []), np.float32)
+    return TextOutputs(
+        sparse=dict(zip(map(int, sparse["indices"]), map(float, sparse["values"]), strict=True)),
+        vectors=vectors if vectors.ndim == 2 else np.zeros((0, 0), np.float32),
+    )
+
+
+def _weights_of(vector: Sequence[float]) -> TextOutputs:
+    weights = {token: weight for token, weight in enumerate(vector) if weight > 0}
+    return TextOutputs(sparse=weights, vectors=np.zeros((0, 0), np.float32))
 
 
 def command_of(bundle: Bundle) -> list[str | Path]:

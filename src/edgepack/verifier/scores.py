@@ -18,15 +18,13 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import Head, ModelSource, Task
 from edgepack.records.report import MIN_KEPT, MIN_TAU, Scores
 from edgepack.verifier.fuzz_texts import fuzz_texts_for
+from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
 
-Pair = tuple[str, str]
-QUERIES, DOCUMENTS = 100, 10
-"""Of each query the texts that stand around it, which are about the same."""
 TOKEN_PAIRS = 4200
 SEED = 20261122
 
@@ -87,19 +85,9 @@ def score_figures(task: Task, ours: Numbers, theirs: Numbers) -> Scores:
         tau = kendall_tau(ours.max(axis=1), theirs.max(axis=1))
     else:
         by_query = ours.reshape(-1, DOCUMENTS), theirs.reshape(-1, DOCUMENTS)
-        kept = float(np.mean([_keeps_best(*each) for each in zip(*by_query, strict=True)]))
+        kept = float(np.mean([keeps_best(*each) for each in zip(*by_query, strict=True)]))
         tau = kendall_tau(ours[:, 0], theirs[:, 0])
     return Scores(texts=len(ours), tau=tau, kept=kept, largest=largest)
-
-
-def ranking_pairs(texts: Sequence[str]) -> list[Pair]:
-    """Each second text with the ``DOCUMENTS`` others around it."""
-    pairs = []
-    for at in range(0, len(texts), max(1, len(texts) // QUERIES)):
-        start = min(max(0, at - DOCUMENTS // 2), len(texts) - DOCUMENTS - 1)
-        around = [other for other in range(start, start + DOCUMENTS + 1) if other != at][:DOCUMENTS]
-        pairs += [(texts[at], texts[other]) for other in around]
-    return pairs
 
 
 def shortfalls_of_scores(found: Scores) -> list[str]:
@@ -133,19 +121,6 @@ def _scored(source: ModelSource, vectors: NDArray[np.float32]) -> Numbers:
     assert source.head is not None
     weight, bias = head_weights(source.head, source.dimension)
     return activated(source.head, vectors.astype(np.float64) @ weight.T.astype(np.float64) + bias)
-
-
-def kendall_tau(ours: Numbers, theirs: Numbers) -> float:
-    """Kendall's tau-b of two lists of numbers: 1, the same order; ties in either count for neither order."""
-    pairs = np.triu_indices(len(ours), 1)
-    one, other = (np.sign(values[:, None] - values[None, :])[pairs] for values in (ours, theirs))
-    ranked = np.sqrt(float(np.abs(one).sum()) * float(np.abs(other).sum()))
-    return float((one * other).sum() / ranked) if ranked else 0.0
-
-
-def _keeps_best(ours: Numbers, theirs: Numbers) -> bool:
-    """Whether the best is as good as the reference's best; equal scores are equally good."""
-    return bool(theirs[int(ours.argmax())] == theirs.max())
 
 
 def _compared(

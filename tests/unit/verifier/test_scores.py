@@ -15,14 +15,8 @@ from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verifier.scores import (
-    DOCUMENTS,
-    kendall_tau,
-    measure_scores,
-    ranking_pairs,
-    reference_scores,
-    shortfalls_of_scores,
-)
+from edgepack.verifier.outputs.order import DOCUMENTS, kendall_tau, ranking_pairs
+from edgepack.verifier.scores import measure_scores, reference_scores, shortfalls_of_scores
 
 TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(40)]
 BUNDLE = Bundle(directory=Path("bundle"), manifest={"model": {"max_length": 16}})

@@ -32,6 +32,7 @@ class OpenvinoBuilder:
 
     target: Target
     context: BuildContext
+    gives: tuple[str, ...] = ()
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         options = replace(self.target.model, format="onnx")

@@ -9,6 +9,7 @@ import onnx
 
 from edgepack.context import Extension
 from edgepack.errors import PluginError
+from edgepack.models.graph.outputs import write_outputs
 from edgepack.models.graph.pooling import pool
 from edgepack.models.graph.precision import FLOAT32_ONLY
 from edgepack.models.graph.sample_inputs import padded_batch
@@ -26,7 +27,10 @@ LARGEST_DIFFERENCE = 1e-4
 
 
 def finished(source: ModelSource, writer: GraphWriter, tokens: TokenVectors) -> onnx.ModelProto:
-    """The model of what was written: token vectors, pooled and normalised as the source says."""
+    """The model of what was written: token vectors, pooled and normalised as the source says, or what else it gives."""
+    if source.outputs is not None:
+        more = write_outputs(writer, tokens, source)
+        return finish(writer, name=source.name, dimension=source.dimension, more=more)
     pool(writer, tokens.name, tokens.counted, source.pooling)
     model = finish(writer, name=source.name, dimension=source.dimension)
     if tokens.float32_only:

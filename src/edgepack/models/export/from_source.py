@@ -96,9 +96,10 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension, asid
     _require_size(source, size, LARGEST_WEIGHTS)
     writer = GraphWriter(aside=aside if size > LARGEST_MODEL else None)
     written = dimension_of(source.config)
-    if written is not None and source.pooling.dimension(written) != source.dimension:
+    announced = source.pooling.dimension(written) if written is not None else source.dimension
+    if source.outputs is None and announced != source.dimension:
         raise ModelError(
-            f"the model's vectors have {source.pooling.dimension(written)} dimensions, {source.dimension} were announced",
+            f"the model's vectors have {announced} dimensions, {source.dimension} were announced",
             hint="config.json and the pooling's configuration are of different models",
         )
     write: Architecture = architecture.make()

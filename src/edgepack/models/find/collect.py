@@ -9,6 +9,7 @@ from edgepack.models.convert.route import is_routed
 from edgepack.models.find.folder import list_names
 from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.heads.classification import has_head, labels_of
+from edgepack.models.outputs.kinds import kind_of
 from edgepack.models.read import hub_layout
 from edgepack.models.read.card import read_card
 from edgepack.models.read.documents import read_optional
@@ -48,9 +49,10 @@ def collect(
     card = read_card(folder / "README.md")
     evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)
     headed = not reading.treat_as_embedding and has_head(folder, config)
+    gives = None if headed or reading.treat_as_embedding else kind_of(folder, config, card, model)
     if headed:
         labels_of(config, model)
-    else:
+    elif gives is None:
         require_embedder(evidence, model, treat=reading.treat_as_embedding)
     if onnx is None and is_static(folder, config):
         place = static_folder(there, model)
@@ -59,7 +61,7 @@ def collect(
         ):
             get(name)
         return
-    if not headed:
+    if not headed and gives is None:
         read_modules(folder)
     hub_layout.require_tokenizer(there, model)
     if onnx is None:

@@ -22,6 +22,8 @@ from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.heads.classification import HeadReading, has_head, read_head
 from edgepack.models.heads.setfit import SetFitReading, is_setfit, read_setfit
 from edgepack.models.lower.adapt import dimension_of_graph
+from edgepack.models.outputs.kinds import kind_of, read_kind
+from edgepack.models.outputs.reading import OutputsReading, has_three_heads, read_three_heads
 from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
 from edgepack.models.read.card import read_card
@@ -64,13 +66,15 @@ def read_folder(
     evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
     setfit = not reading.treat_as_embedding and onnx is None and is_setfit(directory)
     headed = not setfit and not reading.treat_as_embedding and has_head(directory, config)
-    if not headed:
+    other = headed or setfit or reading.treat_as_embedding
+    gives = None if other else kind_of(directory, config, card, name)
+    if not headed and gives is None:
         require_embedder(evidence, name, treat=reading.treat_as_embedding)
     if onnx is None and is_static(directory, config):
         return read_static_folder(
             directory, names, config, card, name=name, origin=origin, reading=reading, license=license
         )
-    modules = None if headed else read_modules(directory)
+    modules = None if headed or gives else read_modules(directory)
     hub_layout.require_tokenizer(names, name)
     if onnx is None:
         hub_layout.require_config(names, name)
@@ -80,10 +84,13 @@ def read_folder(
     evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
     warnings: tuple[str, ...] = ()
     head = None
+    tokenizer = tokenizer_file(directory, config, context=context)
     if headed and not is_graph:
         found = read_head(directory, config, chosen, name)
         head, pools = found.head, _before(found, reading, name)
         context.note(f"{name} is {head.noun}: {_in_words(head)}")
+    elif gives and not is_graph:
+        pools = _of_outputs(read_kind(gives, directory, config, chosen, tokenizer, name), reading, name)
     else:
         warnings += require_embedder(evidence, name, treat=reading.treat_as_embedding)
         bases = (name, *card.bases, str(config.get("_name_or_path", "")))
@@ -100,9 +107,19 @@ def read_folder(
         classifier = read_setfit(directory, pools.pooling.dimension(dimension), name)
         head, pools = classifier.head, _before_setfit(classifier, pools)
         context.note(f"{name} is {head.noun}: {_in_words(head)}")
-    _require_agreement(pools, dimension)
-    tokenizer = tokenizer_file(directory, config, context=context)
+    if pools.outputs is None:
+        _require_agreement(pools, dimension)
+        if not is_graph and head is None and has_three_heads(directory):
+            three, files = read_three_heads(directory, tokenizer, dimension, rows or 0)
+            pools = replace(pools, outputs=three, files=(*pools.files, *files))
+    if pools.outputs is not None:
+        context.note(f"{name} is {pools.outputs.noun}")
     _require_vocabulary(tokenizer, rows)
+    if pools.outputs is not None and writer is None:
+        raise UnsupportedModelError(
+            f"{name} is {pools.outputs.noun} of the architecture {config.get('model_type')!r}, whose graph edgepack does not write",
+            hint="sparse vectors and vectors of tokens are given of architectures that edgepack or a plugin writes",
+        )
     used = {*pools.files, *length_files, *prompts.files}
     used |= {"config.json", "sentence_bert_config.json"} & set(names)
     used |= {path.relative_to(directory).as_posix() for path in weight_files}
@@ -118,12 +135,13 @@ def read_folder(
         config=config,
         pooling=pools.pooling,
         max_length=max_length,
-        dimension=pools.pooling.dimension(dimension),
+        dimension=pools.dimension or pools.pooling.dimension(dimension),
         license=card.license or license,
         files=tuple(sorted(digests, key=lambda file: file.path)),
-        prompts={**prompts.texts, **reading.prompts},
+        # Those of a multi-vector encoder are part of how it reads queries and documents.
+        prompts={**(prompts.texts if gives != "colbert" else {}), **reading.prompts},
         pooling_from=pools.origin,
-        default_prompt=prompts.default,
+        default_prompt=None if gives == "colbert" else prompts.default,
         reading=reading,
         warnings=tuple(
             dict.fromkeys(
@@ -132,6 +150,7 @@ def read_folder(
         ),
         precision=precision,
         head=head,
+        outputs=pools.outputs,
         graph_by=writer.identity if writer else "",
     )
 
@@ -152,6 +171,24 @@ def _before_setfit(found: SetFitReading, pools: PoolingReading) -> PoolingReadin
     """The encoder's own pooling, and the length that the classifier was trained on."""
     pooling = replace(pools.pooling, normalize=pools.pooling.normalize or found.normalize)
     return replace(pools, pooling=pooling, files=(*pools.files, *found.files))
+
+
+def _of_outputs(found: OutputsReading, reading: Reading, name: str) -> PoolingReading:
+    """How the vector beside the outputs is made. Raises ``UnsupportedModelError`` where another pooling is asked for."""
+    if reading.pooling is not None or reading.normalize is not None:
+        raise UnsupportedModelError(
+            f"{name} is {found.outputs.noun}: its pooling is part of the model and cannot be set",
+            hint="leave --pooling, --normalize and --no-normalize out",
+        )
+    return PoolingReading(
+        pooling=found.pooling,
+        origin="config.json",
+        token_dimension=None,
+        files=found.files,
+        warnings=(),
+        outputs=found.outputs,
+        dimension=found.dimension,
+    )
 
 
 def _in_words(head: Head) -> str:

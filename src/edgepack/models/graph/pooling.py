@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from edgepack.models.graph.dense_activations import DENSE_ACTIVATIONS
-from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter
+from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter, name_output
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.records.model import Dense, Layer, LayerNorm, Pooling, Unit
 from edgepack.records.target import PoolingMode
@@ -95,7 +95,7 @@ def finish_vector(writer: GraphWriter, vector: str, pooling: Pooling) -> None:
     last = _unit(writer, vector) if pooling.normalize else vector
     if pooling.cut:
         last = writer.add("Slice", "cut", last, writer.ints(0), writer.ints(pooling.cut), writer.ints(1))
-    _name_output(writer, last)
+    name_output(writer, last, OUTPUT)
 
 
 def _unit(writer: GraphWriter, vector: str) -> str:
@@ -116,21 +116,26 @@ def _layer(writer: GraphWriter, name: str, vector: str, layer: Layer) -> str:
             for part in ("weight", "bias")
         ]
         return writer.add("LayerNormalization", f"{name}norm", vector, *weights, axis=-1, epsilon=EPSILON)
-    return _dense(writer, name, vector, layer)
+    return write_dense(writer, name, vector, layer)
 
 
-def _dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
+def write_dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> str:
+    """The layer behind ``vector``, float32 [..., inputs]; what was made, float32 [..., outputs]. Names begin with ``name``."""
     tensors = open_tensors(layer.file)
-    matrix = tensors.read(f"{layer.tensor}.weight", (layer.outputs, layer.inputs))
+    before = f"{layer.tensor}." if layer.tensor else ""
+    matrix = tensors.read(f"{before}weight", (layer.outputs, layer.inputs))
     made = writer.add("MatMul", f"{name}product", vector, writer.weight(f"{name}weight", matrix.T))
     if layer.bias:
-        bias = writer.weight(f"{name}bias", tensors.read(f"{layer.tensor}.bias", (layer.outputs,)))
+        bias = writer.weight(f"{name}bias", tensors.read(f"{before}bias", (layer.outputs,)))
         made = writer.add("Add", f"{name}biased", made, bias)
     if layer.activation:
         made = DENSE_ACTIVATIONS[layer.activation](writer, name, made)
     if layer.norm:
-        scale = tensors.read(f"{layer.norm.tensor}.weight", (layer.outputs,))
-        shift = tensors.read(f"{layer.norm.tensor}.bias", scale.shape) if layer.norm.bias else 0 * scale
+        # As TensorFlow called them.
+        old = f"{layer.norm.tensor}.gamma" in tensors.tensors
+        scale = tensors.read(f"{layer.norm.tensor}.{'gamma' if old else 'weight'}", (layer.outputs,))
+        ending = "beta" if old else "bias"
+        shift = tensors.read(f"{layer.norm.tensor}.{ending}", scale.shape) if layer.norm.bias else 0 * scale
         weights = writer.weight(f"{name}norm.weight", scale), writer.weight(f"{name}norm.bias", shift)
         epsilon = layer.norm.epsilon
         made = writer.add("LayerNormalization", f"{name}norm", made, *weights, axis=-1, epsilon=epsilon)
@@ -177,15 +182,3 @@ def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
     return writer.add(
         "Mul", "pool_last_kept", writer.add("Cast", "pool_last_float", last, to=TensorProto.FLOAT), kept
     )
-
-
-def _name_output(writer: GraphWriter, last: str) -> None:
-    """The node that made ``last`` makes the output; an Identity does where that node lies outside the writer."""
-    made_by = next((node for node in writer.nodes if last in node.output), None)
-    used = any(last in node.input for node in writer.nodes)
-    if made_by is None or used:
-        from onnx import helper
-
-        writer.nodes.append(helper.make_node("Identity", [last], [OUTPUT], name=OUTPUT))
-    else:
-        made_by.output[0] = OUTPUT

@@ -1,5 +1,6 @@
 """Writing ONNX graphs by hand: nodes and initializers with names that say what they are, the same at every run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,14 +84,29 @@ def embedding_output(dimension: int) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["batch", dimension])
 
 
-def finish(writer: GraphWriter, *, name: str, dimension: int) -> onnx.ModelProto:
-    """The model of what was written, with the inputs of every edgepack model, as far as it uses them, and its output."""
+def name_output(writer: GraphWriter, last: str, output: str) -> None:
+    """The node that made ``last`` makes the output; an Identity does where that node lies outside the writer."""
+    made_by = next((node for node in writer.nodes if last in node.output), None)
+    used = any(last in node.input for node in writer.nodes)
+    if made_by is None or used:
+        writer.nodes.append(helper.make_node("Identity", [last], [output], name=output))
+    else:
+        made_by.output[0] = output
+
+
+def finish(
+    writer: GraphWriter, *, name: str, dimension: int, more: Sequence[onnx.ValueInfoProto] = ()
+) -> onnx.ModelProto:
+    """The model of what was written, with the inputs of every edgepack model, as far as it uses them, and its output.
+
+    ``more`` are outputs behind that one.
+    """
     used = {value for node in writer.nodes for value in node.input}
     graph = helper.make_graph(
         writer.nodes,
         name,
         [token_input(each) for each in INPUTS if each in used],
-        [embedding_output(dimension)],
+        [embedding_output(dimension), *more],
         list(writer.initializers.values()),
     )
     return helper.make_model(

@@ -26,6 +26,9 @@ DESCRIPTIONS = (
     "README.md",
     "config_setfit.json",
     "model_head.pkl",
+    "artifact.metadata",
+    "colbert_linear.pt",
+    "sparse_linear.pt",
 )
 """What says how the weights are to be used, beside the modules' own. Only the first two must be there."""
 

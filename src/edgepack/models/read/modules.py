@@ -51,6 +51,14 @@ def module_kinds(directory: Path) -> list[str] | None:
     return [_kind(module) for module in _modules(path)] if path.is_file() else None
 
 
+def module_folders(directory: Path) -> list[tuple[str, str]] | None:
+    """The same with each module's folder, as modules.json says it."""
+    path = directory / "modules.json"
+    if not path.is_file():
+        return None
+    return [(_kind(module), str(module.get("path", ""))) for module in _modules(path)]
+
+
 def read_modules(directory: Path) -> Modules | None:
     """How modules.json says that vectors are made; ``None`` when there is none.
 
@@ -70,7 +78,7 @@ def read_modules(directory: Path) -> Modules | None:
     files = [path]
     configs = {}
     for module in modules[1:]:
-        config_path = _module_config(
+        config_path = module_config(
             directory, str(module.get("path", "")), required=_kind(module) != "Normalize"
         )
         configs[id(module)] = read_object(config_path) if config_path else {}
@@ -173,6 +181,11 @@ def _layer(kind: str, config: Mapping[str, Any], folder: Path) -> Layer:
         return Unit()
     if kind == "LayerNorm":
         return LayerNorm(file=_weights(folder), size=size_of(config, "dimension", where=folder.name))
+    return read_dense(config, folder)
+
+
+def read_dense(config: Mapping[str, Any], folder: Path) -> Dense:
+    """The Dense module in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
     return Dense(
         file=_weights(folder),
         inputs=size_of(config, "in_features", where=folder.name),
@@ -214,7 +227,8 @@ def cut_of(directory: Path) -> int | None:
     return cut
 
 
-def _module_config(directory: Path, folder: str, *, required: bool) -> Path | None:
+def module_config(directory: Path, folder: str, *, required: bool) -> Path | None:
+    """config.json of a module's folder, which lies in the model's. Raises ``ModelError``."""
     parts = PurePosixPath(folder).parts
     if ".." in parts or PurePosixPath(folder).is_absolute():
         raise ModelError(f"modules.json points outside the model's folder: {folder}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from edgepack.models.read.card import Card
 from edgepack.models.read.modules import Modules
 from edgepack.records.model import Pooling, PoolingOrigin
+from edgepack.records.outputs import Outputs
 from edgepack.records.target import PoolingMode, Reading
 
 LAST_TOKEN = r"qwen3-embedding|e5-mistral|gte-qwen2|bge-en-icl|bge-multilingual-gemma"
@@ -28,6 +29,10 @@ class PoolingReading:
     token_dimension: int | None
     files: tuple[str, ...]
     warnings: tuple[str, ...]
+    outputs: Outputs | None = None
+    """What the model gives beside, or in the place of, that vector."""
+    dimension: int | None = None
+    """Numbers in a text's vector, where not the pooling decides them."""
 
 
 def read_pooling(

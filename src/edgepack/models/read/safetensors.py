@@ -85,12 +85,12 @@ class TensorFile:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read the header of a safetensors file, or of all that an index (``.json``) names; or a checkpoint of PyTorch (``.bin``), in one file or several.
+    """Read the header of a safetensors file, or of all that an index (``.json``) names; or a checkpoint of PyTorch (``.bin``, ``.pt``), in one file or several.
 
     The format: uint64 header length, JSON header, then the data that its ``data_offsets`` refer to, without gaps.
     Raises ``ModelError`` when a file is truncated, is none, or is not what the index says.
     """
-    if path.suffix == ".bin":
+    if path.suffix in (".bin", ".pt"):
         places = tensor_places(path).items()
         tensors = {
             name: Tensor(dtype=dtype, shape=shape, start=start, end=end)

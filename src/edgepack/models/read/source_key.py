@@ -31,5 +31,6 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "onnxruntime": version("onnxruntime"),
         "schema": EXPORT_SCHEMA,
         **({"reading": READING_SCHEMA} if source.onnx is not None else {}),
+        **({"outputs": source.outputs.graph} if source.outputs else {}),
         **({"graph by": source.graph_by} if source.graph_by else {}),
     }

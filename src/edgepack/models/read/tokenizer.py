@@ -42,10 +42,14 @@ def _lowered(normalizer: Any) -> dict[str, Any]:
     return {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *steps]}
 
 
+def open_tokenizer(path: Path) -> Tokenizer:
+    """A tokenizer.json as it is. Raises ``ModelError``."""
+    return _parse(json.dumps(dict(read_object(path))), path.name)
+
+
 def highest_token(path: Path) -> int:
     """The largest token id that a tokenizer.json can give. Raises ``ModelError`` when it is none."""
-    document = dict(read_object(path))
-    vocabulary = _parse(json.dumps(document), path.name).get_vocab(with_added_tokens=True)
+    vocabulary = open_tokenizer(path).get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise ModelError(f"{path.name} has an empty vocabulary")
     return max(vocabulary.values())

@@ -87,7 +87,7 @@ def freeze_runner(
         versions=versions,
         licenses=tuple(sorted((made / "licenses").iterdir())),
         tokenizer=tokens.table if tokens else None,
-        scores=True,
+        gives=("scores", "sparse"),
     )
 
 

@@ -8,7 +8,7 @@ from .base.errors import EmbedError
 from .base.open import open_bundle
 from .base.streams import complain
 from .program.options import parse
-from .program.task import asked, require_task
+from .program.task import asked, asked_outputs, require_task
 
 
 def main(arguments: Sequence[str], directory: str, *, program: str = "embed") -> int:
@@ -56,6 +56,10 @@ def run(arguments: Sequence[str], directory: str, program: str) -> int:
         from .program import score
 
         return score.score(options, bundle)
+    if asked_outputs(options):
+        from .program import outputs
+
+        return outputs.give(options, bundle)
     from .program import embed
 
     if options.tokens:

@@ -107,10 +107,11 @@ def _sources(
 ) -> dict[str, ProgramSources]:
     """What is built for a model, by its place in the bundle."""
     scored = model.source.head is not None
-    program = program_sources(linked=linked, signatures=signatures, scored=scored)
+    given = model.source.outputs is not None
+    program = program_sources(linked=linked, signatures=signatures, scored=scored, given=given)
     wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
     if library:
-        files = library_sources(linked=linked, key=signatures.key, scored=scored)
+        files = library_sources(linked=linked, key=signatures.key, scored=scored, given=given)
         wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=EXPORTS)
     return wanted
 
@@ -147,7 +148,7 @@ def _runner(
         versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
-        scores=True,
+        gives=("scores", "sparse", "tokens"),
     )
 
 

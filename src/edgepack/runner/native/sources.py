@@ -18,8 +18,8 @@ LOADED = "ort/ort_loaded.cc"
 LINKED = "ort/ort_linked.cc"
 """For a runtime in the same file."""
 EXPORTS = (
-    *("embed_close", "embed_dimension", "embed_label", "embed_open"),
-    *("embed_scores", "embed_texts"),
+    *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
+    *("embed_outputs", "embed_scores", "embed_texts"),
 )
 """What embed.h declares."""
 TOKENIZER_EXPORTS = ("tokens_encode", "tokens_encode_pair", "tokens_facts", "tokens_open")
@@ -36,6 +36,13 @@ VECTORS_ONLY, SCORES = "libembed/vectors_only.cc", "libembed/scores.cc"
 """For libembed of an embedding model, and of a reranker or a classifier."""
 PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
 """For a program whose model takes pairs of texts."""
+OUTPUTS = ("outputs/given.h", "outputs/given.cc", "outputs/session_tokens.cc")
+"""For a model that gives more than one vector a text."""
+GIVES, GIVES_HEADER, GIVES_NONE = "outputs/give.cc", "outputs/give.h", "outputs/gives_none.cc"
+NPZ = ("outputs/npz.h", "outputs/npz.cc")
+"""For the program of such a model, and of others."""
+LIBRARY_OUTPUTS, NO_LIBRARY_OUTPUTS = "outputs/library.cc", "outputs/no_library.cc"
+"""The same for libembed."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 NO_SERVER = 'This is the native runner: it has no "embed serve".\n'
@@ -91,6 +98,13 @@ def _pair_sources() -> dict[str, str]:
     return {name: found[name] for name in PAIRS}
 
 
+def output_sources(given: bool) -> dict[str, str]:
+    """What gives sparse vectors and vectors of tokens, or says that the model does not; place below ``csrc`` → text."""
+    found = source_files("outputs")
+    names = (*OUTPUTS, *NPZ, GIVES, GIVES_HEADER) if given else (GIVES_NONE, GIVES_HEADER)
+    return {name: found[name] for name in names}
+
+
 def embedding_sources(*folders: str, linked: bool, signatures: Signatures = NONE) -> dict[str, str]:
     """What embeds, with the runtime linked in or loading the library that the manifest names, and ``folders``."""
     found = _without_pairs("base", "tokenizer", "ort", "embedder", *folders) | signatures.sources()
@@ -103,11 +117,11 @@ def _without_pairs(*folders: str) -> dict[str, str]:
 
 
 def program_sources(
-    *, linked: bool = True, signatures: Signatures = NONE, scored: bool = False
+    *, linked: bool = True, signatures: Signatures = NONE, scored: bool = False, given: bool = False
 ) -> dict[str, str]:
-    """The program ``embed``; ``scored``: for a reranker or a classifier."""
+    """The program ``embed``; ``scored``: for a reranker or a classifier, ``given``: for a model of several outputs."""
     sources = embedding_sources("program", linked=linked, signatures=signatures)
-    return {**sources, **scoring_sources(scored), "program/help.h": help_header()}
+    return {**sources, **scoring_sources(scored), **output_sources(given), "program/help.h": help_header()}
 
 
 def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = ()) -> dict[str, str]:
@@ -116,9 +130,8 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
     Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
     The headers of ``includes`` lie in ``include``; of two with the same place the first is taken.
     """
-    found = (
-        _without_pairs("base", "tokenizer", "embedder", "program") | NONE.sources() | scoring_sources(False)
-    )
+    found = _without_pairs("base", "tokenizer", "embedder", "program") | NONE.sources()
+    found |= scoring_sources(False) | output_sources(False)
     own = {f"ort/{name}": text for name, text in encoder.items()}
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
@@ -129,11 +142,15 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
     return {**found, **headers, **own, "program/help.h": help_header()}
 
 
-def library_sources(*, linked: bool = True, key: str = "", scored: bool = False) -> dict[str, str]:
-    """libembed, which can check signatures; ``scored``: for a reranker or a classifier."""
+def library_sources(
+    *, linked: bool = True, key: str = "", scored: bool = False, given: bool = False
+) -> dict[str, str]:
+    """libembed, which can check signatures; ``scored``: for a reranker or a classifier, ``given``: for a model of several outputs."""
     found = embedding_sources("libembed", linked=linked, signatures=Signatures(checked=True, key=key))
     del found[VECTORS_ONLY if scored else SCORES]
-    head = source_files("scoring")
+    outputs, head = source_files("outputs"), source_files("scoring")
+    names = (*OUTPUTS, LIBRARY_OUTPUTS) if given else (NO_LIBRARY_OUTPUTS,)
+    found |= {name: outputs[name] for name in names}
     if not scored:
         return {**found, HEAD_HEADER: head[HEAD_HEADER]}
     return {**found, HEAD: head[HEAD], HEAD_HEADER: head[HEAD_HEADER], **_pair_sources()}

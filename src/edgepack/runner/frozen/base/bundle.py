@@ -37,6 +37,8 @@ class Bundle:
             # What only rerankers and classifiers have.
             self.task: str | None = self.value("model").get("task")
             self.head = self.file("model", "head") if self.task else None
+            # What only models of other outputs than one vector a text have.
+            self.outputs: dict[str, Any] | None = self.value("model").get("outputs")
             # What older bundles do not say.
             self.prefixes: dict[str, str] = dict(self.manifest["model"].get("prefixes") or {})
             self.matryoshka: dict[str, Any] | None = self.manifest["model"].get("matryoshka")

@@ -88,6 +88,7 @@ def parser(program: str) -> ArgumentParser:
     add_writing(made.add_argument_group("writing"))
     add_working(made.add_argument_group("working"))
     add_scoring(made.add_argument_group("with a reranker or a classifier"))
+    add_outputs(made.add_argument_group("with a model of other outputs (SPLADE, ColBERT, BGE-M3)"))
     other = made.add_argument_group("instead of embedding").add_mutually_exclusive_group()
     other.add_argument("--similarity", nargs=2, metavar=("A", "B"), help="print the cosine of two texts")
     other.add_argument("--info", action="store_true", help="describe this bundle")
@@ -145,7 +146,8 @@ def add_writing(group: _ArgumentGroup) -> None:
         dest="output_format",
         choices=FORMATS,
         help="json: an array of objects (default for TEXT); jsonl: one object per line (default otherwise); "
-        "npy: NumPy array [texts, dimension]; raw: numbers only; table: for reading (default on a terminal)",
+        "npy: NumPy array [texts, dimension]; npz: NumPy arrays of --sparse and --multi-vector; raw: numbers only; "
+        "table: for reading (default on a terminal)",
     )
     group.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
     group.add_argument(
@@ -197,6 +199,14 @@ def add_scoring(group: _ArgumentGroup) -> None:
         action="store_true",
         help='with --jsonl: score the "query" of each object together with its text, in the order of the input',
     )
+
+
+def add_outputs(group: _ArgumentGroup) -> None:
+    group.add_argument(
+        "--sparse", action="store_true", help="write the weights of each text's tokens, by token id"
+    )
+    group.add_argument("--multi-vector", action="store_true", help="write a vector for each token of a text")
+    group.add_argument("--dense", action="store_true", help="with these, write the text's own vector as well")
 
 
 def add_number(

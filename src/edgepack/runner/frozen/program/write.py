@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 NPY_HEADER = 128
-FORMATS = ("json", "jsonl", "npy", "raw", "table")
+FORMATS = ("json", "jsonl", "npy", "npz", "raw", "table")
 
 
 def json_line(record: Record, vector: array[float], type: str, id_field: str | None) -> str:

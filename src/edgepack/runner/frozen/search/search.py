@@ -38,7 +38,7 @@ def search(arguments: Sequence[str], directory: str, *, program: str) -> int:
     bundle = open_bundle(directory, require_signature=options.require_signature)
     if options.input is None and is_terminal(0):
         raise UsageError("no text", NO_TEXT_HINT)
-    if bundle.task:
+    if bundle.task or bundle.outputs:
         raise refusal(bundle)
     queries = read_queries(options)
     passage = bundle.prefixes.get("passage", "")

@@ -51,6 +51,8 @@ class Question:
         self.texts: list[str] = []
         self.query: str | None = None
         """What the texts are to be ranked by; ``None``: their vectors are asked for."""
+        self.sparse = False
+        """Whether the weights of tokens are asked for."""
         self.tokens: list[list[int]] = []
         self.write = write
         self.field = field

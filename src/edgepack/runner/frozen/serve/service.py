@@ -21,6 +21,7 @@ from ..model.head import Head
 from ..model.matryoshka import MatryoshkaTruncation
 from ..program.about import info
 from ..program.bench import memory
+from ..program.task import NOUNS
 from . import ollama_api, openai_api, rerank_api, tei_api
 from .batching import Batcher, Busy, Row
 from .connection import Bodies, Connection, Limits, Request, Response
@@ -37,6 +38,7 @@ APIS = {
     "/api/embed": ollama_api.EMBED,
     "/api/embeddings": ollama_api.EMBEDDINGS,
     "/embed": tei_api.EMBED,
+    "/embed_sparse": tei_api.EMBED_SPARSE,
     "/v1/rerank": rerank_api.RERANK,
 }
 PATHS = {
@@ -218,12 +220,19 @@ class Service:
     def _require_task(self, question: Question) -> None:
         """Raises ``Refused`` for what the bundle's model is not made for."""
         name, task = self._bundle.value("model", "name"), self._bundle.task
+        if self._bundle.outputs and not question.sparse:
+            raise Refused(400, f"{name} is a sparse encoder: weights of tokens are at /embed_sparse")
+        if question.sparse and not self._bundle.outputs:
+            raise Refused(400, f"{name} is {self._noun()}, which gives no weights of tokens")
         if task is None and question.query is not None:
             raise Refused(400, f"{name} is an embedding model: vectors are at /v1/embeddings")
         if task == "rank" and question.query is None:
             raise Refused(400, f"{name} is a reranker: scores are at /v1/rerank")
         if task == "classes":
             raise Refused(400, f"{name} is a classifier, which the server does not offer: embed --classify")
+
+    def _noun(self) -> str:
+        return NOUNS.get(self._bundle.task or "", "an embedding model")
 
     def _require_whole(self, rows: list[Row]) -> None:
         """Raises ``Refused`` for a text that may have been cut: the tokenizers do not say of one that just fits."""

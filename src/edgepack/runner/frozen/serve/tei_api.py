@@ -1,8 +1,9 @@
-"""``POST /embed`` as Text Embeddings Inference answers it: https://huggingface.github.io/text-embeddings-inference/"""
+"""``POST /embed`` and ``/embed_sparse`` as Text Embeddings Inference answers it: https://huggingface.github.io/text-embeddings-inference/"""
 
 from __future__ import annotations
 
 from ..program.numbers import digits_of
+from ..program.outputs import weights_of
 from .question import Api, Question, Refused, choice, flag, parse_body
 
 TYPE_CHECKING = False
@@ -52,6 +53,22 @@ def write(vectors: Sequence[array[float]], model: str, tokens: int, seconds: flo
     return f"[{','.join(digits_of(vector, '%.9g') for vector in vectors)}]\n".encode()
 
 
+def read_sparse(body: bytes) -> Question:
+    """The same, of weights of tokens. Raises ``Refused``."""
+    asked = read(body)
+    asked.sparse, asked.normalize, asked.write = True, False, write_sparse
+    return asked
+
+
+def write_sparse(vectors: Sequence[array[float]], model: str, tokens: int, seconds: float) -> bytes:
+    texts = []
+    for vector in vectors:
+        pairs = zip(*weights_of(vector), strict=True)
+        said = (f'{{"index":{token},"value":{weight:.9g}}}' for token, weight in pairs)
+        texts.append(f"[{','.join(said)}]")
+    return f"[{','.join(texts)}]\n".encode()
+
+
 def refuse(refused: Refused) -> tuple[int, Any]:
     status = {400: VALIDATION, 500: 424}.get(refused.status, refused.status)
     if isinstance(refused, Empty):
@@ -60,3 +77,4 @@ def refuse(refused: Refused) -> tuple[int, Any]:
 
 
 EMBED = Api(read, refuse)
+EMBED_SPARSE = Api(read_sparse, refuse)

@@ -29,7 +29,8 @@ int available_cpus() {
 Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
     if (Error error = require_processor(bundle)) return error;
     threads_ = wishes.threads ? wishes.threads : std::min(MAX_THREADS, available_cpus());
-    if (!wishes.prefix.empty()) {
+    // With vectors of tokens, it names how a text is read.
+    if (!wishes.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
         const Json *prompt = bundle.prompt(wishes.prefix);
         if (!prompt)
             return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " has no " + wishes.prefix + " prefix",
@@ -54,6 +55,7 @@ Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
     max_length_ = max_length ? max_length : bundle.max_length;
+    cut_ = max_length > 0;
     size_t special = tokenizer_.special_tokens();
     if (max_length_ > special) return {};
     return fail(USAGE, "--max-length " + std::to_string(max_length_) + " leaves no room beside the " + std::to_string(special) +
@@ -122,6 +124,10 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
 Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
     size_t before = vectors.size();
     vectors.resize(before + encoded.size() * dimension_);
+    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); });
+}
+
+Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run) const {
     const std::vector<size_t> order = by_length(encoded), starts = batch_starts(encoded, order);
     std::atomic<size_t> next{0};
     std::mutex mutex;
@@ -129,7 +135,7 @@ Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<f
     auto work = [&] {
         for (size_t batch; (batch = next++) + 1 < starts.size();) {
             size_t start = starts[batch];
-            if (Error error = run(encoded, &order[start], starts[batch + 1] - start, vectors.data() + before)) {
+            if (Error error = run(&order[start], starts[batch + 1] - start)) {
                 std::lock_guard<std::mutex> held(mutex);
                 if (!failed) failed = error;
                 next = starts.size();
@@ -140,7 +146,7 @@ Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<f
     return failed;
 }
 
-Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const {
+Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const {
     Batch batch;
     batch.rows = count;
     for (size_t row = 0; row < count; row++) batch.length = std::max(batch.length, encoded[chosen[row]].ids.size());
@@ -149,11 +155,16 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
         auto fill = [&](std::vector<int64_t> &column, int64_t filler) { column.resize((row + 1) * batch.length, filler); };
         batch.ids.insert(batch.ids.end(), text.ids.begin(), text.ids.end());
         batch.types.insert(batch.types.end(), text.types.begin(), text.types.end());
-        batch.mask.insert(batch.mask.end(), text.ids.size(), 1);
+        batch.mask.insert(batch.mask.end(), std::min(text.ids.size(), text.attended), 1);
         fill(batch.ids, tokenizer_.pad_id());
         fill(batch.types, 0);
         fill(batch.mask, 0);
     }
+    return batch;
+}
+
+Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const {
+    Batch batch = batch_of(encoded, chosen, count);
     std::vector<float> made;
     if (Error error = session_.run(batch, whole_, made)) return error;
     for (size_t row = 0; row < count; row++) {

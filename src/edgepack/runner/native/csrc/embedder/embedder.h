@@ -1,5 +1,6 @@
 // Texts to vectors: tokenizer, batches, model.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ struct Wishes {
     std::string prefix;
 };
 
+struct Side;
+struct Given;
+struct TextOutputs;
+
 class Embedder {
 public:
     // A code of 2 for a wish that this model cannot fulfil, 4 and 5 for what is damaged.
@@ -31,6 +36,9 @@ public:
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
 
+    // Of models that give more than a vector a text (outputs/given.cc): what each text gives, in their order.
+    Error embed_outputs(const Given &given, const Side &side, const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
+
     size_t dimension() const { return dimension_; }
     size_t batch_size() const { return batch_size_; }
     int threads() const { return threads_; }
@@ -40,7 +48,11 @@ private:
     Error open_shortening(const Bundle &bundle, size_t dimension);
     std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
     std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
+    // Runs each batch, the indices of its texts, on one of the threads.
+    Error each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *chosen, size_t count)> &run) const;
+    Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
     Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const;
+    Error encode_side(std::string_view text, const Side &side, Encoding &encoding) const;
     void place(const float *vector, float *target) const;
 
     Tokenizer tokenizer_;
@@ -48,7 +60,7 @@ private:
     std::string prefix_;
     size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
     int threads_ = 0, workers_ = 1;
-    bool shortened_ = false, centered_ = false;
+    bool shortened_ = false, centered_ = false, cut_ = false;
 };
 
 // Cosine of the angle between two vectors; 0 when one of them is all zeros.

@@ -12,6 +12,7 @@
 #define EMBED_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,6 +63,25 @@ EMBED_API const char *embed_label(const embed_bundle *bundle, size_t index);
  * needs, and for an embedding model, the code is 2. */
 EMBED_API int embed_scores(const embed_bundle *bundle, const char *query, const char *const *texts, const size_t *lengths,
                            size_t count, float *scores, char *error, size_t error_size);
+
+/* Rows of numbers of several texts: those of text i are from offsets[i] on, before offsets[i + 1]. */
+typedef struct embed_rows {
+    size_t texts;
+    size_t *offsets; /* texts + 1 */
+    size_t width;    /* numbers in a row: 1 of sparse ones */
+    float *values;   /* offsets[texts] * width */
+    uint32_t *ids;   /* of sparse rows: the token that the number is the weight of, rising in a text; otherwise NULL */
+} embed_rows;
+
+/* Of models that give more than one vector per text (SPLADE, ColBERT, BGE-M3), all that is asked for from one run of the model; what is
+ * NULL is not. `vectors` are as those of embed_texts; `sparse` has a row for each token with a weight, `multi_vector` for each token that
+ * has a vector. A code of 2 for what the model does not give. Texts are read as documents, or as queries where the bundle was
+ * opened with the prefix "query". Rows are to be freed by embed_free_rows. */
+EMBED_API int embed_outputs(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors,
+                            embed_rows *sparse, embed_rows *multi_vector, char *error, size_t error_size);
+
+/* Frees what the rows point to, not `rows` itself. NULL is allowed. */
+EMBED_API void embed_free_rows(embed_rows *rows);
 
 /* NULL is allowed. */
 EMBED_API void embed_close(embed_bundle *bundle);

@@ -75,6 +75,7 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
     if (!failure && !asked && !embed::BUILT_FOR) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
     if (!failure) failure = embed::open_head(*made);
     if (!failure) failure = made->embedder.open(made->bundle, wishes_of(options));
+    if (options && options->prefix) made->prefix = options->prefix;
     if (!failure) *bundle = made.release();
     return embed::answer(failure, error, error_size);
 }

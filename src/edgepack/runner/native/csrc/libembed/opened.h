@@ -8,6 +8,7 @@ struct embed_bundle {
     embed::Bundle bundle;
     embed::Embedder embedder;
     embed::Head head;  // no labels where the model makes embeddings
+    std::string prefix;
 };
 
 namespace embed {

@@ -92,8 +92,9 @@ Error Session::load() {
 bool Session::reads_little() const {
     Batch batch{1, 1, {0}, {1}, {0}};
     OrtValue *output = nullptr;
+    const char *name = output_.c_str();
     size_t before = resident_file_bytes();
-    Error error = compute(batch, output);
+    Error error = compute(batch, &name, 1, &output);
     if (output) ort_->ReleaseValue(output);
     // What goes wrong here goes wrong again when it matters.
     if (error || !before) return false;
@@ -125,16 +126,17 @@ Error Session::name_inputs() {
 
 Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) const {
     OrtValue *output = nullptr;
-    Error error = compute(batch, output);
-    if (!error) error = read(output, batch, dimension, vectors);
+    const char *name = output_.c_str();
+    Error error = compute(batch, &name, 1, &output);
+    if (!error) error = read(output, {batch.rows, dimension}, vectors);
     if (output) ort_->ReleaseValue(output);
     if (returns_pages_) model_.release_pages();
     return error;
 }
 
-Error Session::compute(Batch &batch, OrtValue *&output) const {
+Error Session::compute(Batch &batch, const char *const *outputs, size_t count, OrtValue **made) const {
     const int64_t shape[2] = {int64_t(batch.rows), int64_t(batch.length)};
-    const char *names[3], *output_name = output_.c_str();
+    const char *names[3];
     OrtValue *values[3] = {};
     OrtStatus *status = nullptr;
     for (size_t index = 0; index < inputs_.size() && !status; index++) {
@@ -144,30 +146,35 @@ Error Session::compute(Batch &batch, OrtValue *&output) const {
         status = ort_->CreateTensorWithDataAsOrtValue(memory_, column.data(), column.size() * sizeof(int64_t), shape, 2,
                                                       INT64, &values[index]);
     }
-    if (!status) status = ort_->Run(session_, nullptr, names, values, inputs_.size(), &output_name, 1, &output);
+    if (!status) status = ort_->Run(session_, nullptr, names, values, inputs_.size(), outputs, count, made);
     for (OrtValue *value : values)
         if (value) ort_->ReleaseValue(value);
     return said(status, DOES_NOT_RUN);
 }
 
-Error Session::read(OrtValue *output, const Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+Error Session::read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const {
     OrtTensorTypeAndShapeInfo *info = nullptr;
     int type = 0;
-    size_t rank = 0;
-    int64_t shape[2] = {};
+    size_t rank = 0, count = 1;
+    int64_t shape[3] = {};
     OrtStatus *status = ort_->GetTensorTypeAndShape(output, &info);
     if (!status) status = ort_->GetTensorElementType(info, &type);
     if (!status) status = ort_->GetDimensionsCount(info, &rank);
-    if (!status && rank == 2) status = ort_->GetDimensions(info, shape, 2);
+    if (!status && rank == expected.size()) status = ort_->GetDimensions(info, shape, rank);
     if (info) ort_->ReleaseTensorTypeAndShapeInfo(info);
     void *data = nullptr;
     if (!status) status = ort_->GetTensorMutableData(output, &data);
     if (status) return said(status, DOES_NOT_RUN);
-    if (type != FLOAT32 || rank != 2 || size_t(shape[0]) != batch.rows || size_t(shape[1]) != dimension)
-        return fail(RUNTIME, "the model has " + std::to_string(shape[1]) + " dimensions, the manifest says " +
-                                 std::to_string(dimension), TRY_SELF_TEST);
-    auto numbers = static_cast<const float *>(data);
-    vectors.insert(vectors.end(), numbers, numbers + batch.rows * dimension);
+    bool right = type == FLOAT32 && rank == expected.size();
+    for (size_t axis = 0; axis < expected.size(); axis++) {
+        right = right && size_t(shape[axis]) == expected[axis];
+        count *= expected[axis];
+    }
+    if (!right)
+        return fail(RUNTIME, "the model has " + std::to_string(shape[expected.size() - 1]) + " dimensions, the manifest says " +
+                                 std::to_string(expected.back()), TRY_SELF_TEST);
+    auto made = static_cast<const float *>(data);
+    numbers.insert(numbers.end(), made, made + count);
     return {};
 }
 

@@ -31,13 +31,15 @@ public:
     Error open(const std::string &library, const std::string &model, int threads);
     // Appends rows x dimension numbers to `vectors`. Not to be called by two threads at once with one Batch.
     Error run(Batch &batch, size_t dimension, std::vector<float> &vectors) const;
+    // The same, and rows x length x width numbers of what each token has (outputs/session_tokens.cc); width 0: it has nothing.
+    Error run_tokens(Batch &batch, size_t dimension, std::vector<float> &vectors, size_t width, std::vector<float> &tokens) const;
 
 private:
     Error load();
     bool reads_little() const;
     Error name_inputs();
-    Error compute(Batch &batch, OrtValue *&output) const;
-    Error read(OrtValue *output, const Batch &batch, size_t dimension, std::vector<float> &vectors) const;
+    Error compute(Batch &batch, const char *const *names, size_t count, OrtValue **outputs) const;
+    Error read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const;
     Error said(OrtStatus *status, const char *what) const;
 
     const Ort *ort_ = nullptr;

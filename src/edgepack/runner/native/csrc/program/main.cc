@@ -9,6 +9,7 @@
 
 #include "program/about.h"
 #include "embedder/embedder.h"
+#include "outputs/give.h"
 #include "program/help.h"
 #include "program/options.h"
 #include "program/output.h"
@@ -162,6 +163,7 @@ Error run(int count, char **words) {
     std::string text;
     bool done = false;
     if (Error error = score_texts(options, bundle, done); error || done) return error;
+    if (Error error = give_outputs(options, bundle, done); error || done) return error;
     if (options.search) {
         Error error = search(options, bundle, text);
         return error ? error : print({}, text);

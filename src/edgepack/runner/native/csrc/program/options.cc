@@ -34,13 +34,16 @@ constexpr Known KNOWN[] = {
     {"--skip-bad", BOTH, &Options::skip_bad},
     {"--allow-cpu", BOTH},  // this program knows nothing else
     {"--require-signature", BOTH, &Options::has_public_key, &Options::public_key},
-    {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, raw, table"},
+    {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, npz, raw, table"},
     {"--output", EMBED, &Options::has_output, &Options::output},
     {"--dtype", EMBED, nullptr, &Options::dtype, nullptr, "f32, f16, int8, binary"},
     {"--dim", BOTH, nullptr, nullptr, &Options::dim},
     {"--rerank", EMBED, &Options::has_rerank, &Options::rerank},
     {"--classify", EMBED, &Options::classify},
     {"--pairs", EMBED, &Options::pairs},
+    {"--sparse", EMBED, &Options::sparse},
+    {"--multi-vector", EMBED, &Options::multi_vector},
+    {"--dense", EMBED, &Options::dense},
     // Not in the help: the vectors that the last layer of such a model takes, for whoever measures them.
     {"--features", EMBED, &Options::features},
     {"--prefix", EMBED, nullptr, &Options::prefix, nullptr, "query, passage"},

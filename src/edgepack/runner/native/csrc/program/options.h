@@ -20,6 +20,9 @@ struct Options {
     bool has_rerank = false, classify = false, pairs = false, features = false;
     // The option that asks for scores; null: none does.
     const char *scores() const { return has_rerank ? "--rerank" : classify ? "--classify" : pairs ? "--pairs" : nullptr; }
+    // Of bundles whose model gives more than a vector a text.
+    bool sparse = false, multi_vector = false, dense = false;
+    const char *outputs() const { return sparse ? "--sparse" : multi_vector ? "--multi-vector" : dense ? "--dense" : nullptr; }
     // Of `embed search`.
     std::string query, queries, index;
     bool search = false, has_queries = false, has_index = false;

@@ -189,6 +189,14 @@ private:
 
 }  // namespace
 
+void append_source(const Options &options, const Record &record, std::string &out) {
+    bool named = options.has_id_field && record.source.is(Json::OBJECT);
+    write_json_string(named ? options.id_field : "text", out, false);
+    out += ':';
+    if (named) write_json(*record.source.get(options.id_field), out, 0, false);
+    else write_json_string(record.text, out, false);
+}
+
 Error open_writer(const std::string &format, const Options &options, size_t dimension, Output &output,
                   std::unique_ptr<Writer> &writer) {
     if (format == "npy") {

@@ -17,6 +17,9 @@ public:
     virtual Error finish() { return {}; }
 };
 
+// Appends `"text":…`, or the field that names the record.
+void append_source(const Options &options, const Record &record, std::string &out);
+
 // The writer of a format. A code of 2 when the output does not allow it.
 Error open_writer(const std::string &format, const Options &options, size_t dimension, Output &output,
                   std::unique_ptr<Writer> &writer);

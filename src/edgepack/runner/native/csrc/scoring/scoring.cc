@@ -8,6 +8,7 @@
 #include "embedder/embedder.h"
 #include "program/output.h"
 #include "program/reading.h"
+#include "program/writing.h"
 #include "scoring/head.h"
 
 namespace embed {
@@ -36,15 +37,6 @@ Error query_of(const Options &options, const Record &record, std::string &query)
         return fail(INPUT, where + (found ? " has no text in its" : " has no") + " field 'query'", "with --pairs, each object has a query and a text");
     query = found->text;
     return without_surrogates(query, where, options.strict);
-}
-
-// `"text":…`, or the field that names the record.
-void append_source(const Options &options, const Record &record, std::string &out) {
-    bool named = options.has_id_field && record.source.is(Json::OBJECT);
-    write_json_string(named ? options.id_field : "text", out, false);
-    out += ':';
-    if (named) write_json(*record.source.get(options.id_field), out, 0, false);
-    else write_json_string(record.text, out, false);
 }
 
 struct Ranked {

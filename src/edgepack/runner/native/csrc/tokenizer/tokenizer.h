@@ -31,6 +31,8 @@ public:
 
 struct Encoding {
     std::vector<int64_t> ids, types;
+    // How many of them, from the beginning, others attend to.
+    size_t attended = SIZE_MAX;
 };
 
 class Tokenizer {

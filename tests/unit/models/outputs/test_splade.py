@@ -1,0 +1,203 @@
+"""SPLADE: sparse vectors of masked language models, as transformers and sentence-transformers compute them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tests.support.checkpoints import change, with_tokenizer
+from tests.support.families import FAMILIES
+from tests.support.tiny import write_json
+
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.find.source import ingest
+from edgepack.models.outputs.splade import HEADS
+from edgepack.models.read.tokenizer import load_tokenizer
+from edgepack.models.reference import embed_with_onnxruntime, exported_model
+from edgepack.models.token_reference import TextOutputs, reference_outputs
+from edgepack.plugins.context import HostContext
+from edgepack.records.target import Reading
+
+CLASSES = {
+    "bert": "Bert",
+    "camembert": "Camembert",
+    "distilbert": "DistilBert",
+    "modernbert": "ModernBert",
+    "mpnet": "MPNet",
+    "roberta": "Roberta",
+    "xlm-roberta": "XLMRoberta",
+}
+TEXTS = ("hello world", "a small model of models", "hello " * 30, "")
+
+
+def write_masked(folder: Path, kind: str, **shape: Any) -> Any:
+    """A masked language model with random weights, all of them felt; the torch model."""
+    family = FAMILIES[kind]
+    torch.manual_seed(4)
+    config = getattr(transformers, family.config)(**{**family.small, **shape})
+    config._attn_implementation = "eager"
+    model: Any = getattr(transformers, f"{CLASSES[kind]}ForMaskedLM")(config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            weight.normal_(mean=family.norm if is_norm else 0.0, std=0.2)
+    model.save_pretrained(folder)
+    with_tokenizer(folder)
+    return model
+
+
+def expected(model: Any, ids: list[int], *, strategy: str = "max", logs: int = 1) -> np.ndarray:
+    with torch.no_grad():
+        numbers = torch.relu(model(input_ids=torch.tensor([ids])).logits[0])
+        for _ in range(logs):
+            numbers = torch.log1p(numbers)
+    return np.asarray(numbers.max(dim=0).values if strategy == "max" else numbers.sum(dim=0))
+
+
+def require_same(made: TextOutputs, exact: np.ndarray) -> None:
+    """Identical ids, but for weights that are no more than rounding, and weights within 1e-4."""
+    assert all(token in made.sparse for token in np.flatnonzero(exact > 1e-5))
+    for token, weight in made.sparse.items():
+        assert weight == pytest.approx(float(exact[token]), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_weights_are_those_of_transformers(tmp_path: Path, context: HostContext, kind: str) -> None:
+    model = write_masked(tmp_path / "splade-tiny", kind)
+    source = ingest(str(tmp_path / "splade-tiny"), context=context)
+    assert source.outputs is not None and source.outputs.sparse is not None
+    assert (source.gives, source.dimension, source.noun) == (("sparse",), 60, "a sparse encoder")
+    tokenizer = load_tokenizer(source)
+    made = reference_outputs(source, TEXTS, context=context)
+    for text, one in zip(TEXTS, made, strict=True):
+        exact = expected(model, tokenizer.encode(text).ids)
+        require_same(one, exact)
+        assert 0 < (exact > 0).sum() < len(exact) or text == ""
+
+
+def test_every_architecture_with_a_head_is_tried() -> None:
+    assert CLASSES.keys() == HEADS.keys()
+
+
+def test_padding_of_a_batch_has_no_weight(tmp_path: Path, context: HostContext) -> None:
+    write_masked(tmp_path / "splade-tiny", "bert")
+    source = ingest(str(tmp_path / "splade-tiny"), context=context)
+    file = exported_model(source, context=context)
+    alone, together = (embed_with_onnxruntime(file, source, TEXTS, batch_size=size) for size in (1, 4))
+    assert np.abs(alone - together).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("strategy", "activation", "logs"), [("max", "relu", 1), ("sum", "relu", 1), ("max", "log1p_relu", 2)]
+)
+def test_folders_of_sentence_transformers(
+    tmp_path: Path, context: HostContext, strategy: Any, activation: Any, logs: int
+) -> None:
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    write_masked(tmp_path / "masked", "bert", tie_word_embeddings=False)
+    encoder = Transformer(str(tmp_path / "masked"), transformer_task="fill-mask")
+    pooling = SpladePooling(pooling_strategy=strategy, activation_function=activation)
+    theirs = SparseEncoder(modules=[encoder, pooling], device="cpu")
+    theirs.save(str(tmp_path / "model"), create_model_card=False)
+    source = ingest(str(tmp_path / "model"), context=context)
+    assert source.outputs is not None and source.outputs.sparse is not None
+    head = source.outputs.sparse.vocabulary
+    assert head is not None
+    assert (head.matrix, head.logs) == ("cls.predictions.decoder.weight", logs)
+    exact = theirs.encode(list(TEXTS[:3]), convert_to_sparse_tensor=False)
+    for one, row in zip(reference_outputs(source, TEXTS[:3], context=context), exact, strict=True):
+        require_same(one, np.asarray(row))
+
+
+def test_a_masked_language_model_must_be_called_splade(tmp_path: Path, context: HostContext) -> None:
+    write_masked(tmp_path / "plain", "bert")
+    with pytest.raises(UnsupportedModelError, match="is a masked language model"):
+        ingest(str(tmp_path / "plain"), context=context)
+    (tmp_path / "plain/README.md").write_text("---\ntags:\n- splade\n---\n")
+    assert ingest(str(tmp_path / "plain"), context=context).gives == ("sparse",)
+
+
+def _drop_bias(folder: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    tensors = load_file(folder / "model.safetensors")
+    save_file(
+        {name: each for name, each in tensors.items() if "predictions.bias" not in name},
+        folder / "model.safetensors",
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "error", "words"),
+    [
+        (_drop_bias, "bert", ModelError, ("has no cls.predictions.bias", "the head was not saved")),
+        (
+            lambda folder: change(folder / "config.json", hidden_act="silu"),
+            "bert",
+            UnsupportedModelError,
+            ("hidden_act 'silu' is not supported", "edgepack knows gelu"),
+        ),
+        (
+            lambda folder: change(folder / "config.json", model_type="electra"),
+            "bert",
+            UnsupportedModelError,
+            ("of the architecture 'electra'", "it reads those of bert"),
+        ),
+        (
+            lambda folder: change(folder / "config.json", vocab_size=70),
+            "bert",
+            ModelError,
+            ("has shape [60]", "different models"),
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path,
+    context: HostContext,
+    spoil: Any,
+    kind: str,
+    error: type[EdgepackError],
+    words: tuple[str, str],
+) -> None:
+    folder = tmp_path / "splade-tiny"
+    write_masked(folder, kind)
+    spoil(folder)
+    with pytest.raises(error) as found:
+        ingest(str(folder), context=context)
+    assert words[0] in found.value.message
+    assert words[1] in (found.value.hint or "")
+
+
+def test_pooling_is_part_of_the_model(tmp_path: Path, context: HostContext) -> None:
+    write_masked(tmp_path / "splade-tiny", "bert")
+    with pytest.raises(UnsupportedModelError, match="its pooling is part of the model"):
+        ingest(str(tmp_path / "splade-tiny"), reading=Reading(pooling="cls"), context=context)
+
+
+def test_a_pooling_of_another_kind_is_rejected(tmp_path: Path, context: HostContext) -> None:
+    folder = tmp_path / "model"
+    write_masked(folder, "bert")
+    modules = [
+        {
+            "idx": 0,
+            "name": "0",
+            "path": "",
+            "type": "sentence_transformers.sparse_encoder.models.MLMTransformer",
+        },
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_SpladePooling",
+            "type": "sentence_transformers.sparse_encoder.models.SpladePooling",
+        },
+    ]
+    write_json(folder / "modules.json", modules)
+    (folder / "1_SpladePooling").mkdir()
+    change(folder / "1_SpladePooling/config.json", pooling_strategy="mean")
+    with pytest.raises(UnsupportedModelError, match="requires mean of relu"):
+        ingest(str(folder), context=context)

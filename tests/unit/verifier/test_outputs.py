@@ -1,0 +1,99 @@
+"""The gate of sparse vectors and of vectors of tokens: planted faults are found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.unit.models.outputs.test_three_heads import write_three
+
+from edgepack.errors import UnsupportedModelError, VerificationError
+from edgepack.models.find.source import ingest
+from edgepack.models.token_reference import TextOutputs, reference_outputs
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.given import given_by_target
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.verifier.outputs.measure import measure_outputs, shortfalls_of_outputs
+
+TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(60)]
+BUNDLE = Bundle(directory=Path("bundle"), manifest={"model": {}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A bundle's program with a fault."""
+
+    source: ModelSource
+    context: HostContext
+    noise: float = 0.0
+    drops: bool = False
+    broken: bool = False
+
+    def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
+        random = np.random.default_rng(2)
+        exact = reference_outputs(self.source, texts, query=query, context=self.context)
+        made = []
+        for each in exact:
+            noisy = each.vectors + random.normal(size=each.vectors.shape) * self.noise
+            weights = {
+                token: weight + abs(random.normal()) * self.noise for token, weight in each.sparse.items()
+            }
+            vectors = (noisy / np.linalg.norm(noisy, axis=1, keepdims=True)).astype(np.float32)
+            made.append(TextOutputs(sparse=weights, vectors=vectors[1:] if self.drops else vectors))
+        if self.broken:
+            made[3] = replace(made[3], sparse={5: float("nan")})
+        return made
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, shared_context: HostContext) -> Program:
+    folder = tmp_path_factory.mktemp("three") / "model"
+    write_three(folder)
+    return Program(source=ingest(str(folder), context=shared_context), context=shared_context)
+
+
+def test_the_reference_itself_passes(program: Program) -> None:
+    found = measure_outputs(program, BUNDLE, program.source, TEXTS, context=program.context)
+    assert [each.name for each in found] == ["sparse", "multi_vector"]
+    for each in found:
+        assert (each.kept, each.texts) == (1, 30)
+        assert each.tau == pytest.approx(1)
+        assert each.agree == pytest.approx(1)
+        assert each.largest < 1e-6
+    assert not shortfalls_of_outputs(found, "fp32")
+
+
+def test_noise_is_measured_and_judged(program: Program) -> None:
+    noisy = replace(program, noise=0.01)
+    found = measure_outputs(noisy, BUNDLE, program.source, TEXTS, context=program.context)
+    assert [line for line in shortfalls_of_outputs(found, "fp32") if "a number differs by" in line]
+    worse = measure_outputs(
+        replace(program, noise=2.0), BUNDLE, program.source, TEXTS, context=program.context
+    )
+    assert "multi-vector: Kendall's tau" in " ".join(shortfalls_of_outputs(worse, "int8"))
+
+
+def test_a_token_too_few_is_found(program: Program) -> None:
+    with pytest.raises(VerificationError, match=r"vectors .* for the tokens of"):
+        measure_outputs(replace(program, drops=True), BUNDLE, program.source, TEXTS, context=program.context)
+
+
+def test_numbers_that_are_none_are_found(program: Program) -> None:
+    with pytest.raises(VerificationError, match="not finite"):
+        measure_outputs(replace(program, broken=True), BUNDLE, program.source, TEXTS, context=program.context)
+
+
+def test_a_target_that_gives_less_is_told_before_anything_is_made(program: Program) -> None:
+    source, context = program.source, program.context
+    assert given_by_target(source, ("sparse", "tokens"), "a", context=context) is source
+    assert given_by_target(source, None, "a", context=context) is source
+    assert given_by_target(source, (), "a", context=context).outputs is None
+    assert source.outputs is not None
+    alone = replace(source, outputs=replace(source.outputs, dense=False))
+    with pytest.raises(
+        UnsupportedModelError, match="and target tiny gives no vectors or weights of tokens"
+    ) as found:
+        given_by_target(alone, ("sparse",), "tiny", context=context)
+    assert "--target linux-x86-min" in (found.value.hint or "")
