@@ -145,8 +145,9 @@ def as_dict(inspection: ModelInspection) -> dict[str, Any]:
     plain = {"schema": SCHEMA, **asdict(inspection), "parameters": inspection.parameters}
     for layer, of in zip(plain["pooling"]["dense"], inspection.pooling.dense, strict=True):
         layer["kind"] = type(of).__name__
-        if "file" in layer:
-            layer["file"] = f"{layer['file'].parent.name}/{layer['file'].name}"
+    for module in (*plain["pooling"]["dense"], plain["pooling"]["layers"] or {}):
+        if "file" in module:
+            module["file"] = f"{module['file'].parent.name}/{module['file'].name}"
     return plain
 
 

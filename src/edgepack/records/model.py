@@ -80,6 +80,17 @@ class Unit:
     """The vector at length 1, which others follow."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class WeighedLayers:
+    """Token vectors that are the mean of what several layers make, each with a weight (WeightedLayerPooling)."""
+
+    file: Path
+    """Safetensors with ``layer_weights`` [layers + 1 - first]."""
+    first: int
+    """The first layer that counts; 0 is what the first takes."""
+    layers: int
+
+
 Layer = Dense | LayerNorm | Unit
 """What turns one text's vector into another."""
 Task = Literal["rank", "classes"]
@@ -110,6 +121,7 @@ class Head:
 class Pooling:
     """How token vectors become one text vector, as sentence-transformers' modules.json says it, in the order of the fields."""
 
+    layers: WeighedLayers | None = None
     mode: PoolingMode = "mean"
     joined: tuple[PoolingMode, ...] = ()
     """Further ways, whose vectors stand behind that of ``mode``."""
@@ -132,7 +144,7 @@ class Pooling:
     @property
     def plain(self) -> bool:
         """Whether nothing but one way of pooling and the length make the vector."""
-        return not (self.joined or self.dense or self.cut)
+        return not (self.layers or self.joined or self.dense or self.cut)
 
     @property
     def unit(self) -> bool:
@@ -142,10 +154,10 @@ class Pooling:
     def describe(self) -> str:
         """In words, e.g. ``cls pooling, dense 768 → 512 Tanh, normalized``."""
         cut = [f"cut to {self.cut}"] if self.cut else []
+        weighed = [f"mean of layers {self.layers.first} to {self.layers.layers}"] if self.layers else []
+        pooled = f"{' + '.join(self.modes)} pooling"
         layers = map(_in_words, self.dense)
-        return ", ".join(
-            [f"{' + '.join(self.modes)} pooling", *layers, *["normalized"] * self.normalize, *cut]
-        )
+        return ", ".join([*weighed, pooled, *layers, *["normalized"] * self.normalize, *cut])
 
 
 def _in_words(layer: Layer) -> str:

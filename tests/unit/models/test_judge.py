@@ -110,6 +110,32 @@ def test_a_dense_module(tmp_path: Path, context: HostContext, activation: Any, b
     agree(save(tmp_path / "model", Pooling(WIDTH, "cls"), layer), context)
 
 
+def weighed(folder: Path, first: int, *, given: bool, **config: Any) -> Path:
+    """Layers from ``first`` on with weights that were learnt, of a model that gives them or not."""
+    weights = torch.nn.Parameter(torch.linspace(0.5, 2.0, 3 - first))
+    save(folder, WeightedLayerPooling(WIDTH, 2, first, weights), Pooling(WIDTH, "mean"))
+    change(folder / "config.json", output_hidden_states=given, **config)
+    return folder
+
+
+@pytest.mark.parametrize(("first", "given"), [(0, True), (1, True), (2, True), (1, False)])
+def test_weighed_layers(tmp_path: Path, context: HostContext, first: int, given: bool) -> None:
+    folder = weighed(tmp_path / "model", first, given=given)
+    agree(folder, context)
+    plain = save(tmp_path / "plain", Pooling(WIDTH, "mean"))
+    assert np.allclose(judged(folder), judged(plain), atol=1e-5) == (not given or first == 2)
+
+
+def test_weighed_layers_that_contradict_the_model(tmp_path: Path, context: HostContext) -> None:
+    folder = weighed(tmp_path / "model", 1, given=True)
+    change(folder / "1_WeightedLayerPooling" / "config.json", num_hidden_layers=4)
+    with pytest.raises(UnsupportedModelError, match="requires WeightedLayerPooling"):
+        exported_model(ingest(str(folder), context=context), context=context)
+    change(folder / "1_WeightedLayerPooling" / "config.json", layer_start=5)
+    with pytest.raises(ModelError, match="layer_start is 5, expected 0 to 4"):
+        ingest(str(folder), context=context)
+
+
 def test_every_activation(tmp_path: Path) -> None:
     """Of numbers on either side of each bend, by PyTorch and by the nodes that are written."""
     numbers = np.linspace(-30, 30, 1200, dtype=np.float32).reshape(3, -1)
@@ -301,7 +327,7 @@ def test_a_bare_encoder(tmp_path: Path, context: HostContext) -> None:
         ([Pooling(WIDTH), dense(WIDTH, 8, module_output_name="other")], "the Dense module does not turn"),
         ([CNN(WIDTH), Pooling(WIDTH * 3)], "requires CNN"),
         ([LSTM(WIDTH, 8), Pooling(16)], "requires LSTM"),
-        ([WeightedLayerPooling(WIDTH, 2, 1), Pooling(WIDTH)], "requires WeightedLayerPooling"),
+        ([Pooling(WIDTH), WeightedLayerPooling(WIDTH, 2, 1)], "requires WeightedLayerPooling"),
         ([Normalize("token_embeddings"), Pooling(WIDTH)], "Transformer → Normalize → Pooling"),
         ([dense(WIDTH, 8, module_input_name="token_embeddings")], "Transformer → Dense"),
     ],
@@ -350,11 +376,12 @@ def test_prompts_that_are_not_pooled_are_refused(tmp_path: Path, context: HostCo
     agree(save(tmp_path / "plain", Pooling(WIDTH, include_prompt=False)), context)
 
 
-def test_what_its_sparse_encoders_save_is_refused(tmp_path: Path, context: HostContext) -> None:
+def test_what_its_sparse_encoders_save_is_read(tmp_path: Path, context: HostContext) -> None:
     head = write_head(tmp_path / "head", "BertForMaskedLM")
-    SparseEncoder(str(head), device="cpu").save(str(tmp_path / "model"), create_model_card=False)
-    with pytest.raises(UnsupportedModelError, match=r"is a sparse encoder \(SPLADE\)"):
-        ingest(str(tmp_path / "model"), context=context)
+    encoder = SparseEncoder(str(head), device="cpu")
+    encoder.save(str(tmp_path / "model"), create_model_card=False)
+    exact = encoder.encode(list(TEXTS), batch_size=1, convert_to_sparse_tensor=False).numpy()
+    np.testing.assert_allclose(ours(tmp_path / "model", context), exact, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", [torch.nn.Sigmoid(), torch.nn.Identity()])

@@ -14,7 +14,7 @@ from edgepack.models.export.encoder import (
     open_encoder,
     require_absolute_positions,
     require_encoder,
-    write_layers,
+    token_vectors,
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import size_of
@@ -53,4 +53,4 @@ def write_bert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWrit
     """Token vectors, float32 [batch, sequence, hidden_size] (``edgepack.api.axes.Architecture``)."""
     encoder = open_encoder(writer, weights, read_shape(config), names=("bert.",))
     hidden = embed_tokens(encoder, with_types=True)
-    return TokenVectors(name=write_layers(encoder, hidden, layers="encoder.layer", names=NAMES))
+    return token_vectors(encoder, hidden, layers="encoder.layer", names=NAMES)

@@ -12,7 +12,7 @@ from edgepack.models.export.encoder import (
     activation_of,
     embed_tokens,
     open_encoder,
-    write_layers,
+    token_vectors,
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import size_of
@@ -50,4 +50,4 @@ def write_distilbert(config: Mapping[str, Any], weights: TensorFile, writer: Gra
     """Token vectors, float32 [batch, sequence, dim] (``edgepack.api.axes.Architecture``)."""
     encoder = open_encoder(writer, weights, read_shape(config), names=("distilbert.",))
     hidden = embed_tokens(encoder, with_types=False)
-    return TokenVectors(name=write_layers(encoder, hidden, layers="transformer.layer", names=NAMES))
+    return token_vectors(encoder, hidden, layers="transformer.layer", names=NAMES)

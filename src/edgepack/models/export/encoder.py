@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.activations import ACTIVATIONS, activate
-from edgepack.models.graph.writer import GraphWriter
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
@@ -237,10 +237,18 @@ def write_layers(
 
     ``bias`` is added to the scores; without, what hides padding.
     """
+    return token_vectors(encoder, hidden, layers=layers, names=names, bias=bias).name
+
+
+def token_vectors(
+    encoder: Encoder, hidden: str, *, layers: str, names: LayerNames, bias: str | None = None
+) -> TokenVectors:
+    """The same, with what each layer makes."""
     added = bias or additive_mask(encoder.writer)
+    made = [hidden]
     for number in range(encoder.shape.layers):
-        hidden = layer(encoder, f"{layers}.{number}.", names, hidden, added)
-    return hidden
+        made.append(layer(encoder, f"{layers}.{number}.", names, made[-1], added))
+    return TokenVectors(name=made[-1], layers=tuple(made))
 
 
 def split_heads(encoder: Encoder, name: str, projected: str, order: list[int]) -> str:

@@ -22,8 +22,8 @@ from edgepack.models.export.encoder import (
     embedding_initializer,
     open_encoder,
     placed_words,
+    token_vectors,
     word_vectors,
-    write_layers,
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import TensorFile
@@ -55,7 +55,7 @@ def write_mpnet(config: Mapping[str, Any], weights: TensorFile, writer: GraphWri
     hidden = _embeddings(encoder)
     mask = additive_mask(encoder.writer)
     bias = encoder.writer.add("Add", "attention.bias", _distances(encoder), mask)
-    return TokenVectors(name=write_layers(encoder, hidden, layers="encoder.layer", names=NAMES, bias=bias))
+    return token_vectors(encoder, hidden, layers="encoder.layer", names=NAMES, bias=bias)
 
 
 def _embeddings(encoder: Encoder) -> str:

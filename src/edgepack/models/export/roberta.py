@@ -12,8 +12,8 @@ from edgepack.models.export.encoder import (
     count_tokens,
     open_encoder,
     placed_words,
+    token_vectors,
     word_vectors,
-    write_layers,
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import TensorFile
@@ -28,7 +28,7 @@ def write_roberta(config: Mapping[str, Any], weights: TensorFile, writer: GraphW
     encoder = open_encoder(writer, weights, shape, names=("roberta.", "xlm_roberta.", "camembert."))
     padding = config.get("pad_token_id")
     hidden = _embeddings(encoder, padding if isinstance(padding, int) else PADDING)
-    return TokenVectors(name=write_layers(encoder, hidden, layers="encoder.layer", names=bert.NAMES))
+    return token_vectors(encoder, hidden, layers="encoder.layer", names=bert.NAMES)
 
 
 def _embeddings(encoder: Encoder, padding: int) -> str:

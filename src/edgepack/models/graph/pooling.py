@@ -4,15 +4,17 @@ Mean pooling is written as a matrix product of the mask with the token vectors: 
 encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle axis.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from onnx import TensorProto
 
+from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.dense_activations import DENSE_ACTIVATIONS
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter, name_output
 from edgepack.models.read.safetensors import open_tensors
-from edgepack.records.model import Dense, Layer, LayerNorm, Pooling, Unit
+from edgepack.records.model import Dense, Layer, LayerNorm, Pooling, Unit, WeighedLayers
 from edgepack.records.target import PoolingMode
 
 # The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.
@@ -50,8 +52,8 @@ NODES = frozenset(
     ]
 )
 """What the nodes are called, apart from the graph writer's prefix."""
-DENSE, JOINED = "pooled_dense.", "pooled_too."
-"""Before the names of the nodes of a layer, and of a further way of pooling, and its number."""
+DENSE, JOINED, WEIGHED = "pooled_dense.", "pooled_too.", "weighed_layers."
+"""Before the names of the nodes of a layer, of a further way of pooling, and of an encoder's layer that counts, and its number."""
 EPSILON = 1e-5
 """Of torch.nn.LayerNorm."""
 
@@ -59,7 +61,7 @@ EPSILON = 1e-5
 def is_pooling(name: str) -> bool:
     """Whether a node of this name was written here."""
     own = name.replace(PREFIX, "")
-    return name == OUTPUT or own in NODES or own.startswith((DENSE, JOINED))
+    return name == OUTPUT or own in NODES or own.startswith((DENSE, JOINED, WEIGHED))
 
 
 def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
@@ -77,6 +79,25 @@ def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
     for number, layer in enumerate(pooling.dense):
         pooled = _layer(writer, f"{DENSE}{number}.", pooled, layer)
     finish_vector(writer, pooled, pooling)
+
+
+def weigh_layers(writer: GraphWriter, layers: Sequence[str], weighed: WeighedLayers) -> str:
+    """The weighed mean of what layers make, float32 [batch, sequence, dimension]. Raises ``UnsupportedModelError`` where that is not known."""
+    if len(layers) != weighed.layers + 1:
+        raise UnsupportedModelError(
+            "modules.json requires WeightedLayerPooling, which edgepack supports for BERT, RoBERTa, MPNet and DistilBERT",
+            hint="export the model to ONNX yourself, with the pooling, and use the .onnx file",
+        )
+    chosen = layers[weighed.first :]
+    weights = open_tensors(weighed.file).read("layer_weights", (len(chosen),))
+    shares = weights.astype(np.float64) / weights.sum(dtype=np.float64)
+    total = ""
+    for number, (layer, share) in enumerate(zip(chosen, shares, strict=True)):
+        part = writer.add(
+            "Mul", f"{WEIGHED}{number}", layer, writer.scalar(f"{WEIGHED}{number}.share", float(share))
+        )
+        total = writer.add("Add", f"{WEIGHED}{number}.sum", total, part) if total else part
+    return total
 
 
 def _named_apart(writer: GraphWriter, prefix: str) -> GraphWriter:

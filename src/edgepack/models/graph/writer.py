@@ -29,6 +29,8 @@ class TokenVectors:
     """The value's, float32 [batch, sequence, hidden]."""
     counted: str = "attention_mask"
     """The mask of the tokens that count for the text's vector, int64 [batch, sequence]: 1 or 0."""
+    layers: tuple[str, ...] = ()
+    """What the first layer takes, and what each layer makes, like ``name``; empty where models that weigh them are not supported."""
     float32_only: str = ""
     """Why the model must not compute in float16, e.g. ``its activations leave float16's range``; recipes that do refuse it."""
 

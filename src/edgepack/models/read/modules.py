@@ -8,7 +8,15 @@ from typing import Any, get_args
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import read_json, read_object, read_optional, size_of
 from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
-from edgepack.records.model import Dense, DenseActivation, Layer, LayerNorm, Pooling, Unit
+from edgepack.records.model import (
+    Dense,
+    DenseActivation,
+    Layer,
+    LayerNorm,
+    Pooling,
+    Unit,
+    WeighedLayers,
+)
 from edgepack.records.target import PoolingMode
 
 MODES: Mapping[str, PoolingMode] = {
@@ -32,6 +40,7 @@ _ACTIVATIONS: Mapping[str, DenseActivation] = {
 """By torch.nn's names."""
 _NO_ACTIVATION = "torch.nn.modules.linear.Identity"
 _BEHIND = ("Dense", "LayerNorm", "Normalize")
+WEIGHED = "WeightedLayerPooling"
 _TOKENS, _TEXT = "token_embeddings", "sentence_embedding"
 
 
@@ -67,7 +76,7 @@ def read_modules(directory: Path) -> Modules | None:
     path = directory / "modules.json"
     if not path.is_file():
         return None
-    modules = _modules(path)
+    modules = list(_modules(path))
     _require_known(modules)
     if str(modules[0].get("path", "")).strip("./"):
         raise UnsupportedModelError(
@@ -83,6 +92,10 @@ def read_modules(directory: Path) -> Modules | None:
         )
         configs[id(module)] = read_object(config_path) if config_path else {}
         files += [config_path] if config_path else []
+    weighed = None
+    if _kind(modules[1]) == WEIGHED:
+        weighing = modules.pop(1)
+        weighed = _weighed_layers(directory, configs[id(weighing)], directory / str(weighing["path"]))
     for module in modules[2:]:
         _require_text_vectors(configs[id(module)], _kind(module))
     normalize = len(modules) > 2 and _kind(modules[-1]) == "Normalize"
@@ -94,6 +107,7 @@ def read_modules(directory: Path) -> Modules | None:
     length = pools.get("word_embedding_dimension", pools.get("embedding_dimension"))
     mode, *joined = pooling_modes(pools)
     pooling = Pooling(
+        layers=weighed,
         mode=mode,
         joined=tuple(joined),
         dense=layers,
@@ -105,7 +119,11 @@ def read_modules(directory: Path) -> Modules | None:
         token_dimension=length if isinstance(length, int) else None,
         files=tuple(
             file.relative_to(directory).as_posix()
-            for file in (*files, *(each.file for each in layers if not isinstance(each, Unit)))
+            for file in (
+                *files,
+                *([weighed.file] if weighed else []),
+                *(each.file for each in layers if not isinstance(each, Unit)),
+            )
         ),
     )
 
@@ -125,13 +143,15 @@ def _kind(module: Mapping[str, Any]) -> str:
 
 
 def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
-    kinds = [_kind(module) for module in modules]
+    kinds = [
+        _kind(module) for number, module in enumerate(modules) if number != 1 or _kind(module) != WEIGHED
+    ]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= set(_BEHIND):
         known = ("Transformer", "Pooling", *_BEHIND)
         odd = next((kind for kind in kinds if kind not in known), " → ".join(kinds) or "nothing")
         raise UnsupportedModelError(
             f"modules.json requires {odd}, which bundles do not support",
-            hint=f"edgepack takes models of a Transformer, a Pooling and, if need be, modules of {', '.join(_BEHIND)}",
+            hint=f"edgepack takes models of a Transformer, a {WEIGHED} if need be, a Pooling, and then {', '.join(_BEHIND)}",
         )
     foreign = [
         str(module["type"])
@@ -174,6 +194,16 @@ def _require_text_vectors(config: Mapping[str, Any], kind: str) -> None:
             f"the {kind} module does not turn one text's vector into another, which bundles do not support",
             hint=f"edgepack takes {kind} modules that read and write {_TEXT}",
         )
+
+
+def _weighed_layers(directory: Path, config: Mapping[str, Any], folder: Path) -> WeighedLayers | None:
+    """None where the model's configuration gives no layers: sentence-transformers then leaves the token vectors as they are."""
+    if read_optional(directory / "config.json").get("output_hidden_states") is not True:
+        return None
+    layers, first = size_of(config, "num_hidden_layers", where=folder.name), config.get("layer_start")
+    if type(first) is not int or not 0 <= first <= layers:
+        raise ModelError(f"{folder.name}/config.json: layer_start is {first!r}, expected 0 to {layers}")
+    return WeighedLayers(file=_weights(folder), first=first, layers=layers)
 
 
 def _layer(kind: str, config: Mapping[str, Any], folder: Path) -> Layer:
