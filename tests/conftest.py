@@ -95,8 +95,8 @@ def bundle(native_bundle: Bundle) -> Bundle:
 
 @pytest.fixture(scope="session")
 def frozen_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """With the runner that is frozen with PyInstaller."""
-    return shared_bundle(tmp_path_factory, "linux-x86")
+    """With the runner that is frozen with PyInstaller, and the native one's model."""
+    return shared_bundle(tmp_path_factory, "linux-x86", "--recipe", "int8-download")
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,9 @@ from edgepack.verifier.sandbox import find_sandbox
 pytestmark = [pytest.mark.e2e]
 
 TARGETS = {
-    "linux-x86-min": (),
+    "linux-x86-min": ("--set", "model.min_agreement=0.8"),
     "linux-x86": (),
-    "linux-arm64-min": (),
+    "linux-arm64-min": ("--set", "model.min_agreement=0.8"),
     "web-wasm": ("--set", "runtime=stock", "--set", "model.min_agreement=0.8"),
 }
 """The GPU targets' bundles are verified in tests/plugins (made-up wheels) and tests/e2e/test_cuda.py, test_tensorrt.py."""

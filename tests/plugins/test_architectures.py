@@ -138,7 +138,7 @@ RETURN = "return graphs.TokenVectors(name=hidden)"
         ([(RETURN, "raise SystemExit(2)")], "failed in architecture electra: it ended the program"),
         ([(RETURN, "return None")], "architecture electra returned None, expected TokenVectors of values that it wrote"),
         ([(RETURN, "return hidden")], "architecture electra returned 'encoder.layer.1.output.LayerNorm', expected TokenVectors"),
-        ([(RETURN, "return graphs.TokenVectors(name='hidden')")], "architecture electra returned TokenVectors(name='hidden', counted='attention_mask'), expected"),
+        ([(RETURN, "return graphs.TokenVectors(name='hidden')")], "architecture electra returned TokenVectors(name='hidden', counted='attention_mask'"),
         ([(RETURN, "return graphs.TokenVectors(name=hidden, counted='mask')")], "architecture electra returned TokenVectors(name='encoder.layer.1.output.LayerNorm'"),
         ([(RETURN, "return graphs.TokenVectors(name=writer.add('Gelu', 'x', hidden))")], "architecture electra wrote a graph that does not run"),
         ([(RETURN, "return graphs.TokenVectors(name=writer.add('MatMul', 'x', hidden, 'nowhere'))")], "architecture electra wrote a graph that does not run"),

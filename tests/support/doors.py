@@ -6,6 +6,7 @@ are marked ``e2e`` have open doors.
 """
 
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -107,6 +108,9 @@ def allowed_to(item: pytest.Item) -> Iterator[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell lets what it starts in the background ignore it, and so would all programs that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     watch = Watch()
     sys.addaudithook(watch)
     config.pluginmanager.register(watch, "doors")

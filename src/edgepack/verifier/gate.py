@@ -181,8 +181,10 @@ def describe(found: Verification) -> str:
             f"ten nearest in common {retrieval.top10_agreement:.1%}"
         )
     for task in found.tasks:
-        measured = f"{task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})"
-        said.append(f"NOT MEASURED: {task.missing}" if task.missing else measured)
+        if task.value is None:
+            said.append(f"{task.what} NOT MEASURED: {task.missing}")
+        else:
+            said.append(f"{task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})")
     if found.retrieval_missing:
         said.append(f"RETRIEVAL NOT MEASURED: {found.retrieval_missing}")
     return "; ".join(said)

@@ -23,6 +23,7 @@ from edgepack.bundles.manifest import (
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Placement, RunnerArtifact
 from edgepack.records.model import Dense, Head, Pooling, PreparedModel
+from edgepack.records.outputs import Outputs, Sparse
 from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Platform, Reading, Target
 
@@ -286,6 +287,7 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
         default_prompt="query",
         reading=Reading(normalize=True),
         head=Head(task="rank", labels=("0",), activation="sigmoid", file=Path("w"), tensor="classifier"),
+        outputs=Outputs(dense=True, sparse=Sparse(size=60)),
     )
     platform = replace(target.platform, libc="musl", isa=("avx2",), branch_protection=True)
     made = said(

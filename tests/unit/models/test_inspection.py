@@ -83,7 +83,14 @@ def test_as_json(tmp_path: Path, context: HostContext) -> None:
     assert plain["schema"] == 2
     assert {each["provider"] for each in plain["providers"]} >= {"CPU", "CUDA", "TensorRT", "WebGPU", "NNAPI"}
     assert plain["parameters"] == found.parameters
-    assert plain["pooling"] == {"layers": None, "mode": "mean", "joined": [], "dense": [], "normalize": True, "cut": None}
+    assert plain["pooling"] == {
+        "layers": None,
+        "mode": "mean",
+        "joined": [],
+        "dense": [],
+        "normalize": True,
+        "cut": None,
+    }
     assert plain["pooling_from"] == "modules.json"
     assert plain["inputs"][0] == {"name": "input_ids", "shape": ["batch", "sequence"]}
     assert str(tmp_path) not in json.dumps(plain)

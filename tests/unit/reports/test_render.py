@@ -157,7 +157,8 @@ def test_the_json_is_as_its_schema_says() -> None:
 def test_a_verification_comes_back_from_the_json() -> None:
     read = json.loads(json.dumps(as_json(REPORT)))
     found = read["verification"]
-    restored = {"retrieval": Retrieval(**found["retrieval"]), "cosines": tuple(found["cosines"])}
+    lists = ("cosines", "outputs", "tasks", "lengths")
+    restored = {"retrieval": Retrieval(**found["retrieval"]), **{name: tuple(found[name]) for name in lists}}
     assert Verification(**{**found, **restored}) == PASSED
     assert read["total"]["raw"] == REPORT.raw_bytes == 42_592_976
     assert read["digest"] == REPORT.digest

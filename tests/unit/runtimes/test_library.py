@@ -33,7 +33,7 @@ def test_a_target_s_platform_recipe_and_kind() -> None:
     host = load_plugins()
     options = library_options("linux-arm64-min", recipe=None, kind=None, glibc=None, host=host)
     assert options.runtime.platform == Platform(os="linux", arch="aarch64", glibc="2.28")
-    assert (options.recipe, options.runtime.kind) == ("int8", "minimal")
+    assert (options.recipe, options.runtime.kind) == ("int8-download", "minimal")
     assert (
         library_options("linux-arm64-min", recipe="fp32", kind=None, glibc=None, host=host).recipe == "fp32"
     )

@@ -301,9 +301,11 @@ def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
 
     monkeypatch.setattr("edgepack.verifier.quality.retrieval_task", missing)
     embed = giving(reference.tolist())
-    found = verify(bundle, source, embed, options=replace(GATE, gate="full"), context=context)
+    found = verify(
+        bundle, source, embed, options=replace(GATE, gate="full", max_sts_loss=1.0), context=context
+    )
     assert found.retrieval is None
     assert "RETRIEVAL NOT MEASURED: WordNet is not at hand" in describe(found)
-    strict = replace(GATE, gate="full", max_retrieval_loss=0.01)
+    strict = replace(GATE, gate="full", max_sts_loss=1.0, max_retrieval_loss=0.01)
     with pytest.raises(VerificationError, match="was not measured"):
         verify(bundle, source, embed, options=strict, context=context)

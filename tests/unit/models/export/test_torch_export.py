@@ -28,12 +28,8 @@ SMALL: dict[str, Any] = {
     "max_position_embeddings": 40,
 }
 OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "albert": ("AlbertConfig", "AlbertModel", {**SMALL, "embedding_size": 16}),
-    "deberta-v2": (
-        "DebertaV2Config",
-        "DebertaV2Model",
-        {**SMALL, "relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"]},
-    ),
+    "electra": ("ElectraConfig", "ElectraModel", {**SMALL, "embedding_size": 16}),
+    "rembert": ("RemBertConfig", "RemBertModel", {**SMALL, "input_embedding_size": 16}),
 }
 
 
@@ -80,19 +76,19 @@ def test_pooling_by_place(tmp_path: Path, mode: Any) -> None:
 def test_without_torch_the_hint_says_what_to_install(
     tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, _ = write_other(tmp_path / "model", "albert")
+    source, _ = write_other(tmp_path / "model", "electra")
     assert choose_weights([SAFETENSORS], source.config, "m", context=context) == SAFETENSORS
     monkeypatch.setattr(architectures, "find_spec", lambda name: None)
-    with pytest.raises(MissingToolError, match="'albert'") as refused:
+    with pytest.raises(MissingToolError, match="'electra'") as refused:
         export_onnx(source, tmp_path / "model.onnx")
     assert "edgepack[export]" in str(refused.value.hint)
-    with pytest.raises(UnsupportedModelError, match="'albert'") as unknown:
+    with pytest.raises(UnsupportedModelError, match="'electra'") as unknown:
         choose_weights([SAFETENSORS], source.config, "m", context=context)
     assert "edgepack[export]" in str(unknown.value.hint)
 
 
 def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own(tmp_path: Path) -> None:
-    source, _ = write_other(tmp_path / "model", "albert")
+    source, _ = write_other(tmp_path / "model", "electra")
     config = {**source.config, "model_type": "mine", "auto_map": {"AutoModel": "evil.Model"}}
     write_json(source.directory / "config.json", config)
     (source.directory / "evil.py").write_text("raise SystemExit('code of the model was run')")

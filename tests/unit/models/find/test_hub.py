@@ -238,7 +238,7 @@ def test_pickles_beside_other_weights_are_not_fetched(
 def test_another_architecture_comes_with_its_graph_and_external_weights(
     endpoint: Server, model: Path, online: HostContext
 ) -> None:
-    write_json(model / "config.json", {**CONFIG, "model_type": "deberta-v2"})
+    write_json(model / "config.json", {**CONFIG, "model_type": "electra"})
     write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data")
     (model / "onnx" / "model.onnx_data").write_bytes(b"\0" * 320)
     publish(endpoint, model)
