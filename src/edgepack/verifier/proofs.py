@@ -201,13 +201,15 @@ def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
 
 
 def _calling(bundle: Bundle, library: str, arch: str, context: BuildContext) -> Bundle:
-    """A copy whose program makes its vectors by the library, which has the runtime in it."""
+    """A copy whose program makes its vectors by the library, which has the runtime in it where the program has."""
+    runtime, runner = bundle.manifest["runtime"], bundle.manifest["runner"]
+    inside = runtime["library"] == runner["program"]
     folder = linked_copy(bundle, "calling-", context=context)
     shutil.copy(libembed_caller(arch, context=context), folder / CALLER)
     manifest = {
         **bundle.manifest,
         "name": f"{bundle.name}/{library}",
-        "runtime": {**bundle.manifest["runtime"], "library": library},
+        "runtime": {**runtime, "library": library} if inside else runtime,
         "runner": {"program": CALLER, "command": [CALLER, library]},
     }
     return Bundle(directory=folder, manifest=manifest)
