@@ -199,13 +199,22 @@ def test_an_embedding_model_gives_vectors_alone(run: Run, option: str) -> None:
     assert complaint(npz)[0] == "error: --out npz requires --sparse or --multi-vector"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"sparse": {"of": "vocabulary", "size": 3}},
+        {"sparse": {"of": "vocabulary", "size": -1}},
+        {"multi_vector": {"dimension": 4, "query": {"expand": 1, "least": 10**9}}},
+        {"multi_vector": {"dimension": 4, "document": {"marker": "1"}}},
+        {"multi_vector": {"dimension": 4, "document": {"skip": [1e300]}}},
+    ],
+    ids=str,
+)
 def test_a_damaged_manifest_is_named(
-    tokens: Path, native_sample: Path, program: Path, tmp_path: Path
+    tokens: Path, native_sample: Path, program: Path, tmp_path: Path, said: dict[str, Any]
 ) -> None:
-    broken = write_given(
-        native_sample, tmp_path / "bundle", {**SPARSE, "sparse": {"of": "vocabulary", "size": 3}}, program
-    )
-    done = run_program(broken, "--sparse", "a")
+    broken = write_given(native_sample, tmp_path / "bundle", {"dense": False, **said}, program)
+    done = run_program(broken, "--sparse" if "sparse" in said else "--multi-vector", "a")
     assert (done.returncode, complaint(done)[0]) == (4, "error: manifest.json is damaged: model.outputs")
 
 

@@ -9,28 +9,45 @@ namespace embed {
 
 namespace {
 
-size_t number(const Json &section, const char *name, size_t otherwise) {
-    const Json *found = section.get(name);
-    return found && found->is(Json::NUMBER) ? size_t(found->number()) : otherwise;
-}
+// More than any model's tokens, or numbers in a vector: what a damaged or a hostile manifest says is not allocated.
+constexpr double MOST = 1 << 24;
+constexpr size_t LONGEST = 1 << 16;  // tokens that a text is filled up to
 
-std::vector<uint32_t> numbers(const Json &section, const char *name) {
-    std::vector<uint32_t> all;
-    if (const Json *listed = section.get(name))
-        for (const Json &item : listed->items) all.push_back(uint32_t(item.number()));
-    return all;
-}
+// Numbers of the manifest; `sound` turns false for one that cannot be meant.
+struct Numbers {
+    bool sound = true;
+
+    size_t read(const Json &item) {
+        double said = item.is(Json::NUMBER) ? item.number() : -1;
+        if (said >= 0 && said <= MOST) return size_t(said);
+        sound = false;
+        return 0;
+    }
+
+    size_t read(const Json &section, const char *name, size_t otherwise) {
+        const Json *found = section.get(name);
+        return found ? read(*found) : otherwise;
+    }
+
+    std::vector<uint32_t> list(const Json &section, const char *name) {
+        std::vector<uint32_t> all;
+        if (const Json *listed = section.get(name))
+            for (const Json &item : listed->items) all.push_back(uint32_t(read(item)));
+        return all;
+    }
+};
 
 bool holds(const std::vector<uint32_t> &ids, int64_t id) { return std::find(ids.begin(), ids.end(), uint32_t(id)) != ids.end(); }
 
-Side side_of(const Json *section) {
+Side side_of(const Json *section, Numbers &numbers) {
     Side side;
     if (!section) return side;
-    side.marker = uint32_t(number(*section, "marker", UINT32_MAX));
-    side.expand = uint32_t(number(*section, "expand", UINT32_MAX));
-    side.length = number(*section, "length", 0);
-    side.least = number(*section, "least", 0);
-    side.skip = numbers(*section, "skip");
+    side.marker = uint32_t(numbers.read(*section, "marker", UINT32_MAX));
+    side.expand = uint32_t(numbers.read(*section, "expand", UINT32_MAX));
+    side.length = numbers.read(*section, "length", 0);
+    side.least = numbers.read(*section, "least", 0);
+    numbers.sound &= side.least <= LONGEST;
+    side.skip = numbers.list(*section, "skip");
     if (const Json *found = section->get("attend")) side.attend = found->truth();
     if (const Json *found = section->get("prefix")) side.prefix = found->text;
     return side;
@@ -67,20 +84,21 @@ void weigh_tokens(const Given &given, const Encoding &text, const float *tokens,
 Error Given::open(const Bundle &bundle) {
     const Json *said = bundle.manifest.at("model", "outputs");
     if (!said || !said->is(Json::OBJECT)) return fail(BUNDLE, "manifest.json does not say what the model gives (model.outputs)", COPY_AGAIN);
+    Numbers numbers;
     if (const Json *found = said->get("dense")) dense = found->truth();
     if (const Json *found = said->get("sparse")) {
         sparse = true;
         of_vocabulary = found->at("of") && found->at("of")->text == "vocabulary";
-        vocabulary = number(*found, "size", 0);
-        skip = numbers(*found, "skip");
+        vocabulary = numbers.read(*found, "size", 0);
+        skip = numbers.list(*found, "skip");
     }
     if (const Json *found = said->get("multi_vector")) {
-        width = number(*found, "dimension", 0);
-        first = number(*found, "first", 0);
-        query = side_of(found->get("query"));
-        document = side_of(found->get("document"));
+        width = numbers.read(*found, "dimension", 0);
+        first = numbers.read(*found, "first", 0);
+        query = side_of(found->get("query"), numbers);
+        document = side_of(found->get("document"), numbers);
     }
-    if (!(sparse || width) || (of_vocabulary && vocabulary != bundle.dimension))
+    if (!numbers.sound || !(sparse || width) || (of_vocabulary && vocabulary != bundle.dimension))
         return fail(BUNDLE, "manifest.json is damaged: model.outputs", COPY_AGAIN);
     return {};
 }
@@ -92,8 +110,9 @@ Error Embedder::encode_side(std::string_view text, const Side &side, Encoding &e
     if (room <= tokenizer_.special_tokens()) return fail(USAGE, "--max-length leaves no room for a text beside its special tokens");
     tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding);
     if (marked) {
-        encoding.ids.insert(encoding.ids.begin() + 1, int64_t(side.marker));
-        encoding.types.insert(encoding.types.begin() + 1, 0);
+        ptrdiff_t behind = encoding.ids.empty() ? 0 : 1;
+        encoding.ids.insert(encoding.ids.begin() + behind, int64_t(side.marker));
+        encoding.types.insert(encoding.types.begin() + behind, 0);
     }
     encoding.attended = encoding.ids.size();
     if (side.expand == UINT32_MAX || encoding.ids.size() >= side.least) return {};
