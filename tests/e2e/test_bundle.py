@@ -91,7 +91,7 @@ def test_the_report_is_repeated_with_other_prices(bundle: Bundle, tmp_path: Path
 def test_the_same_inputs_give_the_same_bytes(bundle: Bundle, tmp_path: Path) -> None:
     assert bundle.archive is not None
     target = bundle.manifest["target"]["name"]
-    done = edgepack("bundle", "-t", target, "-o", str(tmp_path), "--offline", "--json")
+    done = edgepack("bundle", "-t", target, "-r", "int8-download", "-o", str(tmp_path), "--offline", "--json")
     assert done.returncode == 0, done.stderr
     again = tmp_path / bundle.archive.name
     assert sha256_of(again) == sha256_of(bundle.archive)
