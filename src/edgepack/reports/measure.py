@@ -191,7 +191,7 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
         *([f"{len(copies)} compressed copies beside them, {sum(copies) / 1e6:.1f} MB"] if copies else []),
         *([f"its vectors were made under an emulator of {arch} on {platform.machine()}"] if emulated else []),
         _vectors(bundle.manifest["model"]),
-        f"gzip -{BEST.gzip}, {brotli} and zstd -{BEST.zstd} of each file by itself",
+        f"gzip -{BEST.gzip}, {brotli} and zstd -{BEST.zstd} (large weights without its long search) of each file by itself",
         *([quick] if huge else []),
         f"costs: {sent}, within one month; list egress prices only: check them against your contract",
     )
