@@ -1,42 +1,17 @@
 // Texts to token ids, id for id as Hugging Face's tokenizers makes them. BERT's WordPiece is done here with tables that were
 // read off the real tokenizer when the bundle was made (src/edgepack/runner/tokenizer/wordpiece_table.py writes them), Unigram in
 // unigram.mjs; everything else goes through @huggingface/tokenizers. Either was compared with the real one before the bundle was written.
+import { ByCodePoint, eachPoint } from "./normal.mjs";
+import { byCodePoint, sectionsOf, u32 } from "./table.mjs";
 
-const KEEP = 0, DROP = 1, DROP_BARRIER = 2, ISOLATE = 3, SPACE = 4, HANGUL = 5, FIRST_FORM = 8;
 const LETTER = 0, ALONE = 2;
 const LEFT = 1, RIGHT = 2, SINGLE = 4, NORMALIZED = 8;
-const LIMIT = 0x110000;
 // Characters: a long text's first try (as many a token), where a place to cut is looked for, and the end of the longest text.
 const CHARACTERS_A_TOKEN = 16, FIRST = 4096, WINDOW = 8192, MOST = 0x40000;
 // White space as Unicode has it, which is not what JavaScript's \s is.
 export const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const WHITE_END = new RegExp(`${WHITE}+$`);
 const WHITE_START = new RegExp(`^${WHITE}+`);
-
-/** Sections of a table file by name (src/edgepack/runner/tokenizer/sections.py). */
-export function sectionsOf(bytes) {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const ascii = (at, count) => String.fromCharCode(...bytes.subarray(at, at + count));
-  if (bytes.length < 32 || ascii(0, 8) !== "EDGETOK1") throw new Error("the tokenizer's table is not one");
-  const sections = {};
-  for (let index = 0; index < view.getUint32(24, true); index++) {
-    const entry = 32 + 24 * index;
-    const at = view.getUint32(entry + 8, true);
-    // Copied, so that every section begins where its numbers may.
-    sections[ascii(entry, 8).replace(/\0+$/, "")] = bytes.slice(at, at + view.getUint32(entry + 16, true));
-  }
-  return sections;
-}
-
-export const u32 = (bytes, at = 0) => new Uint32Array(bytes.buffer, at, (bytes.length - at) >> 2);
-
-/** A table by code point, in two stages of 128. */
-export function byCodePoint(bytes, Numbers) {
-  const stages = LIMIT >> 7;
-  const stage = new Uint16Array(bytes.buffer, 8, stages);
-  const blocks = new Numbers(bytes.buffer, 8 + 2 * stages);
-  return (point) => blocks[(stage[point >> 7] << 7) | (point & 127)];
-}
 
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
@@ -78,7 +53,6 @@ export class WordPiece {
   #vocabulary = new Map();
   #words = new Map();
   #buffer = [];
-  #marks = [];
 
   /** @param {Uint8Array} table */
   constructor(table) {
@@ -87,12 +61,8 @@ export class WordPiece {
     [this.unknown, this.longest, this.pad] = u32(sections.model, 8);
     this.prefix = text("prefix");
     text("vocab").split("\n").forEach((token, id) => token && this.#vocabulary.set(token[0] === "\t" ? this.prefix + token.slice(1) : token, id));
-    this.form = sections.forms ? byCodePoint(sections.forms, Uint16Array) : () => KEEP;
+    this.normalizer = new ByCodePoint(sections);
     this.kind = byCodePoint(sections.pieces, Uint8Array);
-    const forms = sections.formtext ? u32(sections.formtext) : [0, 0, 0];
-    this.offsets = forms.subarray?.(2, 3 + forms[0]);
-    this.points = forms.subarray?.(3 + forms[0]);
-    this.orders = new Map(Array.from(u32(sections.marks ?? new Uint8Array()), (mark) => [mark >>> 8, mark & 255]));
     this.inWord = sections.words ? byCodePoint(sections.words, Uint8Array) : () => 0;
     const added = JSON.parse(text("added"));
     this.raw = finder(added.filter(([, , flags]) => !(flags & NORMALIZED)));
@@ -113,12 +83,7 @@ export class WordPiece {
 
   #plain(text, ids, limit, full) {
     if (!this.normalized) return this.#pieces(text, ids, limit, true);
-    let whole = "";
-    const normal = [];
-    const flush = () => (whole += String.fromCodePoint(...normal.splice(0)));
-    this.#normalize(text, (point) => (normal.push(point) === 4096 && flush(), false));
-    flush();
-    return split(whole, this.normalized, this.inWord, (id) => ids.push(id), (plain) => this.#pieces(plain, ids, limit, false), full);
+    return split(this.normalizer.apply(text), this.normalized, this.inWord, (id) => ids.push(id), (plain) => this.#pieces(plain, ids, limit, false), full);
   }
 
   /** Words of a text, one after the other, until there are enough ids: the rest of a long text is never looked at. */
@@ -142,43 +107,8 @@ export class WordPiece {
       this.#word(String.fromCodePoint(point), ids);
       return ids.length >= limit;
     };
-    if (normalize ? this.#normalize(text, take) : each(text, take)) return;
+    if (normalize ? this.normalizer.each(text, take) : eachPoint(text, take)) return;
     end();
-  }
-
-  /** Gives the normal form's code points to `take`, until it says that this is enough. */
-  #normalize(text, take) {
-    const marks = this.#marks;
-    marks.length = 0;
-    const settle = () => {
-      if (!marks.length) return false;
-      // Array.prototype.sort is stable, as canonical ordering is.
-      marks.sort((a, b) => a[1] - b[1]);
-      const enough = marks.some(([point]) => take(point));
-      marks.length = 0;
-      return enough;
-    };
-    const emit = (point) => {
-      const order = point < 0x300 ? undefined : this.orders.get(point);
-      if (order) {
-        marks.push([point, order]);
-        return false;
-      }
-      return settle() || take(point);
-    };
-    const change = (point) => {
-      const form = this.form(point);
-      if (form === KEEP) return emit(point);
-      if (form === DROP) return false;
-      if (form === DROP_BARRIER) return settle();
-      if (form === SPACE) return settle() || take(32);
-      if (form === ISOLATE) return settle() || take(32) || take(point) || take(32);
-      if (form === HANGUL) return syllable(point, emit);
-      const [from, to] = [this.offsets[form - FIRST_FORM], this.offsets[form - FIRST_FORM + 1]];
-      for (let at = from; at < to; at++) if (emit(this.points[at])) return true;
-      return false;
-    };
-    return each(text, change) || settle();
   }
 
   /** The longest pieces that a word begins with; `null` is a word that is too long. */
@@ -268,19 +198,4 @@ export function framed(ids, { before, after, type }, pad) {
 export function wellFormed(text) {
   if (text.toWellFormed) return text.toWellFormed();
   return text.replace(/[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]/g, (found) => (found.length === 2 ? found : "\ufffd"));
-}
-
-function each(text, take) {
-  for (let at = 0; at < text.length; ) {
-    const point = text.codePointAt(at);
-    at += point > 0xffff ? 2 : 1;
-    if (take(point)) return true;
-  }
-  return false;
-}
-
-function syllable(point, emit) {
-  const index = point - 0xac00;
-  if (emit(0x1100 + Math.floor(index / 588)) || emit(0x1161 + Math.floor((index % 588) / 28))) return true;
-  return index % 28 > 0 && emit(0x11a7 + (index % 28));
 }

@@ -1,9 +1,11 @@
 // Unigram models (XLM-RoBERTa, multilingual E5 and their like), id for id as Hugging Face's tokenizers makes them, with the tables
 // of the native program (src/edgepack/runner/tokenizer/unigram_table.py writes them; csrc/tokenizer/unigram.cc does the same).
-import { WHITE, byCodePoint, finder, frameOf, framed, sectionsOf, split, u32, wellFormed } from "./tokenizer.mjs";
+import { ByCodePoint, Compose } from "./normal.mjs";
+import { byCodePoint, sectionsOf, u32 } from "./table.mjs";
+import { WHITE, finder, frameOf, framed, split, wellFormed } from "./tokenizer.mjs";
 
 const AT_SPACES = 1, META = 2, META_SPLITS = 4, PREPEND = 8, PREPEND_FIRST = 16, DOUBLES = 32;
-const PRECOMPILED = 2, SQUEEZE = 3, STRIP_LEFT = 4, STRIP_RIGHT = 5, STRIP_BOTH = 6, SPACES = 8;
+const BY_CODE_POINT = 1, PRECOMPILED = 2, SQUEEZE = 3, STRIP_LEFT = 4, STRIP_RIGHT = 5, STRIP_BOTH = 6, COMPOSE = 7, SPACES = 8;
 const UNCHANGED = 0, ONE_SPACE = 4, FIRST_OF_FORMS = 8;
 const CR = 1, LF = 2, CONTROL = 3, EXTEND = 4, LINKER = 5, JOINER = 7, REGION = 8, PREPENDED = 9, SPACING = 10;
 const HANGUL_L = 11, HANGUL_V = 12, HANGUL_T = 13, HANGUL_LV = 14, HANGUL_LVT = 15, PICTURE = 16, CONSONANT = 17;
@@ -166,9 +168,10 @@ export class Unigram {
   }
 
   #step(code, sections, text) {
-    if (code === PRECOMPILED) {
-      const map = new CharacterMap(sections);
-      return (given) => map.apply(given);
+    const Own = { [BY_CODE_POINT]: ByCodePoint, [PRECOMPILED]: CharacterMap, [COMPOSE]: Compose }[code];
+    if (Own) {
+      const own = new Own(sections);
+      return (given) => own.apply(given);
     }
     if (code === SQUEEZE) return (given) => given.replace(/ {2,}/g, () => text("squeeze"));
     if (code === SPACES) return (given) => given.replaceAll(" ", () => text("spaces"));

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fuzz.tables import unigram
@@ -114,10 +115,46 @@ def test_unigram_gives_the_ids_of_the_real_tokenizer(tmp_path: Path, squeezed: b
     same_ids(tokenizer, "Unigram", table, list(fuzz_texts_for(tokenizer, 3000, seed=5)), tmp_path)
 
 
+LOWER: list[dict[str, Any]] = [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]
+NORMALIZERS: dict[str, list[dict[str, Any]]] = {
+    "NFKC": [{"type": "NFKC"}],
+    "NFC and marked spaces": [
+        {"type": "NFC"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    ],
+    "ALBERT's": [*LOWER, {"type": "Precompiled"}],
+}
+"""Steps of other Unigram models than XLM-RoBERTa's; of SentencePiece's map only the place."""
+COMPOSED = [
+    "e\u0301 \u1112\u1161\u11ab ﬁ™\u0301 \U0001e054 q\u0307\u0323 \u0344",
+    "\u0b47\u0300\u0b3e a\u0315\u0300 a\u0300\u0315\u0301",
+    "\u0301",
+    "각",
+]
+"""What composes, what stands in its way, and a letter that is newer than the library's tables."""
+
+
+@pytest.mark.parametrize("steps", NORMALIZERS.values(), ids=NORMALIZERS)
+@pytest.mark.parametrize("count", [1500, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_unigram_with_other_normalizers_gives_the_ids_of_the_real_tokenizer(
+    tmp_path: Path, steps: list[dict[str, Any]], count: int
+) -> None:
+    document = unigram()
+    (own, *_) = document["normalizer"]["normalizers"]
+    document["normalizer"] = {
+        "type": "Sequence",
+        "normalizers": [own if step["type"] == own["type"] else step for step in steps],
+    }
+    document["model"]["vocab"] += [[letter, -9.0] for letter in "é각한ą\u0315"]
+    tokenizer = Tokenizer.from_str(json.dumps(document))
+    texts = [*COMPOSED, *fuzz_texts_for(tokenizer, count, seed=6)]
+    same_ids(tokenizer, "Unigram", unigram_table(tokenizer.to_str()), texts, tmp_path)
+
+
 def test_a_unigram_model_with_another_normalizer_has_no_table() -> None:
     document = unigram()
-    document["normalizer"] = {"type": "NFKC"}
-    with pytest.raises(UnsupportedModelError, match="normalizer by code point"):
+    document["normalizer"] = {"type": "Nmt"}
+    with pytest.raises(UnsupportedModelError, match="normalizer Nmt"):
         unigram_table(json.dumps(document))
     with pytest.raises(UnsupportedModelError, match="model WordPiece"):
         unigram_table(small_wordpiece().to_str())
