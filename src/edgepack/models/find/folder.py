@@ -33,7 +33,7 @@ from edgepack.models.read.modules import read_modules
 from edgepack.models.read.pooling import PoolingReading, read_pooling
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
-from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
+from edgepack.models.read.sentence_transformers import SETTINGS, Prompts, read_max_length, read_prompts
 from edgepack.models.read.static import is_static
 from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, Dense, Head, LayerNorm, ModelSource, Unit
@@ -99,6 +99,8 @@ def read_folder(
     reach = writer.max_tokens(config) if writer and writer.max_tokens else None
     max_length, length_files = read_max_length(directory, config, reach=reach, note=context.note)
     prompts = read_prompts(directory)
+    if modules is not None and not modules.pools_prompts:
+        warnings += _without_prompts({**prompts.texts, **reading.prompts})
     precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
     weight_files, dimension, rows = (
         _measure_graph(chosen, config, context) if is_graph else _measure_weights(chosen, config)
@@ -213,6 +215,18 @@ def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
     text = prompts.texts[prompts.default]
     return (
         f"sentence-transformers puts the {prompts.default} prompt {text!r} before each text unasked, a bundle does not",
+    )
+
+
+def _without_prompts(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """The warning of a model that leaves prompts out of its pooling. Raises ``UnsupportedModelError`` if it has prompts."""
+    if texts:
+        raise UnsupportedModelError(
+            "the model leaves its prompts out of the pooling (include_prompt), which bundles do not support",
+            hint=f"remove the prompts from {SETTINGS} and leave --prompt out; texts then get no prompt",
+        )
+    return (
+        "the model leaves prompts out of the pooling (include_prompt): an instruction written before a text is pooled by a bundle",
     )
 
 

@@ -52,6 +52,8 @@ class Modules:
     token_dimension: int | None
     """Length of the token vectors that are pooled, if said."""
     files: tuple[str, ...]
+    pools_prompts: bool
+    """False where a prompt's tokens are left out of the pooling (``include_prompt``)."""
 
 
 def module_kinds(directory: Path) -> list[str] | None:
@@ -117,6 +119,7 @@ def read_modules(directory: Path) -> Modules | None:
     return Modules(
         pooling=pooling,
         token_dimension=length if isinstance(length, int) else None,
+        pools_prompts=pools.get("include_prompt") is not False,
         files=tuple(
             file.relative_to(directory).as_posix()
             for file in (

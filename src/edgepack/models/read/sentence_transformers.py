@@ -36,7 +36,7 @@ class Prompts:
 
 
 def read_prompts(directory: Path) -> Prompts:
-    """Raises ``ModelError``, and ``UnsupportedModelError`` for prompts that are left out of the pooling."""
+    """Raises ``ModelError``."""
     document = read_optional(directory / SETTINGS)
     prompts = document.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(
@@ -45,12 +45,6 @@ def read_prompts(directory: Path) -> Prompts:
         raise ModelError(f"{SETTINGS}: prompts is not a table of texts by purpose")
     said = {str(purpose): text for purpose, text in prompts.items() if text}
     default = document.get("default_prompt_name")
-    pools = read_optional(directory / "1_Pooling" / "config.json")
-    if said and pools.get("include_prompt") is False:
-        raise UnsupportedModelError(
-            "the model leaves its prompts out of the pooling (include_prompt), which bundles do not support",
-            hint=f"remove the prompts from {SETTINGS}; texts then get no prompt",
-        )
     files = (SETTINGS,) if said or document.get("truncate_dim") else ()
     return Prompts(texts=said, default=default if default in said else None, files=files)
 

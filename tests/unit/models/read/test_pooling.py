@@ -1,5 +1,6 @@
 """How a model pools where no modules.json says it, and what the user says of it."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from tests.support.berts import source_of, write_bert
 from tests.support.checkpoints import change
 from tests.support.graphs import vector_graph, write
 from tests.support.installed import export_onnx, read_folder
+from tests.support.tiny import write_json
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.find.source import ingest
@@ -159,9 +161,19 @@ def test_prompts_that_are_set_come_before_the_models_own(model: Path) -> None:
     }
 
 
-def test_prompts_that_are_left_out_of_the_pooling_are_refused(model: Path) -> None:
-    change(model / "1_Pooling" / "config.json", include_prompt=False)
-    assert read(model).prompts == {}
+@pytest.mark.parametrize("place", ["1_Pooling", "pooling"])
+def test_prompts_that_are_left_out_of_the_pooling_are_refused(model: Path, place: str) -> None:
+    (model / "1_Pooling").rename(model / place)
+    modules = json.loads((model / "modules.json").read_text())
+    modules[1]["path"] = place
+    write_json(model / "modules.json", modules)
+    change(model / place / "config.json", include_prompt=False)
+    found = read(model)
+    assert found.prompts == {}
+    assert "an instruction written before a text is pooled" in found.warnings[0]
+    with pytest.raises(UnsupportedModelError, match="include_prompt") as set_here:
+        read(model, reading=Reading(prompts={"query": "q: "}))
+    assert "leave --prompt out" in (set_here.value.hint or "")
     change(model / "config_sentence_transformers.json", prompts={"query": "q: "})
     with pytest.raises(UnsupportedModelError, match="include_prompt"):
         read(model)
