@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file
 
 from tests.support.berts import SHAPE
-from tests.support.tiny import tokenizer_document, write_json
+from tests.support.tiny import WORDS, tokenizer_document, write_json
 
 WIDTH = int(SHAPE["hidden_size"])
 
@@ -19,6 +20,22 @@ def write_head(folder: Path, kind: str, *, family: str = "Bert", **shape: Any) -
     config = getattr(transformers, f"{family}Config")(**{**SHAPE, **shape})
     getattr(transformers, kind)(config).eval().save_pretrained(folder)
     return with_tokenizer(folder)
+
+
+def older_files(model: Path) -> list[str]:
+    """Make the tokenizer of ``tiny.write_model`` a vocab.txt and its weights two files of PyTorch, whose names are returned."""
+    tensors = list(load_file(model / "model.safetensors").items())
+    shards = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
+    halves = tensors[::2], tensors[1::2]
+    for shard, half in zip(shards, halves, strict=True):
+        torch.save(dict(half), model / shard)
+    places = {name: shard for shard, half in zip(shards, halves, strict=True) for name, _ in half}
+    write_json(model / "pytorch_model.bin.index.json", {"weight_map": places})
+    (model / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    write_json(model / "tokenizer_config.json", {"mask_token": None})
+    (model / "tokenizer.json").unlink()
+    (model / "model.safetensors").unlink()
+    return [shard for shard in shards if shard in places.values()]
 
 
 def with_tokenizer(folder: Path, *, longest: int = 16) -> Path:

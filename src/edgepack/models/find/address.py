@@ -15,27 +15,15 @@ from edgepack.files.archives import SUFFIXES
 from edgepack.files.store import written_beside
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, Hub, endpoint
 from edgepack.models.read import hub_layout
+from edgepack.models.read.modules import module_folders
+from edgepack.models.read.safetensors import shard_names
 from edgepack.records.model import RemoteModel
 
-MODULE_FILES = (
-    "1_Pooling/config.json",
-    *(
-        f"{folder}/{name}"
-        for folder in ("2_Dense", "3_Dense")
-        for name in ("config.json", hub_layout.SAFETENSORS)
-    ),
-)
-FOLDER_NAMES = (
-    *hub_layout.DESCRIPTIONS,
-    *MODULE_FILES,
-    hub_layout.SAFETENSORS,
-    hub_layout.SHARD_INDEX,
-    "model.onnx",
-    "onnx/model.onnx",
-    "pytorch_model.bin",
-    "vocab.txt",
-)
-"""What is looked for at the address of a folder, since a server need not list it."""
+DESCRIPTIONS = (*hub_layout.DESCRIPTIONS, *hub_layout.OLDER_TOKENIZERS, *hub_layout.OLDER_SETTINGS)
+FOLDER_NAMES = (*DESCRIPTIONS, *hub_layout.WEIGHTS, "model.onnx", "onnx/model.onnx")
+"""What is looked for at the address of a folder, since a server need not list it; then what these name."""
+MODULES = "modules.json"
+IN_MODULES = ("config.json", hub_layout.SAFETENSORS, hub_layout.PICKLED, "tokenizer.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +48,7 @@ class Addresses:
         if path.endswith(".onnx"):
             return _graph(url, context)
         base = _join(url, "")
-        return _folder(base, _seen(base, FOLDER_NAMES, context), file_name(base), context)
+        return _folder(base, _all_seen(base, FOLDER_NAMES, context), file_name(base), context)
 
 
 def of_the_hub(url: str) -> str | None:
@@ -111,11 +99,11 @@ def _graph(url: str, context: BuildContext) -> RemoteModel:
     """A graph and what is beside it; the tokenizer may also lie one folder higher, as on the hub."""
     name = file_name(url)
     parent = _join(url, "..")
-    seen = _seen(parent, (*hub_layout.DESCRIPTIONS, *MODULE_FILES, name), context)
-    if "tokenizer.json" not in seen and urlsplit(parent).path.endswith("/onnx"):
+    seen = _all_seen(parent, (*DESCRIPTIONS, name), context)
+    if not hub_layout.has_tokenizer(seen) and urlsplit(parent).path.endswith("/onnx"):
         name = f"onnx/{name}"
         parent = _join(parent, "..")
-        seen = _seen(parent, (*hub_layout.DESCRIPTIONS, *MODULE_FILES, name), context)
+        seen = _all_seen(parent, (*DESCRIPTIONS, name), context)
     if name not in seen:
         raise DownloadError(f"no file found at {http.redacted(url)}", hint="check the address")
     stem = name.rpartition("/")[2].removesuffix(".onnx")
@@ -151,6 +139,29 @@ def _join(base: str, name: str) -> str:
     folder = parts.path.rstrip("/")
     path = folder.rpartition("/")[0] if name == ".." else f"{folder}/{quote(name)}" if name else folder
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, str]:
+    """The same as ``_seen``, with the files that modules.json and an index of shards name."""
+    seen = _seen(base, names, context)
+    indexes = [name for name in (hub_layout.SHARD_INDEX, hub_layout.PICKLED_INDEX) if name in seen]
+    texts = {name: _read(base, name, seen[name], context) for name in (MODULES, *indexes) if name in seen}
+    folders = (
+        [folder for _, folder in module_folders(texts[MODULES].parent) or ()] if MODULES in texts else []
+    )
+    named = {f"{folder}/{name}" for folder in folders if re.fullmatch(r"\w+", folder) for name in IN_MODULES}
+    named |= {shard for index in indexes for shard in shard_names(texts[index])}
+    return seen | (_seen(base, sorted(named), context) if named else {})
+
+
+def _read(base: str, name: str, validator: str, context: BuildContext) -> Path:
+    """One of the files that name others, kept for as long as it is the same."""
+
+    def make(folder: Path) -> None:
+        download(_join(base, name), folder / name, progress=context.progress)
+
+    inputs = {"url": _join(base, name), "validator": validator}
+    return context.store.cached("addresses", inputs, make) / name
 
 
 def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, str]:

@@ -51,7 +51,7 @@ TEXT_PARTS = ("embedding_gemma2",)
 """``model_type`` of models of several media, whose text part alone makes vectors of texts."""
 
 _MODULE_FILE = re.compile(
-    r"\d+_\w+/config\.json|\d+_(?:Dense|LayerNorm)\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
+    r"\d+_\w+/config\.json|\d+_(?:Dense|LayerNorm|WeightedLayerPooling)\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
 )
 _PICKLES = (PICKLED, PICKLED_INDEX, "tf_model.h5", "flax_model.msgpack")
 
@@ -89,10 +89,14 @@ def all_plain(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def has_tokenizer(names: Iterable[str]) -> bool:
+    """Whether there is a tokenizer.json or one of the files that one is made of."""
+    return not {"tokenizer.json", *OLDER_TOKENIZERS}.isdisjoint(names)
+
+
 def require_tokenizer(names: Iterable[str], model: str) -> None:
     """Raise ``ModelError`` when there is neither a tokenizer.json nor one of the files that one is made of."""
-    there = set(names)
-    if "tokenizer.json" in there or there & set(OLDER_TOKENIZERS):
+    if has_tokenizer(names):
         return
     raise ModelError(
         f"{model} has no tokenizer.json",

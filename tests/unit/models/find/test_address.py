@@ -5,8 +5,19 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from tests.support.checkpoints import older_files
 from tests.support.serving import Reply, Server, file, page, status
-from tests.support.tiny import add_dense, files_of, tarred, tokenizer_document, write_json, write_onnx, zipped
+from tests.support.tiny import (
+    WORDS,
+    add_dense,
+    files_of,
+    tarred,
+    tokenizer_document,
+    write_json,
+    write_onnx,
+    zipped,
+)
+from tokenizers import Tokenizer
 
 from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
 from edgepack.files.store import digest_tree
@@ -110,6 +121,48 @@ def test_a_folder(server: Server, model: Path, online: HostContext, context: Hos
 def test_a_folder_with_a_dense_module(server: Server, model: Path, online: HostContext) -> None:
     source = ingest(put(server, add_dense(model), "/models/tiny-bert"), context=online)
     assert (source.dimension, len(source.pooling.dense)) == (4, 1)
+
+
+def test_a_folder_with_a_module_of_any_name(server: Server, model: Path, online: HostContext) -> None:
+    dense = add_dense(model) / "2_Dense"
+    dense.rename(model / "7_Dense_b")
+    change_modules(model, "2_Dense", "7_Dense_b")
+    source = ingest(put(server, model, "/models/tiny-bert"), context=online)
+    assert (source.dimension, len(source.pooling.dense)) == (4, 1)
+
+
+def change_modules(model: Path, before: str, after: str) -> None:
+    file = model / "modules.json"
+    file.write_text(file.read_text().replace(before, after))
+
+
+def test_a_folder_of_older_files(
+    server: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    """A sharded checkpoint of PyTorch, and a vocabulary."""
+    shards = older_files(model)
+    url = put(server, model, "/m")
+    source = ingest(url, context=online)
+    assert source.weights == source.directory / "pytorch_model.bin.index.json"
+    assert all((source.directory / shard).is_file() for shard in shards)
+    assert not (source.directory / "tokenizer.json").exists()
+    assert Tokenizer.from_file(str(source.tokenizer)).get_vocab_size() == len(WORDS)
+    assert ingest(url, context=context) == source, "offline"
+
+
+def test_a_folder_without_one_of_its_shards(server: Server, model: Path, online: HostContext) -> None:
+    (shard, *_) = older_files(model)
+    (model / shard).unlink()
+    error = refused(put(server, model, "/m"), online)
+    assert error.message == f"m has no {shard}, which its pytorch_model.bin.index.json names"
+    assert error.hint == "get the model whole"
+
+
+def test_an_index_that_leads_out(server: Server, model: Path, online: HostContext) -> None:
+    older_files(model)
+    write_json(model / "pytorch_model.bin.index.json", {"weight_map": {"a": "../secret.bin"}})
+    assert "does not say which tensor" in refused(put(server, model, "/m"), online).message
+    assert not [path for path in server.paths() if "secret" in path]
 
 
 def test_a_folder_with_a_graph(server: Server, model: Path, online: HostContext) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.support.checkpoints import older_files
 from tests.support.hub import COMMIT, publish
 from tests.support.serving import Server, file, page, status
 from tests.support.tiny import CONFIG, HIDDEN, WORDS, add_dense, write_json, write_onnx
@@ -223,6 +224,15 @@ def test_a_model_with_pickled_weights_only(endpoint: Server, model: Path, online
     assert isinstance(error, ModelError)
     assert "pytorch_model.bin is no zip archive" in error.message
     assert [path for path in endpoint.paths() if path.endswith(".bin")]
+
+
+def test_a_model_of_older_files(endpoint: Server, model: Path, online: HostContext) -> None:
+    shards = older_files(model)
+    publish(endpoint, model)
+    source = ingest("hf:tiny/bert", context=online)
+    assert source.weights == source.directory / "pytorch_model.bin.index.json"
+    assert all((source.directory / shard).is_file() for shard in shards)
+    assert (source.directory / "vocab.txt").is_file()
 
 
 def test_pickles_beside_other_weights_are_not_fetched(
