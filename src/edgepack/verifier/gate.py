@@ -105,14 +105,27 @@ def verify(
     if short:
         raise VerificationError(
             f"the vectors differ too much from the full-precision model: {' and '.join(short)} ({describe(figures)})",
-            hint="use a gentler recipe (--recipe), lower the limit (--set model.min_cosine=…, model.min_agreement=…, …), "
-            "or use --gate off",
+            hint=_hint(short, bundle, source, context),
         )
     if elsewhere:
         context.note(f"NOT VERIFIED: {elsewhere[0]} ({describe(figures)})")
         return replace(figures, status="not verified", reason=elsewhere[0])
     context.note(_in_short(figures))
     return figures
+
+
+def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: BuildContext) -> str:
+    """What would help: a better bundle, or the texts of the full gate where these are not in the cache."""
+    if context.offline and any("was not measured (" in each for each in short):
+        target = bundle.manifest["target"]["name"]
+        return (
+            f"fetch the texts of the full gate: edgepack fetch {source.origin} --target {target} --set model.gate=full; "
+            "or use --gate quick"
+        )
+    return (
+        "use a gentler recipe (--recipe), lower the limit (--set model.min_cosine=…, model.min_agreement=…, …), "
+        "or use --gate off"
+    )
 
 
 def _limits(options: ModelOptions) -> dict[str, float]:

@@ -307,5 +307,9 @@ def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
     assert found.retrieval is None
     assert "RETRIEVAL NOT MEASURED: WordNet is not at hand" in describe(found)
     strict = replace(GATE, gate="full", max_sts_loss=1.0, max_retrieval_loss=0.01)
-    with pytest.raises(VerificationError, match="was not measured"):
+    with pytest.raises(VerificationError, match="was not measured") as refused:
         verify(bundle, source, embed, options=strict, context=context)
+    assert f"edgepack fetch {source.origin} --target {bundle.manifest['target']['name']}" in (
+        refused.value.hint or ""
+    )
+    assert "--set model.gate=full" in (refused.value.hint or "")

@@ -140,10 +140,13 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
         return (
             f"it is {purpose}, and is treated as an embedding model because --treat-as-embedding says so",
         )
+    hint = "take an embedding model of texts"
+    if not final:
+        hint += "; if this is one, --treat-as-embedding takes it"
+    if not final and purpose.startswith(MASKED):
+        hint += "; a SPLADE model is known by its modules.json, by splade in its name, or by the tag splade in its README.md"
     raise UnsupportedModelError(
-        f"{name} is {purpose}: its vectors were not trained for comparing texts",
-        hint="take an embedding model of texts"
-        + ("" if final else "; if this is one, --treat-as-embedding takes it"),
+        f"{name} is {purpose}: its vectors were not trained for comparing texts", hint=hint
     )
 
 

@@ -116,8 +116,9 @@ def test_folders_of_sentence_transformers(
 
 def test_a_masked_language_model_must_be_called_splade(tmp_path: Path, context: HostContext) -> None:
     write_masked(tmp_path / "plain", "bert")
-    with pytest.raises(UnsupportedModelError, match="is a masked language model"):
+    with pytest.raises(UnsupportedModelError, match="is a masked language model") as caught:
         ingest(str(tmp_path / "plain"), context=context)
+    assert "splade in its name, or by the tag splade" in (caught.value.hint or "")
     (tmp_path / "plain/README.md").write_text("---\ntags:\n- splade\n---\n")
     assert ingest(str(tmp_path / "plain"), context=context).gives == ("sparse",)
 
