@@ -28,7 +28,7 @@ COMPANY = 32
 ALONE = (0, 13, 31)
 """Which of 32 texts are embedded once more, each alone."""
 GLOSSES = 2000
-WORDS = 500
+WORDS = 1000
 QUERY_PROMPTS = ("query", "search_query")
 TEXT_PROMPTS = ("passage", "document", "search_document")
 
