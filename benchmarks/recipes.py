@@ -8,8 +8,8 @@
 
 Times are CPU milliseconds of a run of texts of 32 tokens each on one thread, the candidates taking turns round by round,
 each round in a fresh process; the smallest of the medians. ``x`` is how many times as fast as stock ONNX Runtime's fp32.
-Quality is that of the gate: cosines on 200 texts, the lowest cosine of a text alone and among 31 others, and how well
-words of WordNet find their glosses.
+Quality is that of the gate: cosines on 200 texts, the lowest cosine of a text alone and among 31 others, how well
+words of WordNet find their glosses, and Spearman's correlation on STSBenchmark's test set.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from edgepack.records.target import ModelOptions
 from edgepack.typed import load_toml
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.quality import measure_quality, measure_retrieval
+from edgepack.verifier.tasks.sts import sts_task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +174,8 @@ def _judge(
     retrieval = measure_retrieval(
         embed, source, glosses=arguments.glosses, words=arguments.words, context=context
     )
-    each.quality = {**asdict(quality), "retrieval": asdict(retrieval)}
+    task = sts_task(context=context)
+    each.quality = {**asdict(quality), "retrieval": asdict(retrieval), "sts": task.score(embed(task.texts))}
     context.note(f"{each.name}: mean cosine {quality.mean_cosine:.5f}, recall@10 {retrieval.recall:.4f}")
 
 
@@ -214,7 +216,7 @@ def _measure(contestant: Contestant, library: Path, batch: int) -> float:
 
 def _table(contestants: list[Contestant]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    columns = ("MB", "mean cosine", "p1", "min", "nearest", "alone/among 31", "recall@10", "MRR")
+    columns = ("MB", "mean cosine", "p1", "min", "nearest", "alone/among 31", "recall@10", "MRR", "STS-B")
     table.add_column("")
     for column in columns:
         table.add_column(column, justify="right")
@@ -248,7 +250,7 @@ def _megabytes(size: int | None) -> str:
 
 def _quality(each: Contestant) -> list[str]:
     if each.quality is None:
-        return [""] * 7
+        return [""] * 8
     found, retrieval = each.quality, each.quality["retrieval"]
     return [
         f"{found['mean_cosine']:.5f}",
@@ -258,6 +260,7 @@ def _quality(each: Contestant) -> list[str]:
         f"{found['batch_cosine']:.5f}",
         f"{retrieval['recall']:.2%}",
         f"{retrieval['mrr']:.4f}",
+        f"{each.quality['sts']:.4f}",
     ]
 
 
