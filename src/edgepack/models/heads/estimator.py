@@ -1,11 +1,12 @@
-"""A fitted classifier of scikit-learn out of a pickle, without scikit-learn, and without running anything that the pickle names.
+"""A trained classifier of scikit-learn, or SetFit's own of PyTorch, out of a pickle, without these, and without running anything that it names.
 
 joblib writes a pickle in which the numbers of each array follow the object that describes it. A pickle may call any function of any
-module; this reader knows the few classes of linear classifiers and of arrays, in forms of its own that only hold attributes, and refuses
-all others.
+module; this reader knows the few classes of linear classifiers, of arrays and of tensors, in forms of its own that only hold attributes,
+and refuses all others.
 """
 
 import pickle
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
@@ -14,14 +15,18 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.heads.storage import parameter_of, storage_of, tensor_of
 
 LARGEST = 500_000_000
 """Bytes; a head of a thousand labels for vectors of 4,096 numbers is 33 MB."""
 LOGISTIC, ONE_VS_REST, MULTI_OUTPUT = "LogisticRegression", "OneVsRestClassifier", "MultiOutputClassifier"
+SETFIT, LINEAR = "SetFitHead", "Linear"
 CLASSES: Mapping[str, tuple[str, ...]] = {
     LOGISTIC: ("sklearn.linear_model._logistic", "sklearn.linear_model.logistic"),
     ONE_VS_REST: ("sklearn.multiclass",),
     MULTI_OUTPUT: ("sklearn.multioutput",),
+    SETFIT: ("setfit.modeling",),
+    LINEAR: ("torch.nn.modules.linear",),
     "LabelBinarizer": ("sklearn.preprocessing._label", "sklearn.preprocessing.label"),
 }
 """Classes whose attributes are read → the modules that they are in, new and old."""
@@ -35,7 +40,7 @@ class _ForeignNameError(Exception):
 
 
 class Estimator:
-    """An object of one of ``CLASSES``: its attributes are those of scikit-learn."""
+    """An object of one of ``CLASSES``: its attributes are those of its library."""
 
     kind = ""
 
@@ -107,8 +112,8 @@ def read_estimator(path: Path) -> Estimator:
             made = _Unpickler(stream).load()
     except _ForeignNameError as error:
         raise UnsupportedModelError(
-            f"{path.name} names {error}, which is no linear classifier of scikit-learn; nothing of it was run",
-            hint="edgepack reads heads that are a LogisticRegression, also in a OneVsRestClassifier or a MultiOutputClassifier",
+            f"{path.name} names {error}, which is no linear classifier; nothing of it was run",
+            hint="edgepack reads heads that are a LogisticRegression, also in a OneVsRestClassifier or a MultiOutputClassifier, or a SetFitHead",
         ) from error
     except Exception as error:  # a damaged pickle raises what its bytes lead to
         raise ModelError(f"{path.name} cannot be read: {type(error).__name__}", hint=_DAMAGED) from error
@@ -130,6 +135,11 @@ class _Unpickler(pickle._Unpickler):
             ("numpy", "ndarray"): _Array,
             ("numpy", "dtype"): _Type,
             ("_codecs", "encode"): _encoded,
+            ("collections", "OrderedDict"): OrderedDict,
+            ("torch", "device"): str,
+            ("torch.storage", "_load_from_bytes"): storage_of,
+            ("torch._utils", "_rebuild_tensor_v2"): tensor_of,
+            ("torch._utils", "_rebuild_parameter"): parameter_of,
             **{(place, "_reconstruct"): _Array for place in ARRAYS},
             **{(place, "scalar"): _scalar for place in ARRAYS},
             **{(place, kind): _ESTIMATORS[kind] for kind, places in CLASSES.items() for place in places},

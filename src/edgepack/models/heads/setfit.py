@@ -1,4 +1,4 @@
-"""SetFit models: a sentence encoder whose vectors a linear classifier of scikit-learn takes (https://arxiv.org/abs/2209.11055)."""
+"""SetFit models: a sentence encoder whose vectors a linear classifier takes, of scikit-learn or its own (https://arxiv.org/abs/2209.11055)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +8,11 @@ import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.heads.estimator import (
+    LINEAR,
     LOGISTIC,
     MULTI_OUTPUT,
     ONE_VS_REST,
+    SETFIT,
     Estimator,
     array_of,
     read_estimator,
@@ -117,6 +119,21 @@ def _multi_output(made: Estimator) -> Layer:
     return _joined(found, tuple(range(len(found))), "sigmoid")
 
 
+def _own(made: Estimator) -> Layer:
+    """SetFit's own, of PyTorch: a linear layer, divided by a temperature."""
+    linear = made.get("_modules")["linear"]
+    if not isinstance(linear, Estimator) or linear.kind != LINEAR:
+        raise ValueError("no linear layer")
+    numbers = linear.get("_parameters")
+    weight = _numbers(numbers["weight"], 2)
+    bias = np.zeros(len(weight)) if numbers["bias"] is None else _numbers(numbers["bias"], 1)
+    heat = float(made.get("temperature")) + float(made.get("eps"))
+    activation: Activation = "sigmoid" if made.get("multitarget") is True else "softmax"
+    return Layer(
+        weight=weight / heat, bias=bias / heat, classes=tuple(range(len(weight))), activation=activation
+    )
+
+
 def _joined(
     found: list[tuple[np.ndarray, np.ndarray]], classes: tuple[Any, ...], activation: Activation
 ) -> Layer:
@@ -138,7 +155,7 @@ def _single(made: Any) -> tuple[np.ndarray, np.ndarray]:
     return weight[0], bias[0]
 
 
-_LAYERS = {LOGISTIC: _logistic, ONE_VS_REST: _one_vs_rest, MULTI_OUTPUT: _multi_output}
+_LAYERS = {LOGISTIC: _logistic, ONE_VS_REST: _one_vs_rest, MULTI_OUTPUT: _multi_output, SETFIT: _own}
 
 
 def _numbers(value: Any, axes: int) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import joblib
@@ -70,6 +72,58 @@ def test_probabilities_are_those_of_scikit_learn(kind: str, writer: str, tmp_pat
     classes = getattr(head, "classes_", None)
     if isinstance(classes, np.ndarray):
         assert linear_layer(tmp_path / PICKLE).classes == tuple(classes.tolist())
+
+
+class SetFitHead(torch.nn.Module):
+    """What setfit 1.2 saves: the package itself is not installed."""
+
+    def __init__(
+        self, *, outputs: int = 3, several: bool = False, bias: bool = True, dtype: Any = torch.float32
+    ) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.linear = torch.nn.Linear(WIDTH, outputs, bias=bias, dtype=dtype)
+        self.in_features, self.out_features, self.bias = WIDTH, outputs, bias
+        self.temperature, self.eps, self.multitarget = 0.7, 1e-5, several
+        self._device = torch.device("cpu")
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        logits = self.linear(vectors) / (self.temperature + self.eps)
+        return logits.sigmoid() if self.multitarget else logits.softmax(dim=-1)
+
+
+@pytest.fixture(autouse=True)
+def _setfit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its head, in the module that pickles name."""
+    module = ModuleType("setfit.modeling")
+    monkeypatch.setattr(SetFitHead, "__module__", module.__name__)
+    vars(module)["SetFitHead"] = SetFitHead
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, "setfit", ModuleType("setfit"))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"several": True}, {"bias": False}, {"dtype": torch.float64}], ids=str
+)
+def test_probabilities_are_those_of_setfit_s_own_head(settings: dict[str, Any], tmp_path: Path) -> None:
+    head = SetFitHead(**settings)
+    joblib.dump(head, tmp_path / PICKLE)
+    with torch.no_grad():
+        exact = head(torch.tensor(VECTORS, dtype=settings.get("dtype", torch.float32))).numpy()
+    np.testing.assert_allclose(ours(tmp_path / PICKLE, VECTORS), exact, atol=1e-6)
+
+
+def test_a_tensor_s_bytes_may_name_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    head = SetFitHead()
+    head.linear.weight.data = torch.zeros(3, WIDTH)
+    joblib.dump(head, tmp_path / PICKLE)
+    content = (tmp_path / PICKLE).read_bytes()
+    spoiled = content.replace(b"ctorch\nFloatStorage\n", b"cposix\nmkdirXXXXXXX\n")
+    assert spoiled != content
+    (tmp_path / PICKLE).write_bytes(spoiled)
+    with pytest.raises(ModelError, match="cannot be read"):
+        linear_layer(tmp_path / PICKLE)
 
 
 def test_the_settings_of_older_releases_count(tmp_path: Path) -> None:
@@ -146,10 +200,13 @@ def chain() -> Any:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (Code, "names posix.mkdir, which is no linear classifier of scikit-learn; nothing of it was run"),
+        (Code, "names posix.mkdir, which is no linear classifier; nothing of it was run"),
         (Covered, "names posix.mkdir, which is no linear classifier"),
         (chain, "names sklearn.multioutput.ClassifierChain, which is no linear classifier"),
-        (lambda: torch.nn.Linear(WIDTH, 2), "names torch."),
+        (
+            lambda: torch.nn.Sequential(torch.nn.Linear(WIDTH, 2)),
+            "names torch.nn.modules.container.Sequential",
+        ),
     ],
 )
 @pytest.mark.parametrize("writer", WRITERS)
@@ -158,7 +215,7 @@ def test_other_pickles_are_refused_and_not_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     WRITERS[writer](made(), tmp_path / PICKLE)
-    with pytest.raises(UnsupportedModelError, match="is no linear classifier of scikit-learn") as caught:
+    with pytest.raises(UnsupportedModelError, match="is no linear classifier") as caught:
         linear_layer(tmp_path / PICKLE)
     assert said in caught.value.message and "LogisticRegression" in (caught.value.hint or "")
     assert not (tmp_path / "was-run").exists()
@@ -175,6 +232,9 @@ def unfinite() -> Any:
     [
         (LogisticRegression, "holds no trained LogisticRegression: no coef_"),
         (lambda: {"coef_": 1}, "holds no classifier"),
+        (lambda: torch.nn.Linear(WIDTH, 2), "holds no trained Linear"),
+        (lambda: SetFitHead(dtype=torch.bfloat16), "cannot be read: ValueError"),
+        (lambda: SetFitHead(outputs=1), "another shape"),
         (unfinite, "numbers that are not finite"),
     ],
 )
@@ -185,8 +245,9 @@ def test_what_is_no_trained_classifier_is_said(made: Callable[[], Any], said: st
     assert said in caught.value.message and caught.value.hint
 
 
-def test_every_cut_pickle_is_damaged(tmp_path: Path) -> None:
-    joblib.dump(HEADS["several names"](), tmp_path / PICKLE)
+@pytest.mark.parametrize("made", [HEADS["several names"], SetFitHead])
+def test_every_cut_pickle_is_damaged(made: Callable[[], Any], tmp_path: Path) -> None:
+    joblib.dump(made(), tmp_path / PICKLE)
     whole = (tmp_path / PICKLE).read_bytes()
     for end in range(0, len(whole) - 1, 97):
         (tmp_path / PICKLE).write_bytes(whole[:end])
@@ -194,8 +255,9 @@ def test_every_cut_pickle_is_damaged(tmp_path: Path) -> None:
             linear_layer(tmp_path / PICKLE)
 
 
-def test_altered_bytes_raise_nothing_else(tmp_path: Path) -> None:
-    joblib.dump(HEADS["several names"](), tmp_path / PICKLE)
+@pytest.mark.parametrize("made", [HEADS["several names"], SetFitHead])
+def test_altered_bytes_raise_nothing_else(made: Callable[[], Any], tmp_path: Path) -> None:
+    joblib.dump(made(), tmp_path / PICKLE)
     whole = (tmp_path / PICKLE).read_bytes()
     for at in range(0, len(whole), 5):
         changed = bytearray(whole)
