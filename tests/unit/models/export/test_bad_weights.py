@@ -37,6 +37,18 @@ def test_a_missing_tensor_is_named(source: ModelSource, tmp_path: Path) -> None:
     assert error.message == f"model.safetensors has no tensor {QUERY}"
 
 
+def test_a_layer_more_than_config_states_is_named(source: ModelSource, tmp_path: Path) -> None:
+    error = refused(change_config(source, num_hidden_layers=1), tmp_path)
+    assert isinstance(error, ModelError)
+    assert "encoder.layer.1." in error.message and "a layer more than config.json states" in error.message
+    assert "of different models" in (error.hint or "")
+
+
+def test_layers_of_another_part_do_not_count(source: ModelSource, tmp_path: Path) -> None:
+    change_weights(source, {"vision.layer.0.weight": torch.zeros(3), "classifier.0.weight": torch.zeros(3)})
+    export_onnx(source, tmp_path / "model.onnx")
+
+
 def test_weights_without_any_bert_in_them(source: ModelSource, tmp_path: Path) -> None:
     change_weights(source, {}, drop=["embeddings.word_embeddings.weight"])
     assert "no tensor embeddings.word_embeddings.weight" in refused(source, tmp_path).message
