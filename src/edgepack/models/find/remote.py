@@ -168,7 +168,7 @@ def _leads_out(name: Any) -> bool:
 def _checked_fetch(found: RemoteModel, extension: Extension) -> Any:
     def fetch(name: str, destination: Path) -> None:
         if name not in found.files:
-            raise ModelError(f"{found.origin} has no {name}")
+            raise ModelError(f"{found.origin} has no {name}", hint="get the model whole, or take another")
         with blamed_on(extension.plugin, f"fetch of source {extension.name}"):
             found.fetch(name, destination)
         if destination.is_symlink() or not destination.is_file():

@@ -48,7 +48,7 @@ def read_model(folder: Path, *, context: BuildContext) -> ModelSource:
     Raises ``ModelError`` or ``UnsupportedModelError``.
     """
     if not folder.is_dir():
-        raise ModelError(f"{folder} is not a folder")
+        raise ModelError(f"{folder} is not a folder", hint="name the folder of a model")
     return ingest(str(folder.absolute()), context=context)
 
 
@@ -83,7 +83,7 @@ def _existing(model: str) -> Path | None:
     try:
         return path.absolute() if path.exists() else None
     except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {model}: {error}") from error
+        raise ModelError(f"cannot read {model}: {error}", hint="check the path") from error
 
 
 def name_of(model: str | None) -> str | None:

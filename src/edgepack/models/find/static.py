@@ -45,7 +45,9 @@ def read_static_folder(
 ) -> ModelSource:
     """The static model in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
     if reading.pooling not in (None, "mean"):
-        raise UnsupportedModelError(f"{name} is a static model, which has no pooling but mean")
+        raise UnsupportedModelError(
+            f"{name} is a static model, which has no pooling but mean", hint="leave --pooling out"
+        )
     place = directory / static_folder(names, name)
     weights, tokenizer = place / "model.safetensors", place / "tokenizer.json"
     file = open_tensors(weights)

@@ -61,7 +61,9 @@ def external_locations(path: Path) -> tuple[str, ...]:
     }
     for location in locations:
         if ".." in PurePosixPath(location).parts or PurePosixPath(location).is_absolute():
-            raise ModelError(f"{path.name} points outside the model's folder: {location}")
+            raise ModelError(
+                f"{path.name} points outside the model's folder: {location}", hint="put its weights beside it"
+            )
     return tuple(sorted(locations))
 
 

@@ -33,7 +33,8 @@ def cleaned(file: Path, *, lower: bool = True) -> onnx.ModelProto:
     external = require_external_files(file)
     if sum(path.stat().st_size for path in (file, *external)) > LARGEST:
         raise UnsupportedModelError(
-            f"{file.name} is larger than 2 GB, which no ONNX file without external data can be"
+            f"{file.name} is larger than 2 GB, which no ONNX file without external data can be",
+            hint="use the model's safetensors, or a smaller model",
         )
     model = _load(file)
     declare_domain(model)
@@ -72,7 +73,9 @@ def _inlined(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # the inliner's own class is not importable
-        raise ModelError(f"{file.name} has functions that cannot be inlined: {error}") from error
+        raise ModelError(
+            f"{file.name} has functions that cannot be inlined: {error}", hint="export it again"
+        ) from error
 
 
 def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:

@@ -71,7 +71,8 @@ def session_for(
             return ReleaseSession(library, content)
         except OrtError as error:
             raise ModelError(
-                f"{refusal.message}; {newer.version} does not load it either: {error}"
+                f"{refusal.message}; {newer.version} does not load it either: {error}",
+                hint="the file is damaged; fetch the model again",
             ) from error
     return session
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from edgepack.errors import ModelError
 
+EDITED = "the file is damaged or was edited; fetch the model again"
+"""The hint for a file of a model that says what cannot be."""
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -20,14 +22,14 @@ def read_json(path: Path) -> Any:
             f"{path.name} is not valid JSON: {error}", hint="the file is damaged; fetch the model again"
         ) from error
     except RecursionError as error:
-        raise ModelError(f"{path.name} is nested too deeply") from error
+        raise ModelError(f"{path.name} is nested too deeply", hint=EDITED) from error
 
 
 def read_object(path: Path) -> Mapping[str, Any]:
     """The same, for a file that must hold a JSON object."""
     document = read_json(path)
     if not isinstance(document, dict):
-        raise ModelError(f"{path.name} holds a {type(document).__name__}, not a JSON object")
+        raise ModelError(f"{path.name} holds a {type(document).__name__}, not a JSON object", hint=EDITED)
     return document
 
 
@@ -67,9 +69,11 @@ def size_of(
     """A field of config.json that must be a positive whole number; or ``ModelError``."""
     value = config.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ModelError(f"{where}: {key} is {value!r}, expected a positive whole number")
+        raise ModelError(f"{where}: {key} is {value!r}, expected a positive whole number", hint=EDITED)
     return value
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
-    return ModelError(f"cannot read {path.name}: {error.strerror}")
+    return ModelError(
+        f"cannot read {path.name}: {error.strerror}", hint="check that the file can be read, and the disk"
+    )

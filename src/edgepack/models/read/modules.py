@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import read_json, read_object, read_optional, size_of
+from edgepack.models.read.documents import EDITED, read_json, read_object, read_optional, size_of
 from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
 from edgepack.records.model import (
     Dense,
@@ -136,7 +136,7 @@ def _modules(path: Path) -> Sequence[Mapping[str, Any]]:
     if not isinstance(modules, list) or not all(
         isinstance(entry, dict) and "type" in entry for entry in modules
     ):
-        raise ModelError("modules.json is not a list of modules, each with a type")
+        raise ModelError("modules.json is not a list of modules, each with a type", hint=EDITED)
     ordered = sorted(modules, key=lambda module: module["idx"] if isinstance(module.get("idx"), int) else 0)
     return [module for module in ordered if _kind(module) != "Dropout"]
 
@@ -205,7 +205,9 @@ def _weighed_layers(directory: Path, config: Mapping[str, Any], folder: Path) ->
         return None
     layers, first = size_of(config, "num_hidden_layers", where=folder.name), config.get("layer_start")
     if type(first) is not int or not 0 <= first <= layers:
-        raise ModelError(f"{folder.name}/config.json: layer_start is {first!r}, expected 0 to {layers}")
+        raise ModelError(
+            f"{folder.name}/config.json: layer_start is {first!r}, expected 0 to {layers}", hint=EDITED
+        )
     return WeighedLayers(file=_weights(folder), first=first, layers=layers)
 
 
@@ -256,7 +258,9 @@ def cut_of(directory: Path) -> int | None:
     """Numbers that a vector is cut to (``truncate_dim``). Raises ``ModelError``."""
     cut = read_optional(directory / SETTINGS).get("truncate_dim")
     if cut is not None and (type(cut) is not int or cut < 1):
-        raise ModelError(f"{SETTINGS}: truncate_dim is {cut!r}, expected a positive whole number")
+        raise ModelError(
+            f"{SETTINGS}: truncate_dim is {cut!r}, expected a positive whole number", hint=EDITED
+        )
     return cut
 
 
@@ -264,12 +268,18 @@ def module_config(directory: Path, folder: str, *, required: bool) -> Path | Non
     """config.json of a module's folder, which lies in the model's. Raises ``ModelError``."""
     parts = PurePosixPath(folder).parts
     if ".." in parts or PurePosixPath(folder).is_absolute():
-        raise ModelError(f"modules.json points outside the model's folder: {folder}")
+        raise ModelError(
+            f"modules.json points outside the model's folder: {folder}",
+            hint="take another model: this one was tampered with",
+        )
     path = directory.joinpath(*parts, "config.json")
     if parts and path.is_file():
         return path
     if required:
-        raise ModelError(f"modules.json names {folder}/config.json, which is not there")
+        raise ModelError(
+            f"modules.json names {folder}/config.json, which is not there",
+            hint="fetch the model again, whole",
+        )
     return None
 
 

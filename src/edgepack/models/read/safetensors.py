@@ -79,7 +79,9 @@ class TensorFile:
         tensor = self.tensors[name]
         kind = _INTEGERS.get(tensor.dtype)
         if kind is None:
-            raise ModelError(f"{self.path.name}: {name} is of type {tensor.dtype}, expected whole numbers")
+            raise ModelError(
+                f"{self.path.name}: {name} is of type {tensor.dtype}, expected whole numbers", hint=_DAMAGED
+            )
         raw = _bytes(self.shards.get(name, self.path), tensor, name, np.dtype(kind).itemsize)
         return np.frombuffer(raw, kind).astype(np.int64).reshape(tensor.shape)
 

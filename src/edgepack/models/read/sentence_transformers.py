@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import read_optional
+from edgepack.models.read.documents import EDITED, read_optional
 
 SETTINGS = "config_sentence_transformers.json"
 TOKENIZER_FILE = "tokenizer_config.json"
@@ -42,7 +42,7 @@ def read_prompts(directory: Path) -> Prompts:
     if not isinstance(prompts, dict) or not all(
         text is None or isinstance(text, str) for text in prompts.values()
     ):
-        raise ModelError(f"{SETTINGS}: prompts is not a table of texts by purpose")
+        raise ModelError(f"{SETTINGS}: prompts is not a table of texts by purpose", hint=EDITED)
     said = {str(purpose): text for purpose, text in prompts.items() if text}
     default = document.get("default_prompt_name")
     files = (SETTINGS,) if said or document.get("truncate_dim") else ()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import read_object, size_of
+from edgepack.models.read.documents import EDITED, read_object, size_of
 from edgepack.models.read.modules import module_kinds
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
 from edgepack.records.model import ModelSource
@@ -103,7 +103,7 @@ def table_of(file: TensorFile, config: Mapping[str, Any]) -> StaticTable:
     vectors = file.integers(name).astype(np.float32) if integers else file.read(name, shape)
     rows = file.integers(MAPPING) if MAPPING in file.tensors else None
     if rows is not None and (rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= shape[0]):
-        raise ModelError(f"{file.path.name}: {MAPPING} names rows that {name} does not have")
+        raise ModelError(f"{file.path.name}: {MAPPING} names rows that {name} does not have", hint=EDITED)
     tokens = shape[0] if rows is None else len(rows)
     scales = file.read(WEIGHTS, (tokens,)) if WEIGHTS in file.tensors else None
     unknown = config.get(UNKNOWN)
@@ -147,7 +147,7 @@ def unknown_token(tokenizer: Path) -> int | None:
 
     model = read_object(tokenizer).get("model")
     if not isinstance(model, dict):
-        raise ModelError(f"{tokenizer.name} has no model")
+        raise ModelError(f"{tokenizer.name} has no model", hint=EDITED)
     if "unk_token" not in model:
         return model.get("unk_id")
     name = model["unk_token"]

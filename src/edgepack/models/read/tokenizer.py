@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError
-from edgepack.models.read.documents import read_object
+from edgepack.models.read.documents import EDITED, read_object
 from edgepack.models.read.sentence_transformers import transformer_file
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
@@ -51,7 +51,7 @@ def highest_token(path: Path) -> int:
     """The largest token id that a tokenizer.json can give. Raises ``ModelError`` when it is none."""
     vocabulary = open_tokenizer(path).get_vocab(with_added_tokens=True)
     if not vocabulary:
-        raise ModelError(f"{path.name} has an empty vocabulary")
+        raise ModelError(f"{path.name} has an empty vocabulary", hint=EDITED)
     return max(vocabulary.values())
 
 
