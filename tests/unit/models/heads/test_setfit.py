@@ -89,7 +89,8 @@ class SetFitHead(torch.nn.Module):
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
         logits = self.linear(vectors) / (self.temperature + self.eps)
-        return logits.sigmoid() if self.multitarget else logits.softmax(dim=-1)
+        found: torch.Tensor = logits.sigmoid() if self.multitarget else logits.softmax(dim=-1)
+        return found
 
 
 @pytest.fixture(autouse=True)
