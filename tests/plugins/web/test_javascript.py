@@ -128,6 +128,7 @@ NORMALIZERS: dict[str, list[dict[str, Any]]] = {
 COMPOSED = [
     "e\u0301 \u1112\u1161\u11ab ﬁ™\u0301 \U0001e054 q\u0307\u0323 \u0344",
     "\u0b47\u0300\u0b3e a\u0315\u0300 a\u0300\u0315\u0301",
+    "e\u0310\u0301 e\u0301\u0310 e\u0323\u0301",
     "\u0301",
     "각",
 ]
