@@ -21,7 +21,7 @@ test: prepared
 
 # Also what takes minutes, compiles other kinds of runtimes or for browsers, or fetches NVIDIA's wheels: hours on a new machine.
 test-all: prepared
-	$(PYTEST) --slow --kinds --web --gpu-wheels
+	$(PYTEST) --slow --kinds --web --gpu-wheels --fuzz 10000
 
 # Mutated inputs for all that reads what strangers wrote, SECONDS for each parser (docs/security.md).
 fuzz: prepared

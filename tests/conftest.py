@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also compile and prove runtimes for browsers: 243 MB of compilers, minutes",
     )
-    parser.addoption("--fuzz", default="10000", help="how many fuzz texts a tokenizer is tried on")
+    parser.addoption("--fuzz", default="3000", help="how many fuzz texts a tokenizer is tried on")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

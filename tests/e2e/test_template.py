@@ -12,7 +12,7 @@ from tests.support.strangers import ROOT, install, new_environment, run, site_pa
 from edgepack import template
 
 AXES = template.axes()
-OFTEN = ("builder", "package", "pass", "source")
+OFTEN = ("builder", "package", "source")
 """What is written most often; the others' own tests and the kit on them are for ``--slow``."""
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]

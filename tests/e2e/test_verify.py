@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
+from tests.support.quick import quick
 
 from edgepack.console import Story
 from edgepack.errors import BundleError
@@ -76,7 +77,7 @@ def test_the_folder_and_the_archive_of_every_target(
         assert found.mean_cosine > 0.98
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", quick(TARGETS, *(each for each in TARGETS if each != "web-wasm")))
 def test_a_bundle_from_elsewhere_is_run_when_asked_and_in_a_sandbox(
     target: str, tiny: Callable[[str], Bundle], tiny_model: Path, elsewhere: None
 ) -> None:

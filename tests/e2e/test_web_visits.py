@@ -101,6 +101,7 @@ def test_visits_are_as_the_report_says(
 
 
 @in_chromium
+@pytest.mark.slow
 def test_a_later_visit_costs_what_is_asked_for_again(web_bundle: Bundle, tmp_path: Path) -> None:
     done = edgepack("report", str(web_bundle.directory), "--json")
     warm = json.loads(done.stdout)["visits"][1]

@@ -324,6 +324,7 @@ def _killed_at(rename: int, model: Path, output: Path, store: Store) -> bool:
         os._exit(1)
 
 
+@pytest.mark.slow
 def test_a_build_killed_while_it_replaces_a_bundle_leaves_nothing_beside_another_bundle(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,12 +4,14 @@ It holds no time: the same build on the same installation says the same.
 """
 
 import base64
+import csv
+import functools
 import hashlib
 import importlib.metadata
 import json
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +115,20 @@ def _without_folders(setting: str) -> str:
     return re.sub(r"=(\"?)/(?:[^/\"]*/)*", r"=\1", setting)
 
 
-def _python_packages() -> Iterator[dict[str, Any]]:
+@functools.cache
+def _python_packages() -> tuple[dict[str, Any], ...]:
     """edgepack's requirements as they are installed, with those of ``edgepack[build]``."""
+    return tuple(_described())
+
+
+def _described() -> Iterator[dict[str, Any]]:
     for name in sorted(_required("edgepack", set(), extra="build") - {"edgepack"}):
         distribution = importlib.metadata.distribution(name)
         version = distribution.version
         yield {
             "name": f"{name} {version}",
             "uri": f"pkg:pypi/{name}@{version}",
-            "digest": {"dirHash": _dir_hash(distribution.files or ())},
+            "digest": {"dirHash": _dir_hash(distribution.read_text("RECORD") or "")},
         }
 
 
@@ -142,13 +149,13 @@ def _required(name: str, known: set[str], *, extra: str = "") -> set[str]:
     return known
 
 
-def _dir_hash(files: Iterable[importlib.metadata.PackagePath]) -> str:
+def _dir_hash(record: str) -> str:
     """in-toto's ``dirHash`` of a distribution's files as its RECORD has them, but for what pip wrote."""
     lines = []
-    for file in files:
-        own = file.name not in _NOT_OF_THE_PACKAGE and file.parts[0] != ".." and file.suffix != ".pyc"
-        if own and file.hash is not None and file.hash.mode == "sha256":
-            digest = base64.urlsafe_b64decode(file.hash.value + "=" * (-len(file.hash.value) % 4)).hex()
-            lines.append((file.as_posix(), digest))
+    for name, digest, *_ in csv.reader(record.splitlines()):
+        own = name.rpartition("/")[2] not in _NOT_OF_THE_PACKAGE and not name.startswith("../")
+        if own and digest.startswith("sha256=") and not name.endswith(".pyc"):
+            value = digest.removeprefix("sha256=")
+            lines.append((name, base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()))
     said = "".join(f"{digest}  {name}\n" for name, digest in sorted(lines))
     return hashlib.sha256(said.encode()).hexdigest()

@@ -9,6 +9,7 @@ from bin import cuda_lists as module
 from tests.support.berts import source_of
 from tests.support.cuda_libraries import library
 from tests.support.families import FAMILIES, write_family
+from tests.support.quick import quick
 
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
@@ -74,7 +75,7 @@ NORMS = {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
 """What a fused graph has, and one that is not fused has not; the second in families with RMS norms."""
 
 
-@pytest.mark.parametrize("recipe", ["fp16", "fp32"])
+@pytest.mark.parametrize("recipe", quick(["fp16", "fp32"], "fp16"))
 @pytest.mark.parametrize("kind", sorted(FAMILIES))
 def test_the_lists_know_all_operators_of_each_family(
     kind: str, recipe: str, context: HostContext, tmp_path: Path

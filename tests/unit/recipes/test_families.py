@@ -9,6 +9,7 @@ import pytest
 from tests.support.berts import onnx_vectors
 from tests.support.families import FAMILIES, tokens_of, write_family
 from tests.support.installed import export_onnx
+from tests.support.quick import quick
 
 from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.models.reference import exported_model
@@ -34,7 +35,9 @@ ATTENTION = {"Attention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2}
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize(
-    "parameters", [{}, {"attention": "MultiHeadAttention", "embeddings": False}], ids=str
+    "parameters",
+    quick([{}, {"attention": "MultiHeadAttention", "embeddings": False}], {}),
+    ids=str,
 )
 def test_attention_is_fused_and_nothing_changes(tmp_path: Path, kind: str, parameters: Any) -> None:
     source, _ = write_family(tmp_path / "model", kind)
@@ -56,7 +59,7 @@ def test_attention_is_fused_and_nothing_changes(tmp_path: Path, kind: str, param
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize("recipe", ["fp32", "int8"])
+@pytest.mark.parametrize("recipe", quick(["fp32", "int8"], "int8"))
 def test_every_architecture_is_prepared(tmp_path: Path, kind: str, recipe: str, context: HostContext) -> None:
     source, _ = write_family(tmp_path / "model", kind, std=0.15)
     prepared = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)

@@ -240,6 +240,7 @@ def test_half_a_folder_is_never_there(
 
 
 @pytest.mark.tools("python")
+@pytest.mark.slow
 def test_commands_take_what_quantize_has_written(folder: Path, tmp_path: Path) -> None:
     environment = {"EDGEPACK_CACHE": str(tmp_path / "cache")}
     small = str(tmp_path / "small")

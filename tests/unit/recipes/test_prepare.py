@@ -16,6 +16,7 @@ import torch
 from onnx import version_converter
 from tests.support.berts import change_weights, source_of, write_bert
 from tests.support.graphs import expand_layer_norms, token_graph, write
+from tests.support.quick import quick
 
 from edgepack.errors import EdgepackError, ModelError, TargetError, UnsupportedModelError
 from edgepack.files.store import sha256_of
@@ -202,7 +203,7 @@ def test_notes_of_passes_are_said(
     assert listening.notes[1] == listening.notes[0], "from the cache as well"
 
 
-@pytest.mark.parametrize("recipe", ["int8", "fp32"])
+@pytest.mark.parametrize("recipe", quick(["int8", "fp32"], "int8"))
 @pytest.mark.tools("python")
 def test_every_process_and_folder_gives_the_same_bytes(
     source: ModelSource, tmp_path: Path, recipe: str

@@ -55,6 +55,7 @@ TABLES_ONLY = (
 )
 
 
+@pytest.mark.slow
 def test_a_builder_is_checked_with_the_kind_of_model_that_it_takes(wrong: Wrong) -> None:
     subject = wrong(TABLES_ONLY, before="from edgepack.api import kit\n", built=False)
     building.builds.run(subject)

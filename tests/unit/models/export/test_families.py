@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.support.berts import Tokens, onnx_vectors
 from tests.support.families import FAMILIES, expected_vectors, tokens_of, write_family
 from tests.support.installed import export_onnx
+from tests.support.quick import quick
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.export.mpnet import distance_buckets
@@ -67,7 +68,7 @@ def test_vectors_are_those_of_transformers(tmp_path: Path, kind: str, mode: Any)
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", TRUE_SHAPES)
+@pytest.mark.parametrize("name", quick(TRUE_SHAPES, "bge-small", "all-distilroberta-v1", "albert-base-v2"))
 def test_the_true_shapes(tmp_path: Path, name: str) -> None:
     kind, shape = TRUE_SHAPES[name]
     layers: dict[str, Any] = {} if kind == "distilbert" else {"num_hidden_layers": 1}

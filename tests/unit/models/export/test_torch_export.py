@@ -11,6 +11,7 @@ import transformers
 from tests.support.berts import onnx_vectors, source_of
 from tests.support.families import expected_vectors, tokens_of, write_family
 from tests.support.installed import export_onnx
+from tests.support.quick import quick
 from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import MissingToolError, UnsupportedModelError
@@ -96,7 +97,7 @@ def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own
         export_onnx(replace(source, config=config), tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet", "nomic_bert", "xlm-roberta"])
+@pytest.mark.parametrize("kind", quick(["bert", "mpnet", "nomic_bert", "xlm-roberta"], "bert"))
 @pytest.mark.parametrize("dynamo", [False, True], ids=["old", "dynamo"])
 def test_files_of_both_exporters_of_torch_are_taken(tmp_path: Path, kind: str, dynamo: bool) -> None:
     source, model = write_family(tmp_path / "model", kind)

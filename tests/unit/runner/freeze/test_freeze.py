@@ -153,9 +153,8 @@ def test_a_second_call_freezes_nothing(
         assert freeze_runner(context=context) == frozen
 
 
-@pytest.mark.parametrize(
-    "excludes", [pytest.param(SAFE, marks=pytest.mark.slow), WHOLE], ids=lambda excludes: excludes.name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("excludes", [SAFE, WHOLE], ids=lambda excludes: excludes.name)
 def test_leaving_less_out_works_as_well(context: HostContext, tmp_path: Path, excludes: Excludes) -> None:
     program = tmp_path / "program"
     library = python_library(tmp_path / "python", context=context)
