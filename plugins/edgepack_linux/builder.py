@@ -138,7 +138,10 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         )
     stock = _stock(target, options)
     kind: RuntimeKind = "minimal" if stock else options["runtime"]
-    require_runtime(target.platform, kind=kind, glibc=options["runtime_glibc"], context=context)
+    shared = options["library"] or options["runner"] != "native"
+    require_runtime(
+        target.platform, kind=kind, glibc=options["runtime_glibc"], shared=shared, context=context
+    )
     if target.model.format == "onnx" and options["runtime"] not in ("full", "stock"):
         raise TargetError(
             f"target {target.name}: a {options['runtime']} runtime reads ORT format models, not .onnx",

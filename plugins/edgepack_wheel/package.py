@@ -6,14 +6,14 @@ as the model is, and so is its command, which is the bundle's program.
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
-from edgepack.api.kit import WheelMember, pack_wheel
+from edgepack.api.kit import WheelMember, is_static, pack_wheel
 
 KINDS = ("native", "pyinstaller")
 """Of programs that answer while more may be asked."""
@@ -45,8 +45,7 @@ encode(["one text", "another"])  # a list for each
 WHEEL = """Wheel-Version: 1.0
 Generator: edgepack {edgepack}
 Root-Is-Purelib: false
-Tag: py3-none-{tag}
-"""
+{tags}"""
 COMMANDS = """[console_scripts]
 {name} = {module}.__main__:main
 """
@@ -63,7 +62,7 @@ class Wheel:
     def file_name(self, bundle: Bundle) -> str:
         """E.g. ``all_minilm_l6_v2-1.0-py3-none-manylinux_2_28_x86_64.whl``. Raises ``UsageError``."""
         name = self.name or _name_of_model(bundle)
-        return f"{_module(name)}-{self.version}-py3-none-{_tag(bundle)}.whl"
+        return f"{_module(name)}-{self.version}-py3-none-{'.'.join(_tags(bundle))}.whl"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
@@ -128,7 +127,8 @@ def _members(bundle: Bundle, name: str, version: str) -> Iterator[WheelMember]:
     if SBOM in modes:
         yield WheelMember(name=f"{info}/sboms/{Path(SBOM).name}", content=bundle.directory / SBOM)
     yield WheelMember(name=f"{info}/METADATA", content=_metadata(bundle, name, version).encode())
-    said = WHEEL.format(edgepack=bundle.manifest["edgepack"], tag=_tag(bundle))
+    tags = "".join(f"Tag: py3-none-{tag}\n" for tag in _tags(bundle))
+    said = WHEEL.format(edgepack=bundle.manifest["edgepack"], tags=tags)
     yield WheelMember(name=f"{info}/WHEEL", content=said.encode())
     commands = COMMANDS.format(name=name, module=module)
     yield WheelMember(name=f"{info}/entry_points.txt", content=commands.encode())
@@ -167,8 +167,13 @@ def _module(name: str) -> str:
     return module if module.isidentifier() and not keyword.iskeyword(module) else f"_{module}"
 
 
-def _tag(bundle: Bundle) -> str:
+def _tags(bundle: Bundle) -> Sequence[str]:
+    """Of the systems that it runs on; a static program needs neither glibc nor musl of them."""
     platform = bundle.manifest["target"]["platform"]
+    arch = platform["arch"]
+    if platform.get("libc") == "musl":
+        both = (f"manylinux_2_17_{arch}", f"musllinux_1_1_{arch}")
+        return both if is_static(bundle.program) else (f"musllinux_1_2_{arch}",)
     if not platform["glibc"]:
-        return f"linux_{platform['arch']}"
-    return f"manylinux_{platform['glibc'].replace('.', '_')}_{platform['arch']}"
+        return (f"linux_{arch}",)
+    return (f"manylinux_{platform['glibc'].replace('.', '_')}_{arch}",)

@@ -21,6 +21,7 @@ from edgepack.foundry.processors.known import find_processor
 from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.proof.emulator import Qemu, find_emulator
 from edgepack.foundry.toolchains.choose import choose
+from edgepack.foundry.toolchains.glibc import Glibc
 from edgepack.foundry.toolchains.zig import Zig
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
@@ -80,7 +81,8 @@ def test_who_brings_what_is_said_to_those_who_ask_for_something_else() -> None:
         find_platform(Platform(os="linux", arch="armv7l"), known)
     assert caught.value.message == (
         "no runtime can be made for linux on armv7l, only for "
-        "linux on x86_64, aarch64, riscv64 (plugin riscv64), abacus (plugin kiosk); web on wasm32 (plugin web)"
+        "linux on x86_64, aarch64, x86_64 with musl (plugin musl), aarch64 with musl (plugin musl), "
+        "riscv64 (plugin riscv64), abacus (plugin kiosk); web on wasm32 (plugin web)"
     )
 
 
@@ -133,7 +135,7 @@ class Musl:
 
     def toolchain(self, options: Any, *, context: Any) -> Any:
         self.asked = options
-        return Zig(program=Path("/zig"), version="0", processor=X86_64, glibc="2.28")
+        return Zig(program=Path("/zig"), version="0", processor=X86_64, libc=Glibc(glibc="2.28"))
 
     def recognizes(self, file: Path) -> bool:
         return False
@@ -151,17 +153,17 @@ class Musl:
 def test_another_c_library_has_a_platform_of_its_own(context: HostContext) -> None:
     musl = Musl()
     within = bringing(musl, context)
-    device = Platform(os="linux", arch="x86_64", libc="musl")
+    device = Platform(os="linux", arch="abacus", libc="musl")
     require_runtime(device, context=within)
     with pytest.raises(UsageError, match="no full runtimes"):
         require_runtime(device, kind="full", context=within)
     assert choose(device, context=within).identity == "zig 0, x86_64-linux-gnu.2.28"
     assert musl.asked.platform == device
-    assert find_platform(replace(device, libc=None), brought(musl)).libc == "glibc"
+    assert find_platform(Platform(os="linux", arch="x86_64"), brought(musl)).libc == "glibc"
     with pytest.raises(
         UsageError, match=r"x86_64 with musl \(plugin kiosk\), abacus with musl \(plugin kiosk\)"
     ):
-        find_platform(Platform(os="linux", arch="aarch64", libc="musl"), brought(musl))
+        find_platform(Platform(os="linux", arch="riscv64", libc="musl"), brought(musl))
 
 
 def test_it_brings_its_emulator(context: HostContext) -> None:
@@ -277,7 +279,7 @@ schema = 1
 builder = "linux"
 [platform]
 os = "linux"
-arch = "amd64"
+arch = "riscv64"
 libc = "musl"
 """
 
@@ -290,7 +292,7 @@ def test_devices_of_nobody_are_refused_before_anything_is_fetched(
     monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
     done = CliRunner().invoke(cli, [command, "--target", str(tmp_path / "musl.toml")])
     assert isinstance(done.exception, UsageError)
-    assert "no runtime can be made for linux on x86_64 with musl, only for linux on x86_64" in str(
+    assert "no runtime can be made for linux on riscv64 with musl, only for linux on x86_64" in str(
         done.exception
     )
     assert not list((tmp_path / "cache").rglob("*.safetensors")) and "model" not in done.output

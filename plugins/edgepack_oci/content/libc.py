@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle
 from edgepack.api.axes import TarEntry
-from edgepack.api.kit import Archive, Package, fetch_archives, unpack_matching
+from edgepack.api.kit import Archive, Package, fetch_archives, is_static, unpack_matching
 from edgepack_oci.content.layers import LIBC, Layer, make_layer
 
 VERSION = "2.36-9+deb12u14"
@@ -42,17 +42,28 @@ COPYRIGHT = "usr/share/doc/libc6/copyright"
 
 def why_no_image(bundle: Bundle) -> str:
     """Why a bundle cannot be run from an image; empty where it can."""
-    platform, runner = bundle.manifest["target"]["platform"], bundle.manifest["runner"]
+    platform = bundle.manifest["target"]["platform"]
     if platform["os"] != "linux":
         return f"it is for {platform['os']}"
+    if not needs_libc(bundle):
+        runs = is_static(bundle.program)
+        return _why_not_run(bundle) if runs else f"it is for {platform['libc']}, and images have glibc"
     if platform["arch"] not in PACKAGES:
         return f"no C library for {platform['arch']} is pinned"
-    if platform.get("libc", "glibc") != "glibc":
-        return f"it is for {platform['libc']}, and images have glibc"
     glibc = tuple(int(number) for number in str(platform["glibc"] or "0").split("."))
     if glibc > GLIBC:
         return f"it requires glibc {platform['glibc']}, and images have {'.'.join(map(str, GLIBC))}"
-    return "" if runner.get("command", []) is not None else "its program runs on its devices only"
+    return _why_not_run(bundle)
+
+
+def _why_not_run(bundle: Bundle) -> str:
+    runs = bundle.manifest["runner"].get("command", []) is not None
+    return "" if runs else "its program runs on its devices only"
+
+
+def needs_libc(bundle: Bundle) -> bool:
+    """Whether an image of it begins with glibc: not for devices with another C library, or none."""
+    return str(bundle.manifest["target"]["platform"].get("libc", "glibc")) == "glibc"
 
 
 def libc_layer(arch: str, *, context: BuildContext) -> Layer:

@@ -7,7 +7,7 @@ from edgepack.api import BuildContext, Bundle, UsageError
 from edgepack_oci.content.documents import BUNDLE, ELSEWHERE, PLATFORM, Descriptor, Document, index
 from edgepack_oci.content.image import image, platform_name, platform_of
 from edgepack_oci.content.layers import Layer, bundle_layers
-from edgepack_oci.content.libc import libc_layer, why_no_image
+from edgepack_oci.content.libc import libc_layer, needs_libc, why_no_image
 from edgepack_oci.content.modelpack import annotations_of, modelpack
 
 MODEL_TAG = "{tag}-modelpack"
@@ -52,7 +52,9 @@ def make_release(bundles: Sequence[Bundle], tag: str, *, context: BuildContext) 
         configs.append(config)
         why_not, made = why_no_image(bundle), None
         if not why_not:
-            own = [libc_layer(str(bundle.manifest["target"]["platform"]["arch"]), context=context), *own]
+            if needs_libc(bundle):
+                arch = str(bundle.manifest["target"]["platform"]["arch"])
+                own = [libc_layer(arch, context=context), *own]
             config, made = image(bundle, own)
             configs.append(config)
         layers |= {layer.digest: layer for layer in own}

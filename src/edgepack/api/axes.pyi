@@ -13,7 +13,10 @@ from edgepack.foundry.platform import RuntimeOptions as RuntimeOptions
 from edgepack.foundry.platform import RuntimePlatform as RuntimePlatform
 from edgepack.foundry.processor import Processor as Processor
 from edgepack.foundry.processor import Sysroot as Sysroot
+from edgepack.foundry.processors.aarch64 import AARCH64 as AARCH64
 from edgepack.foundry.processors.disassembler import disassembler as disassembler
+from edgepack.foundry.processors.x86_64 import X86_64 as X86_64
+from edgepack.foundry.toolchains.toolchain import CLibrary as CLibrary
 from edgepack.plugins.checks import Check as Check
 from edgepack.plugins.spec import Architecture as Architecture
 from edgepack.plugins.spec import OpenStore as OpenStore

@@ -38,6 +38,7 @@ from edgepack.fetch.wheels import wheel_files as wheel_files
 from edgepack.fetch.wheels import wheel_of_file as wheel_of_file
 from edgepack.files.elf import Layout as Layout
 from edgepack.files.elf import architecture as architecture
+from edgepack.files.elf import is_static as is_static
 from edgepack.files.elf import needed_libraries as needed_libraries
 from edgepack.files.elf import opened_libraries as opened_libraries
 from edgepack.files.elf import soname as soname
@@ -89,6 +90,8 @@ from edgepack.foundry.sources.pinned import fetch_archives as fetch_archives
 from edgepack.foundry.sources.pinned import read_archive as read_archive
 from edgepack.foundry.sources.pinned import store_path as store_path
 from edgepack.foundry.toolchains.cmake import compiler_script as compiler_script
+from edgepack.foundry.toolchains.glibc import zig_environment as zig_environment
+from edgepack.foundry.toolchains.glibc import zig_links as zig_links
 from edgepack.foundry.toolchains.libcxx import LOCALE as LOCALE
 from edgepack.foundry.toolchains.libcxx import ZIG as ZIG
 from edgepack.foundry.toolchains.libcxx import needs_whole_runtime as needs_whole_runtime

@@ -1,5 +1,6 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
+import platform
 import shutil
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -9,6 +10,7 @@ from edgepack.files.store import Store, disk_errors
 from edgepack.plugins.commands import plugin_commands, refused_commands
 from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
 from edgepack.plugins.spec import Spec
+from edgepack.records.target import Platform
 from edgepack.words import did_you_mean
 
 FEW = 3
@@ -25,14 +27,21 @@ def target_rows(host: PluginHost) -> list[Row]:
 
 
 def _target_row(host: PluginHost, found: TargetFile) -> Row:
-    row = {"target": found.name, "state": "ready", "summary": "", "origin": found.origin}
+    row = {"target": found.name, "state": "ready", "processor": "", "summary": "", "origin": found.origin}
     try:
         target = host.target(found.name)
-        row["summary"] = target.summary
+        row |= {"summary": target.summary, "processor": _processor(target.platform)}
         missing = host.builder_of(target).missing(target)
     except EdgepackError as error:
         return {**row, "state": f"{BROKEN}: {error.message}"}
     return {**row, "state": f"missing {', '.join(missing)}"} if missing else row
+
+
+def _processor(device: Platform) -> str:
+    """Whether what is made for a device's processor can be run here; empty where that is no question of a processor."""
+    if device.os != "linux":
+        return ""
+    return "this one" if device.arch == platform.machine() else f"{device.arch}, emulated"
 
 
 def model_rows() -> list[Row]:

@@ -19,7 +19,7 @@ def list_targets(as_json: bool) -> None:
     from edgepack.plugins.host import load_plugins
 
     rows = listed.target_rows(load_plugins())
-    print_rows(rows, as_json=as_json, columns=("target", "state", "summary", "origin"))
+    print_rows(rows, as_json=as_json, columns=("target", "state", "processor", "summary", "origin"))
 
 
 @click.command("models", epilog=example("edgepack models"))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from edgepack.errors import BundleError
 from edgepack.files.elf_reader import (
+    DF_1_PIE,
+    DT_FLAGS_1,
     DT_NEEDED,
     DT_RELR,
     DT_SONAME,
@@ -57,7 +59,8 @@ class Needs:
     versions: frozenset[str] = frozenset()
     """Symbol versions it asks of them, e.g. ``{"GLIBC_2.17", "CXXABI_1.3"}``."""
     packed_relocations: bool = False
-    """``DT_RELR``, which glibc before 2.36 does not know; not every linker says so by a symbol version."""
+    """``DT_RELR``, which glibc before 2.36 does not know; not every linker says so by a symbol version. Static programs
+    apply their own."""
 
 
 def is_system_library(name: str) -> bool:
@@ -81,6 +84,11 @@ def c_library(path: Path) -> str | None:
         return "musl"
     of_glibc = "libc.so.6" in named or any(_LOADER.fullmatch(name) for name in named)
     return "glibc" if of_glibc or any(name.startswith("GLIBC_") for name in versions) else None
+
+
+def is_static(path: Path) -> bool:
+    """Whether a file is an ELF file that is linked against no C library. Raises ``BundleError`` for a damaged one."""
+    return is_elf(path) and c_library(path) is None
 
 
 def is_elf(path: Path) -> bool:
@@ -122,8 +130,14 @@ def read_needs(path: Path) -> Needs:
         return Needs(
             libraries=tuple(file.dynamic_texts(DT_NEEDED)),
             versions=frozenset(version.name for version in file.needed_versions()),
-            packed_relocations=any(tag == DT_RELR for tag, _ in file.dynamic()),
+            packed_relocations=any(tag == DT_RELR for tag, _ in file.dynamic()) and not _is_static(file),
         )
+
+
+def _is_static(file: Elf[mmap]) -> bool:
+    """Whether it is a program (static-pie) that no loader loads."""
+    is_program = any(tag == DT_FLAGS_1 and flags & DF_1_PIE for tag, flags in file.dynamic())
+    return is_program and all(segment.kind != PT_INTERP for segment in file.segments)
 
 
 def needed_libraries(path: Path) -> tuple[str, ...]:

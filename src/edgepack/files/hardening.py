@@ -7,14 +7,14 @@ from pathlib import Path
 
 from edgepack.errors import BundleError
 from edgepack.files.elf import sound_elf
-from edgepack.files.elf_reader import MACHINES, SHARED, Elf
+from edgepack.files.elf_reader import DT_FLAGS_1, MACHINES, SHARED, Elf
 
 BUILD_ID = "build-id"
 """The mark of a file that names itself; the others are ``shstk``, ``ibt``, ``bti`` and ``pac``, as the ABIs name them."""
 PT_NOTE = 4
 PT_GNU_STACK, PT_GNU_RELRO = 0x6474E551, 0x6474E552
 PF_EXECUTE, PF_WRITE = 1, 2
-DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
+DT_TEXTREL, DT_BIND_NOW, DT_FLAGS = 22, 24, 30
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW = 4, 8, 1
 DT_RELA, DT_RELASZ = 7, 8
 NT_GNU_BUILD_ID, NT_GNU_PROPERTY = 3, 5

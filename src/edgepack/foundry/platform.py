@@ -33,6 +33,8 @@ class RuntimeOptions:
     """The oldest C library, where it is named in the place of the platform's."""
     threads: bool = False
     """Where a platform has runtimes with and without."""
+    shared: bool = False
+    """As a shared library, or for one of one's own; otherwise linked into a program."""
     ml: bool = False
     """With the kernels of ai.onnx.ml."""
     release: Release | None = None

@@ -17,14 +17,19 @@ from edgepack.records.target import Platform
 
 
 def require_runtime(
-    platform: Platform, *, kind: RuntimeKind = "minimal", glibc: str | None = None, context: BuildContext
+    platform: Platform,
+    *,
+    kind: RuntimeKind = "minimal",
+    glibc: str | None = None,
+    shared: bool = False,
+    context: BuildContext,
 ) -> None:
     """Raise ``UsageError`` unless a runtime can be made for a target's devices: processor, C library, instruction sets.
 
-    Quick: a builder's ``make`` asks it, before anything is fetched. The message says what runtimes can be made for.
+    ``shared``: as a shared library, and not only in a program. Quick: a builder's ``make`` asks it, before anything is fetched. The message says what runtimes can be made for.
     """
     found = find_platform(platform, context.extensions("platform"))
-    found.check(RuntimeOptions(platform=platform, kind=kind, glibc=glibc))
+    found.check(RuntimeOptions(platform=platform, kind=kind, glibc=glibc, shared=shared))
 
 
 def platform_of(library: Path, extensions: Mapping[str, Extension]) -> RuntimePlatform:

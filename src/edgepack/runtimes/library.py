@@ -113,7 +113,7 @@ def make_library(
     ``edgepack runtime explain``) and the licences.
     Raises ``UsageError`` for what the platform has no runtimes of, ``OutputError`` when ``output`` exists.
     """
-    platform.check(options.runtime)
+    platform.check(replace(options.runtime, shared=True))
     passes_of(options.recipe, context)
     require_free(output, force=False)
     require_writable(output.parent)

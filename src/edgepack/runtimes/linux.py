@@ -1,4 +1,4 @@
-"""Runtimes for Linux with glibc: shared libraries."""
+"""Runtimes for Linux: shared libraries, and what is linked into programs."""
 
 import shutil
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.foundry.proof.prove import prove, prove_file
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE
-from edgepack.foundry.toolchains.choose import require_protection, toolchain_for
-from edgepack.foundry.toolchains.toolchain import NativeToolchain
+from edgepack.foundry.toolchains.choose import require_protection, toolchain_for, zig_for
+from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
@@ -33,6 +33,8 @@ class LinuxPlatform:
     processor: Processor
     os: str = "linux"
     libc: str = "glibc"
+    c_library: CLibrary | None = None
+    """What zig compiles and links for where that is not the devices' glibc: ``libc`` names it."""
     release: Release = RELEASE
     form: Form = ELF
     next_step: str = "export ORT_DYLIB_PATH={library}"
@@ -47,7 +49,14 @@ class LinuxPlatform:
         release = options.release or self.release
         release.feature_levels.check(options.platform.isa, self.processor.name)
         require_protection(self.processor, options.platform)
+        if self.c_library and options.shared:
+            self.c_library.library_flags(self.processor)
         glibc, oldest = options.glibc or options.platform.glibc, self.processor.oldest_glibc
+        if glibc and self.libc != "glibc":
+            raise UsageError(
+                f"glibc {glibc} is named for devices with {self.libc}",
+                hint="omit it: what is linked for them needs no glibc",
+            )
         if glibc and version_key(glibc) < version_key(oldest):
             raise UsageError(
                 f"no runtime can be made for glibc {glibc} on {self.processor.name}, which {oldest} is the first for",
@@ -55,6 +64,8 @@ class LinuxPlatform:
             )
 
     def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> NativeToolchain:
+        if self.c_library:
+            return zig_for(self.processor, _platform(options), self.c_library, context=context)
         return toolchain_for(self.processor, _platform(options), context=context)
 
     def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:

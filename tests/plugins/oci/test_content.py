@@ -1,6 +1,7 @@
 """What is pushed: the documents as their specifications want them, the same bytes for the same bundle."""
 
 import json
+import struct
 import tarfile
 from pathlib import Path
 
@@ -164,6 +165,30 @@ def test_what_cannot_run_from_an_image_gets_none(
         assert (
             list(made.tags) == ["1.0"] and json.loads(made.tags["1.0"].content)["artifactType"] == MODELPACK
         )
+
+
+def program(loader: str) -> bytes:
+    """An x86-64 program of no code, which the kernel starts by this loader, or without any."""
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    name = loader.encode() + b"\0"
+    segment = struct.pack("<IIQQQQQQ", 3 if loader else 4, 4, 120, 120, 120, len(name), len(name), 1)
+    return ident + head + segment + name
+
+
+@pytest.mark.parametrize(("loader", "why"), [("", ""), ("/lib/ld-musl-x86_64.so.1", "it is for musl")])
+def test_an_image_of_a_static_program_begins_with_no_c_library(
+    bundle: Path, context: HostContext, loader: str, why: str
+) -> None:
+    opened = open_bundle(bundle)
+    manifest = dict(opened.manifest)
+    platform = {"os": "linux", "arch": "x86_64", "glibc": None, "libc": "musl"}
+    manifest["target"] = {**manifest["target"], "platform": platform}
+    opened.program.write_bytes(program(loader))
+    made = make_release([type(opened)(directory=bundle, manifest=manifest)], "1.0", context=context)
+    (packed,) = made.packed
+    assert why in packed.why_no_image and bool(why) == bool(packed.why_no_image) == (packed.image is None)
+    assert "libc" not in {layer.part for layer in made.layers.values()}
 
 
 def test_the_c_library_is_of_the_version_that_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from edgepack.bundles.floor import require_compatible_elf
 from edgepack.errors import FloorError
-from edgepack.files.elf import architecture, c_library, glibc_floor
+from edgepack.files.elf import architecture, c_library, glibc_floor, read_needs
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.records.target import Platform
 
@@ -98,6 +98,31 @@ def test_what_is_static_runs_on_both(made: Made) -> None:
     assert c_library(program) is None
     for libc in ("glibc", "musl"):
         require_compatible_elf(program.parent, Platform(os="linux", arch="riscv64", libc=libc))
+
+
+@pytest.mark.parametrize(
+    ("options", "floor"),
+    [
+        (("-static", "-pie", "--no-dynamic-linker"), None),
+        (loaded_by("/lib64/ld-linux-x86-64.so.2"), "2.36"),
+        (("-shared",), "2.36"),
+    ],
+)
+def test_packed_relocations_are_the_loader_s_where_there_is_one(
+    made: Made, options: tuple[str, ...], floor: str | None
+) -> None:
+    source = f'{START}static int a; __attribute__((visibility("default"))) int *p = &a;\n'
+    file = made(
+        "x86_64-linux-gnu",
+        "elf_x86_64",
+        *options,
+        "--no-gc-sections",
+        "--pack-dyn-relocs=relr",
+        "-Bsymbolic",
+        source=source,
+    )
+    assert read_needs(file).packed_relocations is (floor is not None)
+    assert glibc_floor(file) == floor
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import zipfile
@@ -50,6 +51,11 @@ for line in sys.stdin:
 """
 
 
+STATIC = b"\x7fELF\x02\x01\x01" + bytes(9)
+STATIC += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, 0, 0, 64, 56, 0, 64, 0, 0)
+"""An ELF file's header, and nothing after it."""
+
+
 def target(version: str = "1.2.0", own: Mapping[str, Any] | None = None, **platform: str) -> Target:
     device = Platform(**{"os": "linux", "arch": "x86_64", **platform})  # type: ignore[arg-type]
     given = Target(name="tiny", summary="", builder="linux", platform=device, model=ModelOptions())
@@ -77,6 +83,25 @@ def test_the_wheel_holds_the_bundle_as_it_is(native: Bundle, context: HostContex
         {Tag("py3", "none", "manylinux_2_99_x86_64")},
     )
     assert digest(open_bundle(unpack_bundle(file, tmp_path / "inside"))) == digest(native)
+
+
+@pytest.mark.parametrize(
+    ("static", "tags"),
+    [(True, {"manylinux_2_17_x86_64", "musllinux_1_1_x86_64"}), (False, {"musllinux_1_2_x86_64"})],
+)
+def test_a_static_program_is_for_glibc_and_musl(
+    native: Bundle, context: HostContext, tmp_path: Path, static: bool, tags: set[str]
+) -> None:
+    device = {"os": "linux", "arch": "x86_64", "glibc": None, "libc": "musl"}
+    bundle = changed(native, "target", platform=device)
+    if static:
+        bundle.program.write_bytes(STATIC)
+    file = made(bundle, tmp_path, context)
+    *_, named = parse_wheel_filename(file.name)
+    with zipfile.ZipFile(file) as wheel:
+        said = wheel.read(f"{INFO}/WHEEL").decode()
+    assert {tag.platform for tag in named} == tags
+    assert {line.split("-")[-1] for line in said.splitlines() if line.startswith("Tag: ")} == tags
 
 
 def test_the_same_bundle_gives_the_same_wheel(native: Bundle, context: HostContext, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def build_program(
         "sources": json.dumps(dict(sorted(sources.files.items()))),
         "output": f"{sources.output} {' '.join(sources.exports)}",
         "flags": " ".join((*FLAGS, *build.toolchain.cxx_flags)),
+        **({"libc": build.toolchain.revision} if build.toolchain.revision else {}),
     }
     return context.store.cached(
         "program", inputs, lambda folder: _build(build, sources, needs, folder, context)

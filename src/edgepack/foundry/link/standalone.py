@@ -50,6 +50,7 @@ def build_standalone(
         "sources": _text_of(sources),
         "output": f"{sources.output} {' '.join(sources.exports)}",
         "flags": " ".join((*build.flags, *sorted(ONCE))),
+        **({"libc": toolchain.revision} if toolchain.revision else {}),
     }
     return context.store.cached("standalone", inputs, lambda made: build.link(sources, made))
 

@@ -11,7 +11,8 @@ from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.processors.known import OWN
 from edgepack.foundry.toolchains.gcc import Gcc, gcc_program
-from edgepack.foundry.toolchains.toolchain import NativeToolchain
+from edgepack.foundry.toolchains.glibc import Glibc
+from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain
 from edgepack.foundry.toolchains.zig import Zig, zig_program
 from edgepack.records.target import Platform
 
@@ -41,15 +42,26 @@ def toolchain_for(
     name = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
     require_protection(processor, platform, toolchain=name)
     if name == "zig":
-        program = zig_program()
-        version = context.run([program, "version"]).strip()
-        protected = platform.branch_protection
-        return Zig(program=program, version=version, processor=processor, glibc=floor, protected=protected)
+        return zig_for(processor, platform, Glibc(glibc=floor), context=context)
     if name == "gcc":
         program = gcc_program(processor)
         version = context.run([program, "-dumpfullversion"]).strip()
         return Gcc(program=program, version=version, processor=processor, glibc=floor)
     raise UsageError(f"EDGEPACK_TOOLCHAIN={name} is not a known toolchain", hint="zig or gcc")
+
+
+def zig_for(
+    processor: Processor, platform: Platform, libc: CLibrary, *, context: BuildContext
+) -> NativeToolchain:
+    """zig, with a C library. Raises ``MissingToolError``."""
+    program = zig_program()
+    return Zig(
+        program=program,
+        version=context.run([program, "version"]).strip(),
+        processor=processor,
+        libc=libc,
+        protected=platform.branch_protection,
+    )
 
 
 def require_protection(processor: Processor, platform: Platform, *, toolchain: str = "zig") -> None:

@@ -34,6 +34,7 @@ class Gcc:
     exports: None = field(default=None, init=False)
     cxx_flags: tuple[str, ...] = field(default=(), init=False)
     protection: None = field(default=None, init=False)
+    revision: str = field(default="", init=False)
     marks: frozenset[str] = field(default=frozenset({BUILD_ID}), init=False)
 
     @property

@@ -1,21 +1,63 @@
-"""The C library of the floor: zig's stubs to link against, and what runs before ``main``."""
+"""glibc, of the floor: zig's stubs to link against, and what runs before ``main``."""
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepack.context import BuildContext
+from edgepack.files.elf import version_key
+from edgepack.foundry.processor import Processor
 from edgepack.foundry.toolchains.symbols import archive_symbols, symbols
 from edgepack.foundry.toolchains.toolchain import HostLibraries
 
 SCHEMA = "5"
 """Changes when other stubs are made."""
-OF_THE_LINKER = frozenset(
-    {"__dso_handle", "__start___lcxx_override", "__stop___lcxx_override", "_GLOBAL_OFFSET_TABLE_"}
-)
 _WORK = "@WORK@"
 _START = "Scrt1.o"
 _STUBS = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2")
+
+
+KNOWS_RELR = "2.36"
+"""The first glibc whose loader knows packed relative relocations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glibc:
+    """The devices' glibc, which a program is linked against."""
+
+    glibc: str
+    revision: str = field(default="", init=False)
+    ends_threads: bool = field(default=True, init=False)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        return (f"__GLIBC_MINOR__={self.glibc.split('.')[1]}",)
+
+    @property
+    def packs_relocations(self) -> bool:
+        return version_key(self.glibc) >= version_key(KNOWS_RELR)
+
+    def platform(self, processor: Processor) -> str:
+        return f"{processor.triple}.{self.glibc}"
+
+    def headers(self, processor: Processor) -> tuple[str, ...]:
+        return (f"libc/include/{processor.triple}", "libc/include/generic-glibc")
+
+    def libraries(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
+        return host_libraries(zig, platform, identity=identity, context=context)
+
+    def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
+        return program_start(zig, platform, identity=identity, context=context)
+
+    def program_flags(self, processor: Processor) -> tuple[str, ...]:
+        return ("-pie", "-dynamic-linker", processor.loader)
+
+    def library_flags(self, processor: Processor) -> tuple[str, ...]:
+        return ("-shared",)
+
+    def licenses(self, zig: Path, version: str) -> Mapping[str, Path]:
+        return {f"glibc-start-{version}.txt": Path(__file__).parent / "data/glibc-start.txt"}
 
 
 def host_libraries(zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
@@ -31,7 +73,7 @@ def host_libraries(zig: Path, platform: str, *, identity: str, context: BuildCon
     )
     static = (folder / "libc_nonshared.a", folder / "libcompiler_rt.a")
     offered |= frozenset().union(*map(archive_symbols, static))
-    return HostLibraries(files=(*shared, *static), offered=offered | OF_THE_LINKER)
+    return HostLibraries(files=(*shared, *static), offered=offered)
 
 
 def program_start(zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
@@ -52,14 +94,14 @@ def zig_environment(cache: Path) -> Mapping[str, str]:
 def _make_start(zig: Path, platform: str, folder: Path, context: BuildContext) -> None:
     """Have zig link an empty program, and keep what it began it with."""
     text = "int main(void) { return 0; }\n"
-    words = _zig_links(zig, platform, ["build-exe", "-fPIE"], text, context)
+    words = zig_links(zig, platform, ["build-exe", "-fPIE"], text, context)
     shutil.copyfile(next(word for word in words if word.endswith(f"/{_START}")), folder / _START)
 
 
 def _make_stubs(zig: Path, platform: str, folder: Path, context: BuildContext) -> None:
     """Have zig link an empty library, and keep what it linked it against."""
     text = "int edgepack_empty(void) { return 0; }\n"
-    words = _zig_links(zig, platform, ["build-lib", "-dynamic"], text, context)
+    words = zig_links(zig, platform, ["build-lib", "-dynamic"], text, context)
     for name in (*_STUBS, "libc_nonshared.a", "libcompiler_rt.a"):
         path = next(word for word in words if word.endswith(f"/{name}"))
         shutil.copyfile(path, folder / name)
@@ -67,9 +109,7 @@ def _make_stubs(zig: Path, platform: str, folder: Path, context: BuildContext) -
     runtime.write_bytes(_without_string_functions(runtime.read_bytes()))
 
 
-def _zig_links(
-    zig: Path, platform: str, action: Sequence[str], text: str, context: BuildContext
-) -> list[str]:
+def zig_links(zig: Path, platform: str, action: Sequence[str], text: str, context: BuildContext) -> list[str]:
     """The words of the link that zig makes of a C source."""
     work = context.work_dir / f"zig-{action[0]}"
     work.mkdir(exist_ok=True)

@@ -14,6 +14,8 @@ from edgepack.foundry.units import Unit
 ZIG = "@ZIG@"
 """What stands for the folder of zig's headers and sources."""
 LOCALE = "libcxx/src/locale.cpp"
+THREAD_END = "libcxxabi/src/cxa_thread_atexit.cpp"
+_ENDS_THREADS = ("-UHAVE___CXA_THREAD_ATEXIT_IMPL",)
 UNWINDER = "libunwind/src/libunwind.cpp"
 
 _FACETS = r"collate|messages|money_get|money_put|moneypunct|time_get|time_put|codecvt<char(?:16|32)_t"
@@ -71,17 +73,19 @@ SHADOW_STACK = Patch(
 """Whoever catches an exception takes its callers off the processor's own stack as well."""
 
 
-def cxx_runtime_units(library: Path, *, exceptions: bool) -> Iterator[Unit]:
+def cxx_runtime_units(library: Path, *, exceptions: bool, ends_threads: bool = True) -> Iterator[Unit]:
     """libc++ and libc++abi from zig's sources in ``library``, compiled on demand like everything else.
 
-    Without ``exceptions`` they are without RTTI and unwind tables, too; with them libunwind belongs to it.
+    Without ``exceptions`` they are without RTTI and unwind tables, too; with them libunwind belongs to it. ``ends_threads``:
+    the C library destroys what belongs to a thread (``__cxa_thread_atexit_impl``); libc++abi does it where it does not.
     """
     flags = (*_FLAGS, *(_THROWING if exceptions else _NOT_THROWING))
     for folder in ("libcxx/src", "libcxx/src/ryu", "libcxx/src/filesystem", "libcxxabi/src"):
         for path in sorted((library / folder).glob("*.cpp")):
             if path.name not in (_ONLY_NOT_THROWING if exceptions else _ONLY_THROWING):
                 name = path.relative_to(library).as_posix()
-                yield Unit(name=name, source=f"{ZIG}/{name}", language="CXX", flags=flags)
+                last = _ENDS_THREADS if name == THREAD_END and not ends_threads else ()
+                yield Unit(name=name, source=f"{ZIG}/{name}", language="CXX", flags=(*flags, *last))
     for name, (language, own) in _UNWIND.items() if exceptions else ():
         yield Unit(name=name, source=f"{ZIG}/{name}", language=language, flags=(*_UNWIND_FLAGS, *own))
 

@@ -5,21 +5,22 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
-from edgepack.files.elf import version_key
 from edgepack.files.store import key_of, require_space
 from edgepack.foundry.toolchains.libcxx import UNWINDER
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
-
-KNOWS_RELR = "2.36"
-"""The first glibc whose loader knows packed relative relocations."""
-
+from edgepack.foundry.toolchains.toolchain import CLibrary, Link, NativeToolchain
 
 _MARKS = {"shstk": ("-z", "shstk"), "bti": ("-z", "force-bti")}
 """What lld is told to mark. Forced: assembly and the C library's parts do not say it of themselves."""
 
 
 def link_with_lld(
-    zig: Path, link: Link, toolchain: NativeToolchain, *, start: Path | None, context: BuildContext
+    zig: Path,
+    link: Link,
+    toolchain: NativeToolchain,
+    libc: CLibrary,
+    *,
+    start: Path | None,
+    context: BuildContext,
 ) -> None:
     """Have zig's lld link it. ``start`` is what runs before a program's ``main``. Raises ``ToolError``."""
     processor = toolchain.processor
@@ -28,9 +29,9 @@ def link_with_lld(
         flags += _MARKS[mark]
     if any(f"/{UNWINDER}." in path.as_posix() for path in link.objects):
         flags.append("--eh-frame-hdr")
-    if version_key(toolchain.glibc) >= version_key(KNOWS_RELR):
+    if libc.packs_relocations:
         flags.append("--pack-dyn-relocs=relr")
-    kind = ["-pie", "-dynamic-linker", processor.loader, str(start)] if start else ["-shared"]
+    kind = [*libc.program_flags(processor), str(start)] if start else libc.library_flags(processor)
     command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output), *kind, *flags]
     command += [*map(str, link.objects), "--as-needed", *map(str, link.libraries.files)]
     run_linker(command, link, context)

@@ -62,8 +62,8 @@ def archive_symbols(path: Path) -> frozenset[str]:
     return frozenset(name.decode() for name in content[4 + 4 * count :].split(b"\0") if name)
 
 
-def check_floor(library: Path, glibc: str) -> None:
-    """Raises ``FloorError`` when the library needs more than a device with this glibc has."""
+def check_floor(library: Path, glibc: str | None) -> None:
+    """Raises ``FloorError`` when the library needs more than a device with this glibc, or without any, has."""
     strangers = [name for name in needed_libraries(library) if not is_system_library(name)]
     if strangers:
         raise FloorError(
@@ -71,8 +71,8 @@ def check_floor(library: Path, glibc: str) -> None:
             hint="use the zig toolchain, which puts the C++ runtime into the library",
         )
     newest = glibc_floor(library)
-    if newest is not None and version_key(newest) > version_key(glibc):
+    if newest is not None and (glibc is None or version_key(newest) > version_key(glibc)):
         raise FloorError(
-            f"{library.name} needs glibc {newest}; the target has {glibc}",
+            f"{library.name} needs glibc {newest}; the target has {glibc or 'none'}",
             hint="use the zig toolchain (it builds for any glibc), or raise the target's glibc",
         )

@@ -23,6 +23,51 @@ class HostLibraries:
     """Whether the linker finds further libraries by itself."""
 
 
+class CLibrary(Protocol):
+    """A C library that zig compiles and links for; ``zig`` is its program."""
+
+    @property
+    def glibc(self) -> str | None:
+        """The oldest glibc of the devices; ``None``: what is linked needs no C library of theirs."""
+
+    @property
+    def revision(self) -> str:
+        """Changes when what is linked in of it changes; empty: what zig links by the platform's name."""
+
+    @property
+    def ends_threads(self) -> bool:
+        """Whether it has ``__cxa_thread_atexit_impl``, which destroys what belongs to a thread."""
+
+    @property
+    def packs_relocations(self) -> bool:
+        """Whether what loads a file knows packed relative relocations (``DT_RELR``)."""
+
+    @property
+    def defines(self) -> Sequence[str]:
+        """What libc++'s headers have to be told of it, without ``-D``."""
+
+    def platform(self, processor: Processor) -> str:
+        """What zig calls it: ``x86_64-linux-gnu.2.28``."""
+
+    def headers(self, processor: Processor) -> Sequence[str]:
+        """Folders of its headers below zig's."""
+
+    def libraries(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
+        """What is linked against. ``platform`` and ``identity`` are the toolchain's."""
+
+    def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
+        """What runs before a program's ``main``."""
+
+    def program_flags(self, processor: Processor) -> Sequence[str]:
+        """What lld is told of a program. Raises ``UsageError`` for what cannot be linked."""
+
+    def library_flags(self, processor: Processor) -> Sequence[str]:
+        """What lld is told of a shared library. Raises ``UsageError`` where there is none."""
+
+    def licenses(self, zig: Path, version: str) -> Mapping[str, Path]:
+        """File name → licence text of what of it stands in every program."""
+
+
 class Toolchain(Protocol):
     """A compiler for one platform: what a kernel archive is compiled with."""
 
@@ -108,8 +153,12 @@ class NativeToolchain(Toolchain, Protocol):
     def processor(self) -> Processor: ...
 
     @property
-    def glibc(self) -> str:
-        """The oldest C library that what it makes runs on."""
+    def glibc(self) -> str | None:
+        """The oldest glibc that what it makes runs on; ``None``: it needs no C library of the device's."""
+
+    @property
+    def revision(self) -> str:
+        """Changes when what it links in of its own changes; empty: the identity says that."""
 
     @property
     def cxx_flags(self) -> Sequence[str]:

@@ -1,9 +1,9 @@
-"""zig from PyPI: clang, lld and the sources of libc++, for any glibc on any machine."""
+"""zig from PyPI: clang, lld and the sources of libc++, for any C library on any machine."""
 
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,19 @@ from edgepack.files.hardening import BUILD_ID
 from edgepack.foundry.patch import KERNEL_TABLE, PROTOBUF_MESSAGES, Patch
 from edgepack.foundry.processor import BranchProtection, Processor
 from edgepack.foundry.toolchains.cmake import compiler_script, cross_compiling
-from edgepack.foundry.toolchains.glibc import host_libraries, program_start, zig_environment
+from edgepack.foundry.toolchains.glibc import zig_environment
 from edgepack.foundry.toolchains.libcxx import SHADOW_STACK, SMALL_RUNTIME, ZIG, cxx_runtime_units
 from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 from edgepack.foundry.toolchains.lld import link_with_lld
 from edgepack.foundry.toolchains.protection import protected_start, protection_patches
 from edgepack.foundry.toolchains.symbols import Symbols, symbols
-from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
+from edgepack.foundry.toolchains.toolchain import CLibrary, HostLibraries, Link
 from edgepack.foundry.units import Unit
 from edgepack.tools import install_hint
 
+OF_THE_LINKER = frozenset(
+    {"_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "__dso_handle", "__start___lcxx_override", "__stop___lcxx_override"}
+)
 _LIBCXX = (
     "_LIBCPP_ABI_NAMESPACE=__1",
     "_LIBCPP_ABI_VERSION=1",
@@ -41,11 +44,19 @@ class Zig:
     program: Path
     version: str
     processor: Processor
-    glibc: str
+    libc: CLibrary
     protected: bool = False
     family: str = field(default="zig", init=False)
     trims: frozenset[str] = field(default=frozenset({PROTOBUF_MESSAGES, KERNEL_TABLE}), init=False)
     exports: None = field(default=None, init=False)
+
+    @property
+    def glibc(self) -> str | None:
+        return self.libc.glibc
+
+    @property
+    def revision(self) -> str:
+        return self.libc.revision
 
     @property
     def arch(self) -> str:
@@ -72,7 +83,7 @@ class Zig:
 
     @property
     def platform(self) -> str:
-        return f"{self.processor.triple}.{self.glibc}"
+        return self.libc.platform(self.processor)
 
     @property
     def identity(self) -> str:
@@ -110,16 +121,14 @@ class Zig:
             "libcxx/include",
             "libcxxabi/include",
             "include",
-            f"libc/include/{self.processor.triple}",
-            "libc/include/generic-glibc",
+            *self.libc.headers(self.processor),
             f"libc/include/{self.processor.headers}-linux-any",
             "libc/include/any-linux-any",
         )
         flags = ["-nostdinc"]
         for folder in folders:
             flags += ["-isystem", str(self.library_folder / folder)]
-        minor = self.glibc.split(".")[1]
-        return [*flags, f"-D__GLIBC_MINOR__={minor}", *(f"-D{define}" for define in _LIBCXX)]
+        return [*flags, *(f"-D{define}" for define in (*self.libc.defines, *_LIBCXX))]
 
     def driver(self, language: str) -> list[str]:
         return [str(self.program), "c++" if language == "CXX" else "cc", "-target", self.platform]
@@ -141,17 +150,20 @@ class Zig:
 
     def units(self, settings: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator[Unit]:
         exceptions = variables.get("onnxruntime_DISABLE_EXCEPTIONS") != "ON"
-        return cxx_runtime_units(self.library_folder, exceptions=exceptions)
+        return cxx_runtime_units(
+            self.library_folder, exceptions=exceptions, ends_threads=self.libc.ends_threads
+        )
 
     def symbols(self, object: Path) -> Symbols:
         return symbols(object)
 
     def libraries(self, *, context: BuildContext) -> HostLibraries:
-        return host_libraries(self.program, self.platform, identity=self.identity, context=context)
+        found = self.libc.libraries(self.program, self.platform, identity=self.identity, context=context)
+        return replace(found, offered=found.offered | OF_THE_LINKER)
 
     def link(self, link: Link, *, context: BuildContext) -> None:
         start = None if link.exports else self._start(context)
-        link_with_lld(self.program, link, self, start=start, context=context)
+        link_with_lld(self.program, link, self, self.libc, start=start, context=context)
 
     def _start(self, context: BuildContext) -> Path:
         """What runs before a program's ``main``."""
@@ -159,22 +171,20 @@ class Zig:
             return protected_start(
                 self.command("ASM"), self.protection, identity=self.identity, context=context
             )
-        return program_start(self.program, self.platform, identity=self.identity, context=context)
+        return self.libc.start(self.program, self.platform, identity=self.identity, context=context)
 
     def pieces(self, map_file: Path) -> Iterator[Piece]:
         return read_link_map(map_file)
 
     def licenses(self) -> Mapping[str, Path]:
-        """LLVM's three libraries in the version that zig has them of, and its own; of glibc what stands in every program."""
+        """LLVM's three libraries in the version that zig has them of, and its own; of the C library what stands in every program."""
         llvm = _llvm_version(self.library_folder / "libcxx/include/__config")
         texts = {
             f"{name}-{llvm}.txt": self.library_folder / folder / "LICENSE.TXT"
             for name, folder in (("libc++", "libcxx"), ("libc++abi", "libcxxabi"), ("libunwind", "libunwind"))
         }
-        return texts | {
-            f"zig-compiler-rt-{self.version}.txt": self.program.parent / "LICENSE",
-            f"glibc-start-{self.version}.txt": Path(__file__).parent / "data/glibc-start.txt",
-        }
+        own = {f"zig-compiler-rt-{self.version}.txt": self.program.parent / "LICENSE"}
+        return {**texts, **own, **self.libc.licenses(self.program, self.version)}
 
 
 def _llvm_version(config: Path) -> str:

@@ -128,14 +128,20 @@ def _licence(entry: Mapping[str, Any]) -> str:
     return str(entry.get("expression") or inside.get("id") or inside.get("name") or "")
 
 
+def _c_library(platform: Mapping[str, Any]) -> Iterator[str]:
+    if glibc := platform.get("glibc"):
+        yield f"with glibc {glibc} or newer"
+    elif platform.get("libc") == "musl":
+        yield "with any C library or none"
+
+
 def _provenance(bundle: Bundle, report: Report) -> Iterator[tuple[str, str]]:
     """What the report's own list does not say."""
     manifest = bundle.manifest
     target, runtime = manifest["target"], manifest.get("runtime") or {}
     yield "target", ": ".join(filter(None, (target["name"], target.get("summary", ""))))
     needs = [target.get("platform", {}).get("os"), target.get("platform", {}).get("arch")]
-    glibc = target.get("platform", {}).get("glibc")
-    yield "runs on", " ".join([*filter(None, needs), *([f"with glibc {glibc} or newer"] if glibc else [])])
+    yield "runs on", " ".join([*filter(None, needs), *_c_library(target.get("platform", {}))])
     if runtime.get("toolchain"):
         yield "compiled by", str(runtime["toolchain"])
     if made := report.made:

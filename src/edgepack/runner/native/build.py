@@ -145,11 +145,17 @@ def _runner(
         program=PROGRAM,
         library=LIBRARY if library else None,
         kind=NATIVE,
-        versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
+        versions=_versions(folder),
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
         gives=("scores", "sparse", "tokens"),
     )
+
+
+def _versions(folder: Path) -> dict[str, str]:
+    """What the manifest says of a runner; static programs have no glibc to be older than."""
+    floor = floor_of(folder)
+    return {"native": SCHEMA, **({"glibc_floor": floor} if floor else {})}
 
 
 def _lay(file: Path, place: Path) -> None:
@@ -199,7 +205,7 @@ def link_encoder(
         directory=folder,
         program=PROGRAM,
         kind=NATIVE,
-        versions={"native": SCHEMA, "glibc_floor": floor_of(folder) or ""},
+        versions=_versions(folder),
         licenses=tuple(sorted((made / "licenses").iterdir())),
         tokenizer=tokenizer,
     )

@@ -23,6 +23,7 @@ from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.gcc import Gcc
+from edgepack.foundry.toolchains.glibc import Glibc
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.foundry.toolchains.toolchain import HostLibraries, Link, NativeToolchain
@@ -94,7 +95,7 @@ def gcc(machine: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def zig(machine: HostContext, tmp_path: Path) -> Foundry:
     pytest.importorskip("ziglang")
-    toolchain = ToyZig(program=zig_program(), version="0", processor=X86_64, glibc="2.28")
+    toolchain = ToyZig(program=zig_program(), version="0", processor=X86_64, libc=Glibc(glibc="2.28"))
     return foundry(toolchain, tmp_path, machine)
 
 

@@ -1,0 +1,37 @@
+"""The platforms: edgepack's processors, with musl in the place of the device's glibc."""
+
+import re
+from dataclasses import replace
+
+from edgepack.api.axes import AARCH64, X86_64, LinuxPlatform, Processor
+from edgepack.api.kit import Patch
+from edgepack_musl.libc import Musl
+
+_EXECINFO = re.compile(r"^#include <execinfo\.h>$", re.M)
+NO_STACK_TRACES = Patch(
+    name="no execinfo.h",
+    file="core/platform/posix/stacktrace.cc",
+    units="onnxruntime_common/*/platform/posix/stacktrace.cc",
+    must_find=(_EXECINFO,),
+    rewrite=lambda text, _: _EXECINFO.sub("", text),
+)
+"""musl has none; what it is included for is in debug builds only."""
+
+
+def x86_64() -> LinuxPlatform:
+    return _with_musl(X86_64)
+
+
+def aarch64() -> LinuxPlatform:
+    # zig compiles musl without landing pads.
+    return _with_musl(replace(AARCH64, protection=None))
+
+
+def _with_musl(processor: Processor) -> LinuxPlatform:
+    own = replace(
+        processor,
+        triple=processor.triple.replace("-gnu", "-musl"),
+        loader="",
+        patches=(*processor.patches, NO_STACK_TRACES),
+    )
+    return LinuxPlatform(processor=own, libc="musl", c_library=Musl())
