@@ -107,8 +107,8 @@ def native_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 @pytest.fixture(scope="session")
 def library_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """With the native runner and libembed."""
-    return shared_bundle(tmp_path_factory, "linux-x86-min", "--set", "library=true")
+    """With the native runner, its server and libembed."""
+    return shared_bundle(tmp_path_factory, "linux-x86-min", "--set", "library=true", "--set", "serve=true")
 
 
 @pytest.fixture(scope="session")

@@ -128,7 +128,7 @@ def _data(bundle: Bundle) -> Iterator[TarEntry]:
         yield TarEntry(name=folder, source=bundle.directory)
     yield from bundle_entries(bundle, top=place)
     yield TarEntry(name=f"./usr/bin/{_package(bundle)}", link=f"../../{HOME}/{bundle.name}/{program}")
-    if bundle.manifest["runner"]["kind"] == "pyinstaller":
+    if bundle.manifest["runner"].get("serve"):
         unit = UNIT.format(home=HOME, bundle=bundle.name, program=program)
         for folder in ("./usr/lib/systemd", "./usr/lib/systemd/system"):
             yield TarEntry(name=folder, source=bundle.directory)

@@ -30,6 +30,7 @@ from edgepack_linux.stock import fetch_stock, stock_runtime, wheel_for
 OPTIONS: OptionTable = {
     "runner": ("pyinstaller", "native"),
     "library": False,
+    "serve": False,
     "runtime": ("minimal", "minimal-extended", "full", "stock"),
     "onnxruntime": RELEASE.version,
     "prove": ("here", "all"),
@@ -54,6 +55,7 @@ class LinuxBuilder:
     runtime_glibc: str | None
     runner: str = "pyinstaller"
     library: bool = False
+    serve: bool = False
     check_at_start: bool = False
     signatures: bool = False
     public_key: str = ""
@@ -100,6 +102,7 @@ class LinuxBuilder:
         asked: Any = {
             "platform": self.target.platform,
             "library": self.library,
+            "serve": self.serve,
             "signatures": self.signatures,
             "public_key": self.public_key,
             "context": self.context,
@@ -160,6 +163,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         runtime_glibc=options["runtime_glibc"],
         runner=options["runner"],
         library=options["library"],
+        serve=options["serve"],
         check_at_start=options["check"] == "start",
         signatures=options["signatures"],
         public_key=_public_key(target, options["require_signature"]),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.embed_serve import running
 from tests.support.signed import key_in
 
 from edgepack.files.elf import glibc_floor
@@ -125,3 +126,26 @@ def test_bytes_of_any_kind_are_texts(native_bundle: Bundle) -> None:
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == noise.count(b"\n") + 1
     assert all(len(json.loads(line)["embedding"]) == 384 for line in done.stdout.splitlines())
+
+
+def test_a_program_with_a_server_is_small_says_whose_parser_it_has_and_answers(
+    library_bundle: Bundle,
+) -> None:
+    program = library_bundle.program
+    assert library_bundle.manifest["runner"]["serve"] is True
+    assert program.stat().st_size < 1_600_000
+    notices = (library_bundle.directory / "LICENSES/llhttp.txt").read_text()
+    assert "Fedor Indutny" in notices and "Permission is hereby granted" in notices
+    components = json.loads((library_bundle.directory / "LICENSES/sbom.cdx.json").read_text())["components"]
+    (llhttp,) = (each for each in components if each["name"] == "llhttp")
+    assert llhttp["version"] == "9.4.3"
+    with running(library_bundle.directory) as server:
+        vectors = [row["embedding"] for row in server.embed(["A man is eating food."]).json["data"]]
+        expected = np.frombuffer(
+            embed(library_bundle, "--out", "raw", input=b"A man is eating food.\n").stdout, "<f4"
+        )
+        assert np.array(vectors[0], np.float32).tobytes() == expected.tobytes()
+        pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
+        assert pages * 4096 < 25_000_000
+        server.process.terminate()
+        assert server.process.wait() == 0

@@ -13,6 +13,7 @@
 #include <vector>
 
 int fuzz_bundle(const uint8_t *data, size_t size);
+int fuzz_http(const uint8_t *data, size_t size);
 int fuzz_json(const uint8_t *data, size_t size);
 int fuzz_lines(const uint8_t *data, size_t size);
 int fuzz_signature(const uint8_t *data, size_t size);
@@ -29,7 +30,7 @@ using Input = std::vector<uint8_t>;
 
 // What numbers and lengths go wrong at.
 const uint64_t ODD[] = {0, 1, 2, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x10FFFF, 0x110000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1ull << 40, 1ull << 61, ~0ull};
-const char *const WORDS[] = {"\"", "\\u", "\\ud83d", "{", "}", "[", "]", ",", ":", "null", "1e999", "-", "\n", "\r", "\xEF\xBB\xBF", "\xE2\x80", "\xF4\x90\x80\x80", " "};
+const char *const WORDS[] = {"\"", "\\u", "\\ud83d", "{", "}", "[", "]", ",", ":", "null", "1e999", "-", "\n", "\r", "\xEF\xBB\xBF", "\xE2\x80", "\xF4\x90\x80\x80", " ", "\r\n\r\n", "Content-Length: ", "Transfer-Encoding: chunked\r\n"};
 
 Input mutated(const Input &seed, const Input &other, std::mt19937_64 &chance) {
     Input made = seed;
@@ -74,7 +75,7 @@ Input mutated(const Input &seed, const Input &other, std::mt19937_64 &chance) {
 int main(int count, char **words) {
     if (count < 6) return 2;
     const std::string name = words[1], last = words[4];
-    Target target = name == "bundle" ? fuzz_bundle : name == "json" ? fuzz_json : name == "lines" ? fuzz_lines : name == "signature" ? fuzz_signature : fuzz_table;
+    Target target = name == "bundle" ? fuzz_bundle : name == "http" ? fuzz_http : name == "json" ? fuzz_json : name == "lines" ? fuzz_lines : name == "signature" ? fuzz_signature : fuzz_table;
     std::mt19937_64 chance(strtoull(words[3], nullptr, 10));
     std::vector<Input> seeds;
     for (int index = 5; index < count; index++) {

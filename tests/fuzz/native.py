@@ -13,7 +13,7 @@ from edgepack.runner.native.sources import Signatures, program_sources
 from tests.support.native import compile_together as compile_one
 from tests.support.native import compiler
 
-TARGETS = ("table", "json", "lines", "bundle", "signature")
+TARGETS = ("table", "json", "lines", "bundle", "signature", "http")
 SANITIZERS = (
     "-O1",
     "-g",
@@ -37,7 +37,7 @@ def compile_targets(folder: Path) -> Path:
         f"fuzz/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted(Path(__file__).parent.glob("*.cc"))
     }
-    sources = dict(program_sources(linked=False, signatures=Signatures(checked=True)))
+    sources = dict(program_sources(linked=False, signatures=Signatures(checked=True), served=True))
     del sources["program/main.cc"]
     flags = SANITIZERS if has_sanitizers(folder) else ("-O1",)
     return compile_one({**sources, **own}, folder / "fuzz", *flags)
@@ -78,6 +78,10 @@ def write_seeds(folder: Path, target: str) -> list[Path]:
         from tests.fuzz.signatures import KEY, seeds
 
         contents = [KEY.public.pem + b"\0" + seeds()[SIGNATURE]]
+    elif target == "http":
+        from tests.fuzz.requests import BODIES, SEEDS
+
+        contents = [*SEEDS, *BODIES, *OTHER_BODIES]
     else:
         contents = [line.encode() for line in LINES]
     paths = [folder / f"{target}-{number}" for number in range(len(contents))]
@@ -86,6 +90,11 @@ def write_seeds(folder: Path, target: str) -> list[Path]:
     return paths
 
 
+OTHER_BODIES = (
+    b'{"inputs": ["a cat"], "normalize": true, "truncate": false, "prompt_name": "query", "truncation_direction": "Right"}',
+    b'{"query": "a", "documents": ["cat", {"text": "mat"}], "top_n": 1, "return_documents": true}',
+    b'{"prompt": "a cat", "input": ["\\ud83d"], "options": {"a": [null, 1e5]}, "dimensions": 4}',
+)
 LINES = (
     '{"text": "a cat", "id": 7}\n{"text": "\\ud83d\\ude00 \\u00fc"}\n\n{"text": ""}',
     "\ufeffa cat\r\nthe kitten\n\nüñí 漢字 🙂",

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.support.sample_program import START
+from tests.support.sample_program import command_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +93,7 @@ def receive(connection: socket.socket) -> bytes:
 def running(bundle: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
     """A server on a free port, or on the unix socket that the options name."""
     where = () if "--unix" in options else ("--port", "0")
-    command = [sys.executable, "-c", START, str(bundle), "serve", *where, *options]
+    command = [*command_of(bundle), "serve", *where, *options]
     # What runs the tests in the background may have had them ignore an interrupt.
     heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding, env=environment) as process:

@@ -60,7 +60,7 @@ def model_of_tokens() -> bytes:
 
 def compile_given(program: Path) -> Path:
     """The native program of models with such outputs."""
-    return compile_together(program_sources(linked=False, given=True), program, "-O0")
+    return compile_together(program_sources(linked=False, given=True, served=True), program, "-O0")
 
 
 def compile_given_library(library: Path) -> Path:

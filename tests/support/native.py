@@ -4,7 +4,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgepack.files.store import Store, default_root
@@ -50,6 +50,7 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     units = [name for name in sources if name.endswith(".cc")]
+    objects = [compile_c(folder / name, flags) for name in sources if name.endswith(".c")]
     together = folder / "together.cc"
     together.write_text("".join(f'#include "{name}"\n' for name in units))
     command = [
@@ -60,6 +61,7 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
         "-o",
         str(program),
         str(together),
+        *objects,
         "-ldl",
         "-lpthread",
     ]
@@ -69,9 +71,17 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
     return program
 
 
+def compile_c(source: Path, flags: Sequence[str]) -> str:
+    """The object of a source of others in C."""
+    object = source.with_suffix(".o")
+    command = [*compiler(), "-x", "c", *flags, "-c", "-o", str(object), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    return str(object)
+
+
 def compile_program(program: Path) -> Path:
-    """``embed`` with the runtime in a library of its own; it can check signatures."""
-    sources = program_sources(linked=False, signatures=Signatures(checked=True))
+    """``embed`` with the runtime in a library of its own; it can check signatures, and serve."""
+    sources = program_sources(linked=False, signatures=Signatures(checked=True), served=True)
     return compile_together(sources, program, "-O0")
 
 

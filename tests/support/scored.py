@@ -66,7 +66,7 @@ def sample_document() -> str:
 
 def compile_scored(program: Path) -> Path:
     """The native program that ranks and classifies."""
-    return compile_together(program_sources(linked=False, scored=True), program, "-O0")
+    return compile_together(program_sources(linked=False, scored=True, served=True), program, "-O0")
 
 
 def expected_scores(task: str, vectors: np.ndarray, activation: Activation | None = None) -> np.ndarray:

@@ -118,6 +118,7 @@ def build_manifest(
             "command": _command(runner, model.source),
             **({"library": runner.library} if runner.library else {}),
             "kind": runner.kind,
+            **({"serve": True} if runner.serves else {}),
             **({"check": "start"} if runner.check_at_start else {}),
             "versions": dict(sorted(runner.versions.items())),
         },

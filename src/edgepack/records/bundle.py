@@ -45,6 +45,8 @@ class RunnerArtifact:
     """For a runner whose folder holds model, tokenizer and runtime already."""
     check_at_start: bool = False
     """Whether the program compares the SHA-256 of model and tokenizer with the manifest's each time it starts."""
+    serves: bool = False
+    """Whether the program is a server, too: ``program serve``."""
     gives: tuple[str, ...] = ()
     """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()

@@ -129,15 +129,15 @@ def test_dpkg_reads_the_package(bundle: Bundle, context: HostContext, tmp_path: 
     )
 
 
-@pytest.mark.parametrize("kind", ["pyinstaller", "native"])
+@pytest.mark.parametrize("said", [{"serve": True}, {}])
 def test_a_program_with_a_server_gets_a_unit(
-    bundle: Bundle, context: HostContext, tmp_path: Path, kind: str
+    bundle: Bundle, context: HostContext, tmp_path: Path, said: dict[str, bool]
 ) -> None:
     from edgepack_deb.package import _data
 
-    served = replace(bundle, manifest={**bundle.manifest, "runner": {"program": "embed", "kind": kind}})
+    served = replace(bundle, manifest={**bundle.manifest, "runner": {"program": "embed", **said}})
     units = {each.name: str(each.source) for each in _data(served) if each.name.endswith(".service")}
-    assert list(units) == ([f"./usr/lib/systemd/system/{NAME}.service"] if kind == "pyinstaller" else [])
+    assert list(units) == ([f"./usr/lib/systemd/system/{NAME}.service"] if said else [])
     assert all(f"ExecStart=/usr/lib/edgepack/{NAME}/embed serve\\n" in unit for unit in units.values())
 
 
@@ -146,7 +146,7 @@ def test_a_program_with_a_server_gets_a_unit(
 def test_systemd_takes_the_unit(
     assembled: Callable[..., Bundle], runner: RunnerArtifact, context: HostContext, tmp_path: Path
 ) -> None:
-    served = assembled(tmp_path / "dist/served", runner=replace(runner, kind="pyinstaller"))
+    served = assembled(tmp_path / "dist/served", runner=replace(runner, serves=True))
     root = tmp_path / "root"
     subprocess.run(["dpkg-deb", "--extract", made(served, context), root], check=True)
     unit = f"/usr/lib/systemd/system/{NAME}.service"

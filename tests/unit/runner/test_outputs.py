@@ -258,10 +258,9 @@ def test_libembed_gives_all_from_one_call(tokens: Path, tmp_path_factory: pytest
     library.embed_close(bundle)
 
 
-def test_the_server_answers_as_text_embeddings_inference_does(frozen_sample: Path, tmp_path: Path) -> None:
-    bundle = write_given(frozen_sample, tmp_path / "bundle", SPARSE)
-    lines = said(bundle, "--sparse", texts=TEXTS[:3])
-    with running(bundle) as server:
+def test_the_server_answers_as_text_embeddings_inference_does(splade: Path) -> None:
+    lines = said(splade, "--sparse", texts=TEXTS[:3])
+    with running(splade) as server:
         answer = server.ask("/embed_sparse", {"inputs": list(TEXTS[:3])})
         assert answer.status == 200
         for found, one in zip(answer.json, lines, strict=True):
@@ -274,8 +273,17 @@ def test_the_server_answers_as_text_embeddings_inference_does(frozen_sample: Pat
         )
 
 
-def test_the_server_of_an_embedding_model_has_no_weights(frozen_sample: Path) -> None:
-    with running(frozen_sample) as server:
+def test_the_server_gives_a_texts_own_vector_and_names_the_way_to_the_others(tokens: Path) -> None:
+    (line,) = said(tokens, texts=TEXTS[:1])
+    with running(tokens) as server:
+        answer = server.embed(TEXTS[0]).json
+        assert answer["data"][0]["embedding"] == pytest.approx(line["embedding"], abs=1e-6)
+        refused = server.ask("/embed_sparse", {"inputs": TEXTS[0]})
+        assert (refused.status, "embed --sparse" in refused.json["error"]) == (413, True)
+
+
+def test_the_server_of_an_embedding_model_has_no_weights(sample: Path) -> None:
+    with running(sample) as server:
         answer = server.ask("/embed_sparse", {"inputs": "a"})
         assert (answer.status, answer.json["error"]) == (
             413,

@@ -1,27 +1,38 @@
 """The program's own options: what it says of itself, its self-test, and arguments that make no sense."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.support.golden import matches_golden
+from tests.support.native import compile_together
 from tests.support.sample_program import Run, complaint, run_program, tokenizer_of, vectors_of
+
+from edgepack.runner.native.sources import program_sources
 
 pytestmark = pytest.mark.tools("c++", "python")
 
 
-def test_help_is_what_the_golden_file_says(run: Run, sample: Path, update_golden: bool) -> None:
+def test_help_is_what_the_golden_file_says(run: Run, update_golden: bool) -> None:
     done = run("--help")
     assert done.returncode == 0
-    kind = "native" if (sample / "embed").exists() else "frozen"
-    matches_golden(f"embed-help-{kind}.txt", done.stdout.decode(), update=update_golden)
+    matches_golden("embed-help.txt", done.stdout.decode(), update=update_golden)
 
 
-def test_the_native_program_says_that_it_has_no_server(native_sample: Path) -> None:
-    done = run_program(native_sample, "serve")
+def test_a_native_program_without_a_server_says_so(
+    native_sample: Path, tmp_path: Path, update_golden: bool
+) -> None:
+    program = compile_together(program_sources(linked=False), tmp_path / "embed", "-O0")
+    bundle = shutil.copytree(native_sample, tmp_path / "bundle")
+    shutil.copy(program, bundle)
+    done = run_program(bundle, "serve")
     assert done.returncode == 2
-    assert "no server" in complaint(done)[0]
-    assert json.loads(run_program(native_sample, "--", "serve").stdout)[0]["text"] == "serve"
+    assert "without a server" in complaint(done)[0]
+    assert "--set serve=true" in complaint(done)[1]
+    said = run_program(bundle, "--help").stdout.decode()
+    matches_golden("embed-help-without-server.txt", said, update=update_golden)
+    assert json.loads(run_program(bundle, "--", "serve").stdout)[0]["text"] == "serve"
 
 
 def test_version_names_the_bundle(run: Run) -> None:

@@ -208,12 +208,9 @@ def test_an_embedding_model_gives_no_scores(run: Run, option: list[str]) -> None
 
 
 @pytest.fixture(scope="module")
-def rank_server(
-    frozen_sample: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Running, Path]]:
-    bundle = write_scored(frozen_sample, tmp_path_factory.mktemp("served") / "bundle", "rank")
-    with running(bundle) as server:
-        yield server, bundle
+def rank_server(ranker: Path) -> Iterator[tuple[Running, Path]]:
+    with running(ranker) as server:
+        yield server, ranker
 
 
 def test_the_server_ranks_as_the_program_does(rank_server: tuple[Running, Path]) -> None:
@@ -262,8 +259,8 @@ def test_what_the_server_refuses(
     assert (answer.status, words in answer.json["error"]["message"]) == (400, True)
 
 
-def test_an_embedding_server_does_not_rank(frozen_sample: Path) -> None:
-    with running(frozen_sample) as server:
+def test_an_embedding_server_does_not_rank(sample: Path) -> None:
+    with running(sample) as server:
         answer = server.ask("/v1/rerank", {"query": "a", "documents": ["b"]})
         assert answer.status == 400
         assert "is an embedding model: vectors are at /v1/embeddings" in answer.json["error"]["message"]

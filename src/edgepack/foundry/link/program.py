@@ -39,17 +39,34 @@ FLAGS = (
     "-fstack-protector",
 )
 
+CXX_ONLY = ("-std=c++", "-fno-rtti", "-fvisibility-inlines", "-fexperimental-relative-c++")
+"""What flags of C++ begin with that mean nothing in C."""
+LANGUAGES = {".cc": "CXX", ".c": "C"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSources:
     """C++ sources of a program; they may include ONNX Runtime's own headers."""
 
     files: Mapping[str, str]
-    """Place, e.g. ``base/json.cc``, → text; headers too. ``*.cc`` is compiled; includes are looked for from the root."""
+    """Place, e.g. ``base/json.cc``, → text; headers too. What ends as ``LANGUAGES`` says is compiled; includes are looked for
+    from the root.
+    """
     output: str
     """Name of the finished file."""
     exports: tuple[str, ...] = ()
     """Symbols of a shared library; none: a program."""
+
+    @property
+    def units(self) -> list[str]:
+        """What is compiled. By file name, whatever folder it is in: the order in which objects are linked shows in the bytes."""
+        found = (name for name in self.files if Path(name).suffix in LANGUAGES)
+        return sorted(found, key=lambda name: Path(name).name)
+
+
+def flags_for(name: str, flags: Iterable[str]) -> list[str]:
+    """Those of the flags for C++ that count for a source."""
+    return [flag for flag in flags if name.endswith(".cc") or not flag.startswith(CXX_ONLY)]
 
 
 def build_program(
@@ -127,9 +144,7 @@ def _compile(
         if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text:
             with written_beside(folder / name) as beside:
                 beside.write_text(text, encoding="utf-8")
-    # By file name, whatever folder it is in: the order in which objects are linked shows in the program's bytes.
-    units = sorted((name for name in sources.files if name.endswith(".cc")), key=lambda name: Path(name).name)
-    jobs = [_job(build, folder, name) for name in units]
+    jobs = [_job(build, folder, name) for name in sources.units]
     found = compiled_already(jobs)
     if found is None:
         with context.store.lock(archive.folder):
@@ -147,8 +162,8 @@ def _compile(
 
 def _job(build: NativeBuild, folder: Path, name: str) -> CompileJob:
     root = build.archive.tree.onnxruntime
-    flags = [*FLAGS, *build.toolchain.cxx_flags]
-    command = [*build.toolchain.command("CXX"), *flags, f"-ffile-prefix-map={folder}="]
+    flags = flags_for(name, (*FLAGS, *build.toolchain.cxx_flags))
+    command = [*build.toolchain.command(LANGUAGES[Path(name).suffix]), *flags, f"-ffile-prefix-map={folder}="]
     command += [f"-I{folder}", f"-I{root}/onnxruntime", f"-I{root}/include/onnxruntime"]
     return CompileJob(
         name=name,

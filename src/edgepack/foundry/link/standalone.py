@@ -12,7 +12,7 @@ from edgepack.files.store import written_beside
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
-from edgepack.foundry.link.program import FLAGS, ProgramSources
+from edgepack.foundry.link.program import FLAGS, LANGUAGES, ProgramSources, flags_for
 from edgepack.foundry.link.search import may_define
 from edgepack.foundry.link.settle import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.releases.known import RELEASE
@@ -28,6 +28,8 @@ QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 """Beside a runtime, a program's own code is small and hardly runs; here it is all there is."""
 ONCE = frozenset(f"program/{name}.cc" for name in ("about", "bench", "main", "options", "search"))
 """Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""
+SMALL = ("serve/", "llhttp/")
+"""Folders of the same kind: of a request, the server is the smallest part."""
 
 
 def build_standalone(
@@ -82,7 +84,8 @@ class _Build:
         return (*QUICK, *self.toolchain.cxx_flags)
 
     def flags_of(self, name: str) -> tuple[str, ...]:
-        return (*(FLAGS if name in ONCE else QUICK), *self.toolchain.cxx_flags)
+        small = name in ONCE or name.startswith(SMALL)
+        return tuple(flags_for(name, (*(FLAGS if small else QUICK), *self.toolchain.cxx_flags)))
 
     def link(self, sources: ProgramSources, folder: Path) -> None:
         own = self._own_jobs(sources)
@@ -143,7 +146,7 @@ class _Build:
                 name=name,
                 object=folder / f"{name}.o",
                 command=(
-                    *self.toolchain.command("CXX"),
+                    *self.toolchain.command(LANGUAGES[Path(name).suffix]),
                     *self.flags_of(name),
                     *places,
                     "-c",
@@ -151,9 +154,7 @@ class _Build:
                 ),
                 identity=identity_of(self.toolchain.identity, folder.name, name, *self.flags_of(name)),
             )
-            # By file name: the order in which objects are linked shows in the program's bytes.
-            for name in sorted(sources.files, key=lambda name: Path(name).name)
-            if name.endswith(".cc")
+            for name in sources.units
         ]
 
     def _job(self, unit: Unit) -> CompileJob:

@@ -87,6 +87,7 @@ def freeze_runner(
         versions=versions,
         licenses=tuple(sorted((made / "licenses").iterdir())),
         tokenizer=tokens.table if tokens else None,
+        serves=True,
         gives=("scores", "sparse"),
     )
 

@@ -22,6 +22,7 @@ from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
     CHECKED,
     EXPORTS,
+    LLHTTP,
     SIGNATURE_EXPORTS,
     TOKENIZER_EXPORTS,
     Signatures,
@@ -41,6 +42,7 @@ SIGNATURE_LIBRARY = "libsignature.so"
 SCHEMA = "1"
 P256 = "p256-m-3.6.7.txt"
 """The licence of what verifies signatures; the version is that of Mbed TLS."""
+LLHTTP_LICENSE = "llhttp-9.4.3.txt"
 ENCODER_PAGE = "docs/tutorials/encoder.md says what an encoder declares and includes"
 
 
@@ -51,6 +53,7 @@ def link_native_runner(
     kind: RuntimeKind = "minimal",
     glibc: str | None = None,
     library: bool = False,
+    serve: bool = False,
     signatures: bool = False,
     public_key: str = "",
     context: BuildContext,
@@ -59,6 +62,7 @@ def link_native_runner(
 
     A runner for one model, without Python: small, quick to start, and for any architecture that a runtime can be made for.
     With ``library`` also libembed, the same as a shared library with a C header and a Python module, with kernels of its own.
+    With ``serve`` the program has ``embed serve``.
 
     With ``signatures`` the program can check that its bundle is signed (libembed can anyway); with ``public_key``, the
     text of a PEM, program and library refuse every bundle that is not signed with that key.
@@ -72,9 +76,8 @@ def link_native_runner(
             one, required(model.needs), platform=platform, kind=kind, glibc=glibc, context=context
         )
 
-    sources = _sources(
-        model, linked=True, library=library, signatures=Signatures(checked=signatures, key=public_key)
-    )
+    signed = Signatures(checked=signatures, key=public_key)
+    sources = _sources(model, linked=True, library=library, serve=serve, signatures=signed)
     return _runner(model, sources, linked, how="with the runtime inside", context=context)
 
 
@@ -83,6 +86,7 @@ def link_loading_runner(
     *,
     platform: Platform,
     library: bool = False,
+    serve: bool = False,
     signatures: bool = False,
     public_key: str = "",
     context: BuildContext,
@@ -96,19 +100,18 @@ def link_loading_runner(
     def loading(one: ProgramSources) -> Path:
         return build_standalone(one, platform=platform, context=context)
 
-    sources = _sources(
-        model, linked=False, library=library, signatures=Signatures(checked=signatures, key=public_key)
-    )
+    signed = Signatures(checked=signatures, key=public_key)
+    sources = _sources(model, linked=False, library=library, serve=serve, signatures=signed)
     return _runner(model, sources, loading, how="loads the runtime", context=context)
 
 
 def _sources(
-    model: PreparedModel, *, linked: bool, library: bool, signatures: Signatures
+    model: PreparedModel, *, linked: bool, library: bool, serve: bool, signatures: Signatures
 ) -> dict[str, ProgramSources]:
     """What is built for a model, by its place in the bundle."""
     scored = model.source.head is not None
     given = model.source.outputs is not None
-    program = program_sources(linked=linked, signatures=signatures, scored=scored, given=given)
+    program = program_sources(linked=linked, signatures=signatures, scored=scored, given=given, served=serve)
     wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
     if library:
         files = library_sources(linked=linked, key=signatures.key, scored=scored, given=given)
@@ -139,6 +142,8 @@ def _runner(
         lay_interfaces(folder)
     if any(CHECKED in one.files for one in wanted.values()):
         licenses[P256] = license_of_p256(context.work_dir / P256)
+    if LLHTTP in wanted[PROGRAM].files:
+        licenses[LLHTTP_LICENSE] = license_of_llhttp(context.work_dir / LLHTTP_LICENSE)
     context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, {how}")
     return RunnerArtifact(
         directory=folder,
@@ -148,6 +153,7 @@ def _runner(
         versions=_versions(folder),
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
+        serves=LLHTTP in wanted[PROGRAM].files,
         gives=("scores", "sparse", "tokens"),
     )
 
@@ -171,11 +177,19 @@ def license_of_p256(file: Path) -> Path:
     return file
 
 
+def license_of_llhttp(file: Path) -> Path:
+    """What the folder ``llhttp`` is under."""
+    head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
+    file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
+    return file
+
+
 def link_encoder(
     model: PreparedModel,
     encoder: Mapping[str, str],
     *,
     includes: Sequence[Path] = (),
+    serve: bool = False,
     platform: Platform,
     glibc: str | None = None,
     context: BuildContext,
@@ -184,13 +198,13 @@ def link_encoder(
 
     ``encoder`` is C++17, file name → text, headers too; its ``session.h`` declares a ``Batch`` and a ``Session`` that opens the
     model's file and makes vectors of batches, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
-    No exceptions, no RTTI. A builder that needs no runtime returns none.
+    No exceptions, no RTTI. A builder that needs no runtime returns none. With ``serve`` the program has ``embed serve``.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
     """
     tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    sources = ProgramSources(files=program_with_encoder(encoder, includes), output=PROGRAM)
+    sources = ProgramSources(files=program_with_encoder(encoder, includes, served=serve), output=PROGRAM)
     try:
         made = build_standalone(sources, platform=platform, glibc=glibc, context=context)
     except ToolError as error:
@@ -206,8 +220,12 @@ def link_encoder(
         program=PROGRAM,
         kind=NATIVE,
         versions=_versions(folder),
-        licenses=tuple(sorted((made / "licenses").iterdir())),
+        licenses=(
+            *sorted((made / "licenses").iterdir()),
+            *([license_of_llhttp(context.work_dir / LLHTTP_LICENSE)] if serve else []),
+        ),
         tokenizer=tokenizer,
+        serves=serve,
     )
 
 

@@ -1,7 +1,7 @@
 """The C++ sources of the native program, as they are compiled: those that come with edgepack, and what is generated.
 
 Folders of ``csrc``: ``base``, ``tokenizer``, ``ort`` (the runtime) and ``embedder`` are in everything that embeds; ``program``
-is the command line, ``libembed``, ``libtokens`` and ``libsignature`` are what is offered as a library. Includes name their folder.
+is the command line, ``serve`` its server with ``llhttp`` (Node.js' parser of HTTP, as it was released), ``libembed``, ``libtokens`` and ``libsignature`` are what is offered as a library. Includes name their folder.
 """
 
 import json
@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from edgepack.foundry.link.program import LANGUAGES
 from edgepack.runner.frozen.program.options import parser
 from edgepack.runner.frozen.search.options import parser as search_parser
+from edgepack.runner.frozen.serve.options import parser as serve_parser
 
 LOADED = "ort/ort_loaded.cc"
 """For a runtime in a shared library of its own."""
@@ -43,9 +45,14 @@ NPZ = ("outputs/npz.h", "outputs/npz.cc")
 """For the program of such a model, and of others."""
 LIBRARY_OUTPUTS, NO_LIBRARY_OUTPUTS = "outputs/library.cc", "outputs/no_library.cc"
 """The same for libembed."""
+SERVER_HEADER, NO_SERVER_SOURCE = "serve/server.h", "serve/no_server.cc"
+"""For a program without a server; one with it has the rest of their folder, and ``llhttp``."""
+RANKED, NOT_RANKED = "serve/scores.cc", "serve/no_scores.cc"
+"""For the server of a reranker, and of other models."""
+LLHTTP = "llhttp/llhttp.c"
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
-NO_SERVER = 'This is the native runner: it has no "embed serve".\n'
+NO_SERVER = 'This program was built without a server: it has no "embed serve".\n'
 
 
 def source_files(*folders: str) -> dict[str, str]:
@@ -56,7 +63,7 @@ def source_files(*folders: str) -> dict[str, str]:
         for folder in csrc.iterdir()
         if folder.name in folders
         for file in folder.iterdir()
-        if file.name.endswith((".cc", ".h"))
+        if file.name.endswith((".h", *LANGUAGES))
     }
     return dict(sorted(found.items()))
 
@@ -105,6 +112,16 @@ def output_sources(given: bool) -> dict[str, str]:
     return {name: found[name] for name in names}
 
 
+def server_sources(served: bool, *, scored: bool) -> dict[str, str]:
+    """``embed serve``, or what says that there is none; place below ``csrc`` → text."""
+    found = source_files("serve")
+    if not served:
+        return {name: found[name] for name in (NO_SERVER_SOURCE, SERVER_HEADER)}
+    del found[NO_SERVER_SOURCE], found[NOT_RANKED if scored else RANKED]
+    text = serve_parser("embed serve").format_help()
+    return {**found, **source_files("llhttp"), "serve/help.h": constants({"SERVE_HELP": text})}
+
+
 def embedding_sources(*folders: str, linked: bool, signatures: Signatures = NONE) -> dict[str, str]:
     """What embeds, with the runtime linked in or loading the library that the manifest names, and ``folders``."""
     found = _without_pairs("base", "tokenizer", "ort", "embedder", *folders) | signatures.sources()
@@ -117,21 +134,31 @@ def _without_pairs(*folders: str) -> dict[str, str]:
 
 
 def program_sources(
-    *, linked: bool = True, signatures: Signatures = NONE, scored: bool = False, given: bool = False
+    *,
+    linked: bool = True,
+    signatures: Signatures = NONE,
+    scored: bool = False,
+    given: bool = False,
+    served: bool = False,
 ) -> dict[str, str]:
-    """The program ``embed``; ``scored``: for a reranker or a classifier, ``given``: for a model of several outputs."""
+    """The program ``embed``; ``scored``: for a reranker or a classifier, ``given``: for a model of several outputs, ``served``:
+    with its server.
+    """
     sources = embedding_sources("program", linked=linked, signatures=signatures)
-    return {**sources, **scoring_sources(scored), **output_sources(given), "program/help.h": help_header()}
+    sources |= scoring_sources(scored) | output_sources(given) | server_sources(served, scored=scored)
+    return {**sources, "program/help.h": help_header(served)}
 
 
-def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = ()) -> dict[str, str]:
+def program_with_encoder(
+    encoder: Mapping[str, str], includes: Sequence[Path] = (), *, served: bool = False
+) -> dict[str, str]:
     """The program ``embed`` with another encoder than ONNX Runtime: its sources take the place of the folder ``ort``.
 
     Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
     The headers of ``includes`` lie in ``include``; of two with the same place the first is taken.
     """
     found = _without_pairs("base", "tokenizer", "embedder", "program") | NONE.sources()
-    found |= scoring_sources(False) | output_sources(False)
+    found |= scoring_sources(False) | output_sources(False) | server_sources(served, scored=False)
     own = {f"ort/{name}": text for name, text in encoder.items()}
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
@@ -139,7 +166,7 @@ def program_with_encoder(encoder: Mapping[str, str], includes: Sequence[Path] = 
         for path in sorted(folder.rglob("*"))
         if path.suffix in HEADERS and path.is_file()
     }
-    return {**found, **headers, **own, "program/help.h": help_header()}
+    return {**found, **headers, **own, "program/help.h": help_header(served)}
 
 
 def library_sources(
@@ -170,13 +197,19 @@ def signature_library_sources() -> dict[str, str]:
     return found
 
 
-def help_header() -> str:
+def help_header(served: bool) -> str:
     """The frozen program's own help, so that there is one command line and one text about it."""
-    texts = {"HELP": native_help(), "SEARCH_HELP": search_parser("embed search").format_help()}
-    constants = "".join(
+    return constants(
+        {"HELP": native_help(served), "SEARCH_HELP": search_parser("embed search").format_help()}
+    )
+
+
+def constants(texts: Mapping[str, str]) -> str:
+    """A header with these texts by their names."""
+    lines = "".join(
         f"inline constexpr const char *{name} =\n{literal(text)};\n" for name, text in texts.items()
     )
-    return f"// Generated.\nnamespace embed {{\n{constants}}}\n"
+    return f"// Generated.\nnamespace embed {{\n{lines}}}\n"
 
 
 def literal(text: str) -> str:
@@ -184,8 +217,10 @@ def literal(text: str) -> str:
     return "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
 
 
-def native_help() -> str:
-    """The frozen program's help without its server, which the native program does not have."""
-    lines = parser("embed").format_help().splitlines(keepends=True)
-    shown = (line for line in lines if "server" not in line)
+def native_help(served: bool) -> str:
+    """The frozen program's help; without its server, where the native program has none."""
+    text = parser("embed").format_help()
+    if served:
+        return text
+    shown = (line for line in text.splitlines(keepends=True) if "server" not in line)
     return "".join(NO_SERVER if '"embed serve" answers' in line else line for line in shown)

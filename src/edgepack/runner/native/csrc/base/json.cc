@@ -30,7 +30,7 @@ constexpr int DEEPEST = 990;  // about what Python's parser stands
 
 class Parser {
 public:
-    explicit Parser(std::string_view text) : text_(text) {}
+    Parser(std::string_view text, size_t most) : text_(text), left_(most) {}
 
     bool document(Json &value) {
         blank();
@@ -59,6 +59,7 @@ private:
     }
 
     bool value(Json &value, int depth) {
+        if (!left_--) return wrong("too many values", at_);
         if (depth > DEEPEST) return wrong("maximum recursion depth exceeded", at_);
         int head = here();
         if (head == '"') {
@@ -226,13 +227,13 @@ private:
     }
 
     std::string_view text_;
-    size_t at_ = 0;
+    size_t at_ = 0, left_;
 };
 
 }  // namespace
 
-bool parse_json(std::string_view text, Json &value, std::string &message, size_t &position) {
-    Parser parser(text);
+bool parse_json(std::string_view text, Json &value, std::string &message, size_t &position, size_t most) {
+    Parser parser(text, most);
     value = Json();
     if (parser.document(value)) return true;
     message = parser.message;

@@ -1,5 +1,6 @@
 // JSON as Python's json module reads and writes it: order kept, numbers kept as they were written, the same messages.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,8 +33,9 @@ struct Json {
     bool truth() const { return kind == TRUTH ? text == "true" : kind == NUMBER && number() != 0; }
 };
 
-// False when the text is not one JSON value; then `message` says what is wrong and `position` (in characters) where.
-bool parse_json(std::string_view text, Json &value, std::string &message, size_t &position);
+// False when the text is not one JSON value, or more than `most`, each of which takes a hundred bytes; then `message` says what
+// is wrong and `position` (in characters) where.
+bool parse_json(std::string_view text, Json &value, std::string &message, size_t &position, size_t most = SIZE_MAX);
 
 // `indent` 0 writes on one line.
 void write_json(const Json &value, std::string &out, int indent, bool ascii, int level = 0);

@@ -38,8 +38,10 @@ Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
         prefix_ = prompt->text;
     }
     whole_ = dimension_ = bundle.dimension;
-    if (wishes.dimension)
-        if (Error error = open_shortening(bundle, wishes.dimension)) return error;
+    if (wishes.dimension) {
+        if (Error error = shortening_.open(bundle, wishes.dimension)) return error;
+        dimension_ = wishes.dimension;
+    }
     // Where a text's vector depends on its neighbours in the batch, a text goes alone.
     batch_size_ = wishes.batch_size ? wishes.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
     batch_tokens_ = wishes.batch_size ? SIZE_MAX : BATCH_TOKENS;
@@ -62,29 +64,28 @@ Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
                            " special tokens");
 }
 
-Error Embedder::open_shortening(const Bundle &bundle, size_t dimension) {
+Error Shortening::open(const Bundle &bundle, size_t wanted) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
-    std::string asked = std::to_string(dimension) + " dimensions: ";
+    std::string asked = std::to_string(wanted) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
         return fail(USAGE, asked + model_name(bundle) + " does not support shorter vectors",
-                    "it has no Matryoshka training; its vectors have " + std::to_string(whole_) + " numbers");
-    std::vector<size_t> allowed{whole_};
+                    "it has no Matryoshka training; its vectors have " + std::to_string(bundle.dimension) + " numbers");
+    std::vector<size_t> allowed{bundle.dimension};
     if (const Json *listed = trained->get("dimensions"))
         for (const Json &item : listed->items) allowed.push_back(size_t(item.number()));
     std::sort(allowed.begin(), allowed.end());
     allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
     bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
-    if (listed && !std::binary_search(allowed.begin(), allowed.end(), dimension)) {
+    if (listed && !std::binary_search(allowed.begin(), allowed.end(), wanted)) {
         std::string hint = "it supports ";
         for (size_t number : allowed) (hint += hint.size() > 11 ? ", " : "") += std::to_string(number);
         return fail(USAGE, asked + model_name(bundle) + " does not support that dimension", hint);
     }
-    if (dimension > whole_) return fail(USAGE, asked + "the model's vectors have " + std::to_string(whole_) + " numbers");
-    dimension_ = dimension;
-    shortened_ = true;
+    if (wanted > bundle.dimension) return fail(USAGE, asked + "the model's vectors have " + std::to_string(bundle.dimension) + " numbers");
+    dimension = wanted;
     // nomic-embed-text-v1.5 was trained with a layer normalisation before the cut; its scale goes in the division.
     const Json *norm = trained->get("layer_norm");
-    centered_ = norm && norm->truth();
+    centered = norm && norm->truth();
     return {};
 }
 
@@ -121,13 +122,13 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
     return starts;
 }
 
-Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
+Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers) const {
     size_t before = vectors.size();
     vectors.resize(before + encoded.size() * dimension_);
-    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); });
+    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); }, workers);
 }
 
-Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run) const {
+Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {
     const std::vector<size_t> order = by_length(encoded), starts = batch_starts(encoded, order);
     std::atomic<size_t> next{0};
     std::mutex mutex;
@@ -142,7 +143,7 @@ Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::func
             }
         }
     };
-    on_threads(std::min(size_t(workers_), starts.size() - 1), work);
+    on_threads(std::min(workers ? workers : size_t(workers_), starts.size() - 1), work);
     return failed;
 }
 
@@ -171,20 +172,18 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
         const float *vector = &made[row * whole_];
         if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
             return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
-        place(vector, vectors + chosen[row] * dimension_);
+        float *target = vectors + chosen[row] * dimension_;
+        if (shortening_.dimension) shortening_.place(vector, whole_, target);
+        else std::copy(vector, vector + whole_, target);
     }
     return {};
 }
 
-void Embedder::place(const float *vector, float *target) const {
-    if (!shortened_) {
-        std::copy(vector, vector + whole_, target);
-        return;
-    }
-    double mean = centered_ ? std::accumulate(vector, vector + whole_, 0.0) / double(whole_) : 0, square = 0;
-    for (size_t index = 0; index < dimension_; index++) square += (vector[index] - mean) * (vector[index] - mean);
+void Shortening::place(const float *vector, size_t whole, float *target) const {
+    double mean = centered ? std::accumulate(vector, vector + whole, 0.0) / double(whole) : 0, square = 0;
+    for (size_t index = 0; index < dimension; index++) square += (vector[index] - mean) * (vector[index] - mean);
     double length = std::sqrt(square);
-    for (size_t index = 0; index < dimension_; index++)
+    for (size_t index = 0; index < dimension; index++)
         target[index] = float(length > 0 ? (vector[index] - mean) / length : vector[index] - mean);
 }
 

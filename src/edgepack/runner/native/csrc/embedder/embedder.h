@@ -21,6 +21,17 @@ struct Wishes {
     std::string prefix;
 };
 
+// Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka representation).
+struct Shortening {
+    size_t dimension = 0;  // 0: whole vectors
+    bool centered = false;
+
+    // A code of 2 for a dimension that the model does not support.
+    Error open(const Bundle &bundle, size_t wanted);
+    // The first numbers of a vector of `whole`, at length 1.
+    void place(const float *vector, size_t whole, float *target) const;
+};
+
 struct Side;
 struct Given;
 struct TextOutputs;
@@ -31,7 +42,8 @@ public:
     Error open(const Bundle &bundle, const Wishes &wishes);
     // Appends a vector, float32 [dimension()], for each text, in their order. Texts are valid UTF-8.
     Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
-    Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
+    // On so many threads; 0: on all of them.
+    Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers = 0) const;
     void encode(std::string_view text, Encoding &encoding) const;
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
@@ -42,25 +54,27 @@ public:
     size_t dimension() const { return dimension_; }
     size_t batch_size() const { return batch_size_; }
     int threads() const { return threads_; }
+    size_t max_length() const { return max_length_; }
+    const Tokenizer &tokenizer() const { return tokenizer_; }
 
 private:
     Error open_length(const Bundle &bundle, size_t max_length);
-    Error open_shortening(const Bundle &bundle, size_t dimension);
     std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
     std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
     // Runs each batch, the indices of its texts, on one of the threads.
-    Error each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *chosen, size_t count)> &run) const;
+    Error each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *chosen, size_t count)> &run,
+                     size_t workers = 0) const;
     Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
     Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const;
     Error encode_side(std::string_view text, const Side &side, Encoding &encoding) const;
-    void place(const float *vector, float *target) const;
 
     Tokenizer tokenizer_;
     Session session_;
+    Shortening shortening_;
     std::string prefix_;
     size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
     int threads_ = 0, workers_ = 1;
-    bool shortened_ = false, centered_ = false, cut_ = false;
+    bool cut_ = false;
 };
 
 // Cosine of the angle between two vectors; 0 when one of them is all zeros.

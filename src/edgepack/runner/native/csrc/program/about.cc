@@ -174,6 +174,11 @@ std::string self_test_text(const Json &result) {
 
 }  // namespace
 
+Json bundle_info(const Bundle &bundle) {
+    std::map<std::string, double> sizes;
+    return info(bundle, sizes);
+}
+
 Json json_number(double number, const char *form) {
     char digits[64];
     snprintf(digits, sizeof digits, form, number);

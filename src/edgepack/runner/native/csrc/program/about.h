@@ -12,6 +12,8 @@ namespace embed {
 Error about(const Options &options, const Bundle &bundle, std::string &text);
 Error bench(const Options &options, const Bundle &bundle, Json &measured);
 std::string bench_text(const Json &measured);
+// The manifest, with the sizes of the parts in bytes instead of the list of files.
+Json bundle_info(const Bundle &bundle);
 // "1.2 MB" or "345.6 kB".
 std::string megabytes(double size);
 

@@ -16,6 +16,7 @@
 #include "program/reading.h"
 #include "program/search.h"
 #include "scoring/scoring.h"
+#include "serve/server.h"
 #include "signature/signature.h"
 #include "base/text.h"
 #include "program/writing.h"
@@ -138,8 +139,9 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
 }
 
 // A key's file that was named has to be one, and an empty name is none; what the program was built for is asked for beside it.
-Error check_bundle(const Options &options, const Bundle &bundle) {
-    const char *named = options.has_public_key ? options.public_key.c_str() : getenv("EMBED_REQUIRE_SIGNATURE");
+Error open_bundle(const char *program, const std::string *public_key, Bundle &bundle) {
+    if (Error error = bundle.open(own_folder(program))) return error;
+    const char *named = public_key ? public_key->c_str() : getenv("EMBED_REQUIRE_SIGNATURE");
     if (BUILT_FOR)
         if (Error error = check_signature(bundle, BUILT_FOR)) return error;
     if (named) {
@@ -152,15 +154,16 @@ Error check_bundle(const Options &options, const Bundle &bundle) {
 }
 
 Error run(int count, char **words) {
-    if (count > 1 && strcmp(words[1], "serve") == 0)
-        return fail(USAGE, "the native runner has no server", "build with --target linux-x86 or --set runner=pyinstaller; to embed the word: embed -- serve");
+    std::string text;
+    if (count > 1 && strcmp(words[1], "serve") == 0) {
+        Error error = serve(count, words, [&](const std::string *key, Bundle &bundle) { return open_bundle(words[0], key, bundle); }, text);
+        return error || text.empty() ? error : print({}, text);
+    }
     Options options;
     if (Error error = parse_options(count, words, options)) return error;
     if (options.help) return print({}, options.search ? SEARCH_HELP : HELP);
     Bundle bundle;
-    if (Error error = bundle.open(own_folder(words[0]))) return error;
-    if (Error error = check_bundle(options, bundle)) return error;
-    std::string text;
+    if (Error error = open_bundle(words[0], options.has_public_key ? &options.public_key : nullptr, bundle)) return error;
     bool done = false;
     if (Error error = score_texts(options, bundle, done); error || done) return error;
     if (Error error = give_outputs(options, bundle, done); error || done) return error;

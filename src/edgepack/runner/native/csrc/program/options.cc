@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 
 namespace embed {
 
@@ -70,11 +69,7 @@ constexpr Known KNOWN[] = {
     {"--index", SEARCH, &Options::has_index, &Options::index},
 };
 
-std::string quoted(const std::string &word) { return "'" + word + "'"; }
-
 constexpr const char *LISTS = "see embed --help";
-
-Error usage(const std::string &message) { return fail(USAGE, message, LISTS); }
 
 // Otherwise a text: a number or a dash alone, and what has a space in it.
 bool is_option(const std::string &word) {
@@ -85,15 +80,6 @@ bool is_option(const std::string &word) {
 // As it stands in messages.
 std::string said(const Known &option) { return option.number == &Options::nearest ? "-k/--nearest" : option.name; }
 
-Error set_number(const std::string &name, const std::string &word, size_t &place) {
-    bool digits = !word.empty() && word.size() <= 5 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-    size_t number = digits ? std::stoul(word) : 0;
-    if (number < 1 || number > 65535)
-        return usage("argument " + name + ": " + quoted(word) + " is not a number from 1 to 65535");
-    place = number;
-    return {};
-}
-
 Error set_cosine(const std::string &name, const std::string &word, double &place) {
     char *end = nullptr;
     bool plain = !word.empty() && strspn(word.c_str(), "0123456789.+-eE") == word.size();
@@ -103,27 +89,12 @@ Error set_cosine(const std::string &name, const std::string &word, double &place
     return {};
 }
 
-Error set_choice(const Known &option, const std::string &word) {
-    std::string listed, choice;
-    for (const char *at = option.choices;; at++) {
-        if (*at != ',' && *at) {
-            if (*at != ' ') choice += *at;
-            continue;
-        }
-        if (word == choice) return {};
-        listed += (listed.empty() ? "" : ", ") + quoted(choice);
-        choice.clear();
-        if (!*at) break;
-    }
-    return usage("argument " + said(option) + ": invalid choice: " + quoted(word) + " (choose from " + listed + ")");
-}
-
 Error set(const Known &option, const std::vector<std::string> &values, Options &options) {
     if (option.choices)
-        if (Error error = set_choice(option, values[0])) return error;
+        if (Error error = check_choice(said(option), values[0], option.choices)) return error;
     if (option.given) options.*option.given = true;
     if (option.text) options.*option.text = values[0];
-    if (option.number) return set_number(said(option), values[0], options.*option.number);
+    if (option.number) return read_number(said(option), values[0], 65535, options.*option.number);
     if (option.is("--min")) return set_cosine(option.name, values[0], options.least);
     if (option.is("--similarity")) options.similarity = values;
     if (option.is("--warmup")) options.self_test = true;  // a processor needs no more
@@ -188,45 +159,99 @@ Error check_search(Options &options) {
     return check_reading(options);
 }
 
-Error read_words(int count, char **words, Options &options) {
+class EmbedGrammar final : public Grammar {
+public:
+    explicit EmbedGrammar(Options &options) : options_(options) {}
+
+    int values(const std::string &name) const override {
+        const Known *option = find(name);
+        return option ? option->values() : -1;
+    }
+    std::string said(const std::string &name) const override { return embed::said(*find(name)); }
+    bool done() const override { return options_.help; }
+
+    Error take(const std::string &name, const std::vector<std::string> &values) override {
+        const Known &option = *find(name);
+        if (option.is_instead()) {
+            if (!exclusive_.empty() && exclusive_ != name) return usage("argument " + name + ": not allowed with argument " + exclusive_);
+            exclusive_ = name;
+        }
+        return set(option, values, options_);
+    }
+
+private:
+    const Known *find(const std::string &name) const {
+        for (const Known &one : KNOWN)
+            if (one.is(name.c_str()) && (one.command & (options_.search ? SEARCH : EMBED))) return &one;
+        return nullptr;
+    }
+
+    Options &options_;
+    std::string exclusive_;
+};
+
+}  // namespace
+
+std::string quoted(const std::string &word) { return "'" + word + "'"; }
+
+Error usage(const std::string &message) { return fail(USAGE, message, LISTS); }
+
+Error read_number(const std::string &name, const std::string &word, size_t most, size_t &place) {
+    bool digits = !word.empty() && word.size() <= 10 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+    size_t number = digits ? size_t(strtoull(word.c_str(), nullptr, 10)) : 0;
+    if (number < 1 || number > most)
+        return usage("argument " + name + ": " + quoted(word) + " is not a number from 1 to " + std::to_string(most));
+    place = number;
+    return {};
+}
+
+Error check_choice(const std::string &name, const std::string &word, const char *choices) {
+    std::string listed, choice;
+    for (const char *at = choices;; at++) {
+        if (*at != ',' && *at) {
+            if (*at != ' ') choice += *at;
+            continue;
+        }
+        if (word == choice) return {};
+        listed += (listed.empty() ? "" : ", ") + quoted(choice);
+        choice.clear();
+        if (!*at) break;
+    }
+    return usage("argument " + name + ": invalid choice: " + quoted(word) + " (choose from " + listed + ")");
+}
+
+Error read_words(int count, char **words, int at, Grammar &grammar, std::vector<std::string> &texts) {
     std::vector<std::string> strangers;
-    std::string exclusive;
-    for (int at = options.search ? 2 : 1; at < count; at++) {
+    for (; at < count; at++) {
         std::string word = words[at];
         if (word == "--") {
-            for (at++; at < count; at++) options.texts.push_back(words[at]);
+            for (at++; at < count; at++) texts.push_back(words[at]);
             break;
         }
         if (!is_option(word)) {
-            options.texts.push_back(word);
+            texts.push_back(word);
             continue;
         }
-        if (options.search && word.compare(0, 2, "-k") == 0 && word.size() > 2 && word[2] != '=') word.insert(2, "=");
+        if (word[1] != '-' && word.size() > 2 && word[2] != '=' && grammar.values(word.substr(0, 2)) == 1) word.insert(2, "=");
         size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
-        auto option = std::find_if(std::begin(KNOWN), std::end(KNOWN), [&](const Known &one) {
-            return one.is(name.c_str()) && (one.command & (options.search ? SEARCH : EMBED));
-        });
-        if (option == std::end(KNOWN)) {
+        int wanted = grammar.values(name);
+        if (wanted < 0) {
             strangers.push_back(word);
             continue;
         }
         std::vector<std::string> values;
         if (equals != std::string::npos) {
-            if (option->values() == 0) return usage("argument " + name + ": ignored explicit argument " + quoted(word.substr(equals + 1)));
+            if (wanted == 0) return usage("argument " + name + ": ignored explicit argument " + quoted(word.substr(equals + 1)));
             values.push_back(word.substr(equals + 1));
         } else {
-            while (int(values.size()) < option->values() && at + 1 < count && strcmp(words[at + 1], "--") && !is_option(words[at + 1]))
+            while (int(values.size()) < wanted && at + 1 < count && strcmp(words[at + 1], "--") && !is_option(words[at + 1]))
                 values.push_back(words[++at]);
         }
-        if (int(values.size()) != option->values())
-            return usage("argument " + said(*option) + (option->values() == 1 ? ": expected one argument" : ": expected 2 arguments"));
-        if (option->is_instead()) {
-            if (!exclusive.empty() && exclusive != name) return usage("argument " + name + ": not allowed with argument " + exclusive);
-            exclusive = name;
-        }
-        if (Error error = set(*option, values, options)) return error;
-        if (options.help) return {};
+        if (int(values.size()) != wanted)
+            return usage("argument " + grammar.said(name) + (wanted == 1 ? ": expected one argument" : ": expected 2 arguments"));
+        if (Error error = grammar.take(name, values)) return error;
+        if (grammar.done()) return {};
     }
     if (!strangers.empty()) {
         std::string listed;
@@ -236,8 +261,6 @@ Error read_words(int count, char **words, Options &options) {
     return {};
 }
 
-}  // namespace
-
 std::string Options::instead() const {
     if (!similarity.empty()) return "similarity";
     return info ? "info" : check ? "check" : self_test ? "self_test" : bench ? "bench" : version ? "version" : "";
@@ -245,7 +268,8 @@ std::string Options::instead() const {
 
 Error parse_options(int count, char **words, Options &options) {
     options.search = count > 1 && strcmp(words[1], "search") == 0;
-    Error error = read_words(count, words, options);
+    EmbedGrammar grammar(options);
+    Error error = read_words(count, words, options.search ? 2 : 1, grammar, options.texts);
     if (!error && !options.help) error = options.search ? check_search(options) : check(options);
     if (options.search && error.hint == LISTS) error.hint = "see embed search --help";
     return error;

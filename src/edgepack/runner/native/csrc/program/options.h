@@ -34,6 +34,26 @@ struct Options {
     std::string instead() const;
 };
 
+// The options of a command, as read_words() meets them.
+class Grammar {
+public:
+    virtual ~Grammar() = default;
+    // How many values an option takes; -1: there is no such option.
+    virtual int values(const std::string &name) const = 0;
+    virtual std::string said(const std::string &name) const { return name; }
+    virtual Error take(const std::string &name, const std::vector<std::string> &values) = 0;
+    // Whether the words that follow no longer matter.
+    virtual bool done() const = 0;
+};
+
+// Takes words apart as Python's argparse does, from number `at` on; what is no option goes to `texts`. A code of 2.
+Error read_words(int count, char **words, int at, Grammar &grammar, std::vector<std::string> &texts);
+Error usage(const std::string &message);
+// A whole number from 1 to `most`, and one of the words in a list with commas. A code of 2.
+Error read_number(const std::string &name, const std::string &word, size_t most, size_t &place);
+Error check_choice(const std::string &name, const std::string &word, const char *choices);
+std::string quoted(const std::string &word);
+
 // A code of 2 for what makes no sense.
 Error parse_options(int count, char **words, Options &options);
 

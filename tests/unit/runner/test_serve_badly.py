@@ -15,14 +15,14 @@ from edgepack.runner.frozen.serve.connection import Bodies, Connection, Limits, 
 
 from .test_serve import values
 
-pytestmark = pytest.mark.tools("python")
+pytestmark = pytest.mark.tools("c++", "python")
 
 GOOD = request("/v1/embeddings", {"input": "a cat"})
 
 
 @pytest.fixture(scope="module")
-def server(frozen_sample: Path) -> Iterator[Running]:
-    with running(frozen_sample, "--max-body", "100000", "--timeout", "1") as made:
+def server(sample: Path) -> Iterator[Running]:
+    with running(sample, "--max-body", "100000", "--timeout", "1") as made:
         yield made
 
 
@@ -202,8 +202,8 @@ def test_a_request_that_trickles_is_given_up_in_the_same_time(server: Running) -
         assert sent < len(GOOD)
 
 
-def test_a_client_that_does_not_read_is_given_up(frozen_sample: Path) -> None:
-    with running(frozen_sample, "--timeout", "1") as server, server.connect() as connection:
+def test_a_client_that_does_not_read_is_given_up(sample: Path) -> None:
+    with running(sample, "--timeout", "1") as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         large = request("/v1/embeddings", {"input": ["a cat"] * 2000})
         with pytest.raises(ConnectionError):
@@ -213,8 +213,8 @@ def test_a_client_that_does_not_read_is_given_up(frozen_sample: Path) -> None:
             time.sleep(0.05)
 
 
-def test_a_thousand_connections(frozen_sample: Path) -> None:
-    with running(frozen_sample) as server, ExitStack() as stack:
+def test_a_thousand_connections(sample: Path) -> None:
+    with running(sample) as server, ExitStack() as stack:
         allow_files(3000)
         connections = [stack.enter_context(server.connect()) for _ in range(1000)]
         # Idle ones are in nobody's way.
@@ -232,8 +232,8 @@ def test_a_thousand_connections(frozen_sample: Path) -> None:
         assert all(read_answer(connection).status == 200 for connection in connections)
 
 
-def test_too_many_connections_are_told_so(frozen_sample: Path) -> None:
-    with running(frozen_sample, "--max-connections", "3") as server, ExitStack() as stack:
+def test_too_many_connections_are_told_so(sample: Path) -> None:
+    with running(sample, "--max-connections", "3") as server, ExitStack() as stack:
         held = [stack.enter_context(server.connect()) for _ in range(3)]
         for connection in held:
             connection.sendall(GOOD)
@@ -291,15 +291,15 @@ def test_names_of_its_own_addresses_and_those_that_were_allowed_are_taken(named:
 
 
 @pytest.fixture(scope="module")
-def named(frozen_sample: Path) -> Iterator[Running]:
-    with running(frozen_sample, "--allow-host", "Box.lan", "--allow-host", "other.lan") as made:
+def named(sample: Path) -> Iterator[Running]:
+    with running(sample, "--allow-host", "Box.lan", "--allow-host", "other.lan") as made:
         yield made
 
 
-def test_who_knows_the_token_may_call_it_anything(frozen_sample: Path, tmp_path: Path) -> None:
+def test_who_knows_the_token_may_call_it_anything(sample: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret")
     (tmp_path / "token").chmod(0o600)
-    with running(frozen_sample, "--token-file", str(tmp_path / "token")) as server:
+    with running(sample, "--token-file", str(tmp_path / "token")) as server:
         assert server.ask("/info", host="any.example", authorization="Bearer s3cret").status == 200
         assert server.ask("/info", host="any.example").status == 401
 
@@ -322,11 +322,11 @@ def resident(process: int) -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
 
 
-def test_unfinished_bodies_do_not_fill_the_memory(frozen_sample: Path) -> None:
+def test_unfinished_bodies_do_not_fill_the_memory(sample: Path) -> None:
     """400 connections with 4 MB each once took 1.77 GB, and never gave it back."""
     head = GOOD.partition(b"\r\n\r\n")[0].replace(b"Content-Length: 18", b"Content-Length: 1000000")
     assert b"1000000" in head
-    with running(frozen_sample, "--max-body", "1000000", "--max-bodies", "8000000") as server:
+    with running(sample, "--max-body", "1000000", "--max-bodies", "8000000") as server:
         assert server.embed("a cat").status == 200
         before = resident(server.process.pid)
         refused = 0

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +23,14 @@ from tests.support.sample_program import Run, complaint, run_program, vectors_of
 
 from edgepack.runner.freeze.pyinstaller import SOURCES
 
-pytestmark = pytest.mark.tools("python", may=("uname",))  # the client of OpenAI says where it runs
+pytestmark = pytest.mark.tools("c++", "python", may=("uname",))  # the client of OpenAI says where it runs
 
 TEXTS = ["a cat", "the kitten sat", ""]
 
 
-@pytest.fixture
-def run(frozen_sample: Path) -> Run:
-    """Run the program in Python: the native one has no server."""
-    return partial(run_program, frozen_sample)
-
-
-@pytest.fixture
-def copy(frozen_sample: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(frozen_sample, tmp_path / "bundle"))
-
-
 @pytest.fixture(scope="module")
-def server(frozen_sample: Path) -> Iterator[Running]:
-    with running(frozen_sample, "--max-body", "100000", "--max-tokens", "3000", "--timeout", "2") as made:
+def server(sample: Path) -> Iterator[Running]:
+    with running(sample, "--max-body", "100000", "--max-tokens", "3000", "--timeout", "2") as made:
         yield made
 
 
@@ -145,8 +132,8 @@ def test_what_it_says_of_itself(server: Running) -> None:
     assert said["server"]["max_tokens"] == 3000
 
 
-def test_metrics_are_what_prometheus_reads(frozen_sample: Path) -> None:
-    with running(frozen_sample) as server:
+def test_metrics_are_what_prometheus_reads(sample: Path) -> None:
+    with running(sample) as server:
         server.embed(["a", "a cat"])
         server.embed(5)
         server.ask("/elsewhere/" + "x" * 50)
@@ -187,10 +174,10 @@ def test_a_head_request_gets_no_body(server: Running) -> None:
         assert read_answer(connection).json == {"status": "ok"}
 
 
-def test_a_token_is_asked_for_everywhere_but_at_health(frozen_sample: Path, tmp_path: Path) -> None:
+def test_a_token_is_asked_for_everywhere_but_at_health(sample: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     (tmp_path / "token").chmod(0o600)
-    with running(frozen_sample, "--token-file", str(tmp_path / "token")) as server:
+    with running(sample, "--token-file", str(tmp_path / "token")) as server:
         assert server.ask("/health").status == 200
         for path in ("/info", "/metrics", "/v1/models"):
             assert server.ask(path).status == 401
@@ -272,16 +259,16 @@ def test_a_damaged_bundle_does_not_serve(copy: Path) -> None:
     assert "model/model.onnx is damaged" in complaint(done)[0]
 
 
-def test_a_unix_socket_is_its_owners_and_goes_with_the_server(frozen_sample: Path, tmp_path: Path) -> None:
+def test_a_unix_socket_is_its_owners_and_goes_with_the_server(sample: Path, tmp_path: Path) -> None:
     path = tmp_path / "s"
     # What a killed server left behind does not stand in the way.
     with socket.socket(socket.AF_UNIX) as old:
         old.bind(str(path))
-    with running(frozen_sample, "--unix", str(path)) as server:
+    with running(sample, "--unix", str(path)) as server:
         assert path.stat().st_mode & 0o777 == 0o600
         assert server.embed("a cat").status == 200
         # One that is in use does.
-        assert run_program(frozen_sample, "serve", "--unix", str(path)).returncode == 8
+        assert run_program(sample, "serve", "--unix", str(path)).returncode == 8
         assert server.embed("a cat").status == 200
         server.process.terminate()
         assert server.process.wait() == 0
@@ -289,9 +276,9 @@ def test_a_unix_socket_is_its_owners_and_goes_with_the_server(frozen_sample: Pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_answers_what_was_asked(frozen_sample: Path, number: signal.Signals) -> None:
+def test_told_to_stop_it_answers_what_was_asked(sample: Path, number: signal.Signals) -> None:
     with (
-        running(frozen_sample, "--wait", "500") as server,
+        running(sample, "--wait", "500") as server,
         server.connect() as idle,
         server.connect() as busy,
     ):
@@ -311,8 +298,8 @@ def test_told_to_stop_it_answers_what_was_asked(frozen_sample: Path, number: sig
             server.connect()
 
 
-def test_told_twice_it_ends_at_once(frozen_sample: Path) -> None:
-    with running(frozen_sample) as server, server.connect() as half:
+def test_told_twice_it_ends_at_once(sample: Path) -> None:
+    with running(sample) as server, server.connect() as half:
         half.sendall(
             b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
         )
@@ -326,8 +313,8 @@ def test_told_twice_it_ends_at_once(frozen_sample: Path) -> None:
         assert server.process.wait() == -signal.SIGTERM
 
 
-def test_a_full_queue_says_when_to_come_again(frozen_sample: Path) -> None:
-    with running(frozen_sample, "--queue", "50", "--window", "1") as server, server.connect() as first:
+def test_a_full_queue_says_when_to_come_again(sample: Path) -> None:
+    with running(sample, "--queue", "50", "--window", "1") as server, server.connect() as first:
         # Larger than the queue, but alone.
         first.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
         while int(values(server)["embed_queue_texts"]) == 0:
@@ -339,10 +326,10 @@ def test_a_full_queue_says_when_to_come_again(frozen_sample: Path) -> None:
         assert server.embed("a cat").status == 200
 
 
-def test_concurrent_requests_meet_in_a_batch_and_get_their_own_vectors(frozen_sample: Path, run: Run) -> None:
+def test_concurrent_requests_meet_in_a_batch_and_get_their_own_vectors(sample: Path, run: Run) -> None:
     texts = ["a cat", "mat", "the kitten sat", "on the mat", "a a a"] * 8
     expected = dict(zip(texts[:5], vectors_of(run(*texts[:5]).stdout), strict=True))
-    with running(frozen_sample, "--wait", "200") as server:
+    with running(sample, "--wait", "200") as server:
         barrier = threading.Barrier(len(texts))
 
         def ask(text: str) -> list[float]:
@@ -359,8 +346,8 @@ def test_concurrent_requests_meet_in_a_batch_and_get_their_own_vectors(frozen_sa
         assert int(said["embed_batch_texts_count"]) < len(texts)
 
 
-def test_a_small_request_does_not_wait_for_a_large_one(frozen_sample: Path) -> None:
-    with running(frozen_sample, "--window", "1") as server, server.connect() as large:
+def test_a_small_request_does_not_wait_for_a_large_one(sample: Path) -> None:
+    with running(sample, "--window", "1") as server, server.connect() as large:
         large.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
         while values(server)["embed_batch_texts_count"] == "0":
             pass
@@ -369,8 +356,8 @@ def test_a_small_request_does_not_wait_for_a_large_one(frozen_sample: Path) -> N
         assert len(read_answer(large).json["data"]) == 2000
 
 
-def test_a_client_that_breaks_off_is_worked_for_no_longer(frozen_sample: Path) -> None:
-    with running(frozen_sample, "--window", "1") as server:
+def test_a_client_that_breaks_off_is_worked_for_no_longer(sample: Path) -> None:
+    with running(sample, "--window", "1") as server:
         with server.connect() as connection:
             # Closing with a linger of nothing resets the connection.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

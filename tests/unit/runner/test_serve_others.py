@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError
 from tests.support.embed_serve import Answer, Running, read_answer, running
-from tests.support.sample_program import START, run_program, vectors_of
+from tests.support.sample_program import command_of, run_program, vectors_of
 
-pytestmark = pytest.mark.tools("python", may=("uname",))  # a client says where it runs
+pytestmark = pytest.mark.tools("c++", "python", may=("uname",))  # a client says where it runs
 
 TEXTS = ["a cat", "the kitten sat"]
 PAGE = "https://app.example"
@@ -24,17 +23,15 @@ OTHER = "https://other.example"
 
 
 @pytest.fixture(scope="module")
-def server(frozen_sample: Path) -> Iterator[Running]:
-    with running(
-        frozen_sample, "--max-tokens", "3000", "--cors", PAGE, "--cors", "http://localhost:3000"
-    ) as made:
+def server(sample: Path) -> Iterator[Running]:
+    with running(sample, "--max-tokens", "3000", "--cors", PAGE, "--cors", "http://localhost:3000") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def vectors(frozen_sample: Path) -> Any:
+def vectors(sample: Path) -> Any:
     """float32 [texts, dimension]"""
-    return np.array(vectors_of(run_program(frozen_sample, *TEXTS).stdout), dtype=np.float32)
+    return np.array(vectors_of(run_program(sample, *TEXTS).stdout), dtype=np.float32)
 
 
 def test_the_ollama_client_gets_what_the_program_gives(server: Running, vectors: Any) -> None:
@@ -167,7 +164,7 @@ def test_a_page_of_an_allowed_origin_may_ask_and_read(server: Running) -> None:
         assert server.ask(path, body, origin=PAGE).headers["access-control-allow-origin"] == PAGE
 
 
-def test_a_page_of_another_origin_may_not(server: Running, frozen_sample: Path) -> None:
+def test_a_page_of_another_origin_may_not(server: Running, sample: Path) -> None:
     for origin in (OTHER, "null", PAGE + ".other.example", PAGE.upper()):
         answer = preflight(server, "/v1/embeddings", origin)
         assert answer.status == 403
@@ -176,10 +173,10 @@ def test_a_page_of_another_origin_may_not(server: Running, frozen_sample: Path) 
     assert preflight(server, "/none", PAGE).status == 404
     assert "access-control-allow-origin" not in server.ask("/health").headers
     environment = {**os.environ, "EMBED_TOKEN": "s3cret"}
-    with running(frozen_sample, environment=environment) as closed:
+    with running(sample, environment=environment) as closed:
         answer = preflight(closed, "/v1/embeddings", PAGE)
         assert (answer.status, answer.headers["allow"]) == (405, "POST")
-    with running(frozen_sample, "--cors", "*", environment=environment) as any_page:
+    with running(sample, "--cors", "*", environment=environment) as any_page:
         # A browser asks before it has said the token, which it says with the request.
         assert preflight(any_page, "/embed", OTHER).headers["access-control-allow-origin"] == "*"
         refused = any_page.ask("/embed", {"inputs": "a"}, origin=OTHER)
@@ -192,8 +189,8 @@ def test_a_page_of_another_origin_may_not(server: Running, frozen_sample: Path) 
 @pytest.mark.parametrize(
     "word", ["app.example", "https://app.example/", "https://App.example", "https://*.example", ""]
 )
-def test_what_is_no_origin(frozen_sample: Path, word: str) -> None:
-    done = run_program(frozen_sample, "serve", "--cors", word)
+def test_what_is_no_origin(sample: Path, word: str) -> None:
+    done = run_program(sample, "serve", "--cors", word)
     assert done.returncode == 2
     assert "is not an origin" in done.stderr.decode()
 
@@ -216,23 +213,13 @@ def test_what_is_no_origin(frozen_sample: Path, word: str) -> None:
     ],
 )
 def test_the_token_from_the_environment(
-    frozen_sample: Path, tmp_path: Path, variables: dict[str, str], code: int, words: str
+    sample: Path, tmp_path: Path, variables: dict[str, str], code: int, words: str
 ) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     token.chmod(0o600)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            START,
-            str(frozen_sample),
-            "serve",
-            "--host",
-            "0.0.0.0",
-            "--port=0",
-            "--check",
-        ],
+        [*command_of(sample), "serve", "--host", "0.0.0.0", "--port=0", "--check"],
         env={**os.environ, **{name: value.format(token=token) for name, value in variables.items()}},
         capture_output=True,
         encoding="utf-8",

@@ -1,0 +1,17 @@
+// The socket that a server listens on.
+#pragma once
+#include <string>
+
+#include "base/error.h"
+#include "serve/options.h"
+
+namespace embed {
+
+// A code of 8 where it cannot be had.
+Error open_listener(const ServeOptions &options, int &listener);
+// E.g. http://127.0.0.1:8080, or unix:/run/embed.sock.
+std::string address_of(int listener);
+// One request to it, for a vector. A code of 5 when the answer is none.
+Error ask_listener(int listener, const std::string &token);
+
+}  // namespace embed

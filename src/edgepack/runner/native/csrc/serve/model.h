@@ -1,0 +1,39 @@
+// The bundle's model as the server uses it: what a question asks for as rows of tokens, and what these give as an answer.
+#pragma once
+#include "serve/options.h"
+#include "serve/scores.h"
+#include "serve/task.h"
+
+namespace embed {
+
+class ServedModel {
+public:
+    // A code of 2 for what this model cannot do, 4 and 5 for what is damaged.
+    Error open(const Bundle &bundle, const ServeOptions &options);
+    // The body of a request to rows.
+    Refusal read(Task &task) const;
+    Error embed(const std::vector<Encoding> &rows, std::vector<float> &vectors) const { return embedder_.embed_tokens(rows, vectors, 1); }
+    // The vector of a row.
+    void keep(Task &task, size_t row, const float *vector) const;
+    void write(Task &task) const;
+    size_t lanes() const { return size_t(embedder_.threads()); }
+    size_t dimension() const { return embedder_.dimension(); }
+    const std::string &name() const { return name_; }
+
+private:
+    Refusal require_task(const Question &question) const;
+    Refusal make_rows(Task &task) const;
+    Refusal with_special_tokens(const std::vector<int64_t> &ids, Encoding &row) const;
+    Refusal find_prefix(const Question &question, std::string &prefix) const;
+    void shape(const Task &task, const float *vector, std::vector<float> &shaped) const;
+
+    const Bundle *bundle_ = nullptr;
+    const ServeOptions *options_ = nullptr;
+    Embedder embedder_;
+    Scores scores_;
+    std::string name_, task_;
+    std::vector<int64_t> special_;
+    bool normalized_ = false, several_ = false, dense_ = true, sparse_ = false;
+};
+
+}  // namespace embed

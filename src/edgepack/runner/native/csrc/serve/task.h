@@ -1,0 +1,41 @@
+// A request for vectors, from its body to its answer.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "embedder/embedder.h"
+#include "serve/question.h"
+
+namespace embed {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+struct Task {
+    Api api = Api::NONE;
+    std::string body;
+    Clock::time_point start = Clock::now(), queued;
+    // The client has broken off: nobody waits for this.
+    std::atomic<bool> gone{false};
+    Question question;
+    Shortening shortening;
+    std::vector<Encoding> rows;
+    size_t next = 0, left = 0, tokens = 0;
+    bool done = false;
+    // What the rows give: numbers each, or weights of tokens.
+    std::vector<float> vectors;
+    std::vector<double> scores;
+    std::vector<std::vector<std::pair<uint32_t, float>>> weights;
+    // In the end: the body of the answer, or why there is none.
+    Refusal refusal;
+    std::string answer;
+};
+
+using TaskPointer = std::shared_ptr<Task>;
+
+}  // namespace embed
