@@ -89,7 +89,7 @@ def create_packager(target: Target) -> DebianPackage:
 
 def _tarball(entries: Iterator[TarEntry]) -> bytes:
     out = io.BytesIO()
-    write_tarball(out, entries, level=LEVEL, window_log=WINDOW)
+    write_tarball(out, entries, level=LEVEL, window_log=WINDOW, weights=True)
     return out.getvalue()
 
 

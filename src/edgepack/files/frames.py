@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from edgepack.files.pack import JOB
+from edgepack.files.pack import JOB, SHORT_TABLES
 from edgepack.files.store import Store, sha256_of
 
 LEVEL = 19
@@ -24,7 +24,7 @@ PIECES, PIECE = 4, 1 << 19
 """How many pieces of how many bytes, evenly spread, tell how the whole of a large file is compressed."""
 WAYS: tuple[dict[str, int], ...] = (
     {"strategy": 2, "min_match": 7, "hash_log": 12, "chain_log": 12},
-    {"min_match": 5, "hash_log": 17, "chain_log": 17, "target_length": 64},
+    SHORT_TABLES,
     {},
 )
 """How a large file may be compressed: ``LEVEL`` but for what is named here; the quickest first, in a 200th and a tenth of the time.
