@@ -7,7 +7,7 @@ from tokenizers import pre_tokenizers
 
 from edgepack.runner.tokenizer.code_point_tables import two_stage
 from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, code_points
-from edgepack.runner.tokenizer.sections import u32
+from edgepack.runner.tokenizer.sections import u24, u32
 from edgepack.runner.tokenizer.trie import build_trie
 from edgepack.runner.tokenizer.unsupported import unsupported
 
@@ -19,6 +19,7 @@ PATTERNS = {
 }
 """Regular expressions that split as the program can: Qwen's and Llama 3's."""
 OTHER, LETTER, NUMBER, SPACE = 0, 1, 2, 3
+LARGEST = 2**24 - 1
 
 
 def byte_level_sections(document: Mapping[str, Any], pad_id: int) -> dict[str, bytes]:
@@ -72,7 +73,10 @@ def byte_alphabet() -> dict[str, int]:
 
 
 def merge_table(model: Mapping[str, Any]) -> bytes:
-    """Rows by the left id: the right ids, sorted, with the rank and the id of the two together."""
+    """Rows by the left id: the right ids, sorted, with the rank and the id of the two together, in three bytes each.
+
+    Raises ``UnsupportedModelError`` for ids that are above that.
+    """
     vocabulary = model["vocab"]
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, merge in enumerate(model["merges"]):
@@ -88,7 +92,9 @@ def merge_table(model: Mapping[str, Any]) -> bytes:
     ordered = sorted(pairs)
     right = [pair[1] for pair in ordered]
     ranks, joined = zip(*(pairs[pair] for pair in ordered), strict=True) if ordered else ((), ())
-    return u32([rows, len(ordered), *first, *right, *ranks, *joined])
+    if rows and max(max(joined), max(right), rows, len(ordered)) > LARGEST:
+        raise unsupported("BPE with", f"ids or merges above {LARGEST:,}")
+    return u32([rows, len(ordered)]) + u24([*first, *right, *ranks, *joined])
 
 
 def character_kinds() -> bytearray:

@@ -5,7 +5,7 @@ The sum notices a damaged file before anything follows an offset in it.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 MAGIC = b"EDGETOK1"
 _HEADER = struct.Struct("<8sQQQ")
@@ -31,6 +31,11 @@ def weighted_sum(content: bytes) -> int:
     weights = np.arange(len(words), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     with np.errstate(over="ignore"):
         return int((words * weights).sum(dtype=np.uint64))
+
+
+def u24(values: Sequence[int]) -> bytes:
+    """Three bytes each. Raises ``OverflowError`` for a value that has more."""
+    return b"".join(value.to_bytes(3, "little") for value in values)
 
 
 def u32(values: list[int]) -> bytes:

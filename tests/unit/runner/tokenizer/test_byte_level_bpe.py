@@ -9,7 +9,7 @@ from tests.support.parity import pair_of
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.runner.tokenizer.byte_level_bpe import PATTERNS
+from edgepack.runner.tokenizer.byte_level_bpe import PATTERNS, merge_table
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 pytestmark = pytest.mark.tools("c++")
@@ -117,6 +117,14 @@ def test_what_it_does_not_have_is_named(document: str, key: str, value: object, 
     said["model"][key] = value
     with pytest.raises(UnsupportedModelError, match=name):
         compile_tokenizer(json.dumps(said))
+
+
+def test_ids_of_more_than_three_bytes_are_named() -> None:
+    merges = {"merges": ["a b"], "vocab": {"a": 1, "b": 2, "ab": 2**24 - 1}}
+    assert merge_table(merges)[-3:] == bytes([255] * 3)
+    merges["vocab"] = {"a": 1, "b": 2, "ab": 2**24}
+    with pytest.raises(UnsupportedModelError, match="16,777,215"):
+        merge_table(merges)
 
 
 def test_another_split_is_named(document: str) -> None:

@@ -13,6 +13,12 @@ namespace {
 enum Sort : uint8_t { IS_OTHER, IS_LETTER, IS_NUMBER, IS_SPACE };
 enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4, LINES = 8, THREE_DIGITS = 16, CHARACTERS = 32 };
 
+// A number of three bytes: half a million merges of such are a quarter smaller, and mapped all the same.
+struct Three {
+    uint8_t bytes[3];
+    operator uint32_t() const { return uint32_t(bytes[0]) | uint32_t(bytes[1]) << 8 | uint32_t(bytes[2]) << 16; }
+};
+
 class Bpe final : public TextModel {
 public:
     bool open(const Table &table) {
@@ -23,9 +29,9 @@ public:
         bytes_ = bytes.as<uint32_t>();
         const uint32_t *numbers = merges.as<uint32_t>();
         uint64_t rows = numbers[0], count = numbers[1];
-        if (2 + rows + 1 + 3 * count > merges.size / 4) return false;
+        if (rows + 1 + 3 * count > (merges.size - 8) / sizeof(Three)) return false;
         rows_ = uint32_t(rows);
-        first_ = numbers + 2;
+        first_ = merges.as<Three>(8);
         right_ = first_ + rows + 1;
         rank_ = right_ + count;
         joined_ = rank_ + count;
@@ -135,8 +141,8 @@ private:
     static constexpr uint32_t none = ~0u;
     uint32_t find(uint32_t left, uint32_t right) const {
         if (left >= rows_) return none;
-        const uint32_t *begin = right_ + first_[left], *end = right_ + first_[left + 1];
-        const uint32_t *found = std::lower_bound(begin, end, right);
+        const Three *begin = right_ + first_[left], *end = right_ + first_[left + 1];
+        const Three *found = std::lower_bound(begin, end, right);
         return found != end && *found == right ? uint32_t(found - right_) : none;
     }
 
@@ -187,7 +193,8 @@ private:
     Trie vocabulary_;
     CodePointTable<uint8_t> kinds_;
     uint32_t flags_ = 0, rows_ = 0;
-    const uint32_t *bytes_ = nullptr, *first_ = nullptr, *right_ = nullptr, *rank_ = nullptr, *joined_ = nullptr;
+    const uint32_t *bytes_ = nullptr;
+    const Three *first_ = nullptr, *right_ = nullptr, *rank_ = nullptr, *joined_ = nullptr;
 };
 
 }  // namespace
