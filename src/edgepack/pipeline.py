@@ -29,7 +29,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.given import given_by_target
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.expected import Expected, expected
-from edgepack.recipes.registry import passes_of, whose_passes
+from edgepack.recipes.registry import passes_for, passes_of, whose_passes
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import PackageSize, Report, Verification
@@ -91,13 +91,15 @@ def build(
     table = prices_of(prices, context)
     registered = host.builder_of(target)
     builder = registered.create(target, context)
-    passes = passes_of(target.model.recipe, context)
+    for options in (target.model, target.model.for_scores()):
+        passes_of(options.recipe, context)  # refuses unknown ones before a model is fetched
     _require_tools(registered.missing(target), context)
     _require_place(output, model, target, force=force)
     require_room(output=output, cache=context.store.root)
     with story.step("model"):
         source = ingest(model, reading=target.model.reading, context=context)
         source = given_by_target(source, builder.gives, target.name, context=context)
+        passes = passes_for(source, target.model, context)
         foretold = expected(source, passes)
         foretell_from_weights(target, foretold)
         _require_room(foretold, output, len(packagers), context)

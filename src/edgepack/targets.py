@@ -102,6 +102,9 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
     except Malformed as error:
         raise TargetError(f"target {name}: {error}", hint=f"see {origin}") from error
     settings = tuple(overrides)
+    if any(override.partition("=")[0].strip() == "model.recipe" for override in settings):
+        # The file's own exception does not hold against what was asked for.
+        table.get("model", {}).pop("score_recipe", None)
     for override in settings:
         _override(table, override)
     return replace(parse_target(name, table, origin=origin), settings=settings)
@@ -240,6 +243,7 @@ _HOW = {
     "platform.arch": _processor,
     "platform.glibc": _version,
     "model.recipe": _recipe,
+    "model.score_recipe": _recipe,
     "model.calibration": _file_name,
     "model.prompts": _prompts,
     "budget.download": _download,

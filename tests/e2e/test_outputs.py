@@ -72,8 +72,9 @@ def test_real_weights_have_the_original_s_tokens(splade: Path, tmp_path: Path) -
         assert found["sparse"]["values"] == pytest.approx(exact[ids].tolist(), abs=1e-3)
 
 
-def test_int8_passes_the_gate(splade: Path, tmp_path: Path) -> None:
-    bundle = made_bundle("linux-x86-min", tmp_path, "--model", str(splade), "--recipe", "int8")
+@pytest.mark.parametrize("recipe", [(), ("--recipe", "int8")], ids=["default", "int8"])
+def test_the_gate_is_passed(splade: Path, tmp_path: Path, recipe: tuple[str, ...]) -> None:
+    bundle = made_bundle("linux-x86-min", tmp_path, "--model", str(splade), *recipe)
     assert [len(one["sparse"]["indices"]) > 3 for one in answers(bundle, "--sparse")] == [True] * len(TEXTS)
 
 

@@ -92,6 +92,17 @@ def test_overrides_change_the_target(
     assert (target.model.recipe, target.model.min_cosine, target.options) == (recipe, cosine, options)
 
 
+def test_the_recipe_of_models_with_scores(tmp_path: Path) -> None:
+    """It belongs to the file's own recipe: who asks for another one gets that."""
+    text = MINIMAL + '[model]\nrecipe = "int8-download"\nscore_recipe = "int8-near"\n'
+    own, other = read(tmp_path, text).model, read(tmp_path, text, "model.recipe=int4").model
+    assert (own.recipe, own.for_scores().recipe) == ("int8-download", "int8-near")
+    assert (other.recipe, other.for_scores().recipe) == ("int4", "int4")
+    both = read(tmp_path, text, "model.score_recipe=fp16", "model.recipe=int4").model
+    assert both.for_scores().recipe == "fp16"
+    assert read(tmp_path, text, "model.gate=full").model.for_scores().recipe == "int8-near"
+
+
 def test_a_plugins_own_table_is_kept_as_it_is(tmp_path: Path) -> None:
     tables = "[x-kiosk]\nlegs = [1, 2]\n[x-kiosk.paint]\nred = true\n[x-other]\n"
     target = read(tmp_path, MINIMAL + tables, "x-kiosk.glass=yes")

@@ -26,7 +26,7 @@ from edgepack.project.finished import KIND, offer, take
 from edgepack.project.orders import Order, Result, failed
 from edgepack.project.remembered import is_up_to_date, memory_of, remember
 from edgepack.project.stores import open_shared
-from edgepack.recipes.registry import key_of_passes, passes_of
+from edgepack.recipes.registry import key_of_passes, passes_for
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
 from edgepack.targets import with_reading
@@ -161,7 +161,7 @@ def _key(source: ModelSource, target: Target, host: PluginHost, context: HostCon
         "model": source_key(source),
         "prompts": dict(source.prompts),
         "target": asdict(replace(target, origin="")),
-        "passes": key_of_passes(passes_of(target.model.recipe, context), context),
+        "passes": key_of_passes(passes_for(source, target.model, context), context),
         "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "edgepack": edgepack.__version__,

@@ -6,6 +6,7 @@ Static ranges and error-compensating rounding need them. MinMax over them is wha
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from edgepack.models.graph.sample_inputs import Feed, random_tokens, vocabulary
 from edgepack.models.reference import token_batches
 from edgepack.quantization.arrays import Doubles
 from edgepack.quantization.observers import second_moments
+from edgepack.records.model import ModelSource
 from edgepack.records.recipe import Material
 
 LARGEST_FILE = 64 * 2**20
@@ -48,13 +50,23 @@ def read_texts(path: Path) -> tuple[str, ...]:
     return texts
 
 
+def takes_pairs(source: ModelSource) -> bool:
+    """Whether the model was made for a query and a text together."""
+    return source.head is not None and source.head.task == "rank"
+
+
 def calibration_feeds(model: onnx.ModelProto, material: Material) -> Iterator[Feed]:
-    """Inputs of one run each, int64 [1, tokens]: the texts', or random tokens where there is no tokenizer."""
+    """Inputs of one run each, int64 [1, tokens]: the texts', or random tokens where there is no tokenizer.
+
+    A reranker is given pairs, each text with the one that follows: what its layers take of a text alone is something else.
+    """
     if material.source is None:
         yield from random_tokens(model, RANDOM_SEQUENCES)
         return
     names = [each.name for each in model.graph.input]
-    for feed in token_batches(material.source, material.texts or built_in_texts(), 1):
+    texts = material.texts or built_in_texts()
+    pairs = takes_pairs(material.source)
+    for feed in token_batches(material.source, [*pairwise((*texts, texts[0]))] if pairs else texts, 1):
         yield {name: feed[name] for name in names if name in feed}
 
 
@@ -63,12 +75,13 @@ def varied_feeds(model: onnx.ModelProto, material: Material, *, variants: int) -
 
     Half of the new tokens are the texts' own, as often as they are met there, half any of the vocabulary. For
     all-MiniLM-L6-v2 what GPTQ loses with 110 texts and ten variants of each is what it loses with 1,500 texts. The first and
-    the last token, which are special ones, stay.
+    the last token, which are special ones, stay, and so does what parts two texts.
     """
     feeds = list(calibration_feeds(model, material))
     yield from feeds
     if not feeds or "input_ids" not in feeds[0]:
         return
+    pairs = material.source is not None and takes_pairs(material.source)
     random = np.random.default_rng(SEED)
     met = np.concatenate([feed["input_ids"][0, 1:-1] for feed in feeds])
     for _ in range(variants if len(met) else 0):
@@ -81,6 +94,8 @@ def varied_feeds(model: onnx.ModelProto, material: Material, *, variants: int) -
             )
             replaced = random.random(ids.shape) < REPLACED
             replaced[:, [0, -1]] = False
+            if pairs:
+                replaced[ids == ids[0, -1]] = False
             yield {**feed, "input_ids": np.where(replaced, others, ids)}
 
 

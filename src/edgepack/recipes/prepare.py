@@ -20,8 +20,8 @@ from edgepack.models.ort.convert import convert_to_ort
 from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model, union
-from edgepack.quantization.calibration import read_texts
-from edgepack.recipes.registry import apply, key_of_passes, passes_of
+from edgepack.quantization.calibration import read_texts, takes_pairs
+from edgepack.recipes.registry import apply, key_of_passes, passes_for
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import PREPARE_SCHEMA, Material
@@ -57,7 +57,7 @@ def prepare_model(
             f"unknown model format {options.format!r}{did_you_mean(options.format, FORMATS)}",
             hint=f"formats: {', '.join(FORMATS)}; a builder makes one of its own of what is prepared in one of these",
         )
-    passes = passes_of(options.recipe, context)
+    passes = passes_for(source, options, context)
     isa = platform.isa if platform else ()
     texts = read_texts(options.calibration) if options.calibration else ()
 
@@ -75,6 +75,7 @@ def prepare_model(
         "edgepack": version("edgepack"),
         "prepare": PREPARE_SCHEMA,
         **({"runtime": "whole"} if whole_runtime else {}),
+        **({"calibration": "pairs"} if takes_pairs(source) else {}),
     }
     folder = context.store.cached("prepared", inputs, make)
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.recipe import Recipe
-from edgepack.records.target import Pass
+from edgepack.records.target import ModelOptions, Pass
 from edgepack.targets import read_pass
 from edgepack.typed import Malformed, check_value
 from edgepack.words import did_you_mean
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import onnx
 
     from edgepack.plugins.spec import Transform
+    from edgepack.records.model import ModelSource
     from edgepack.records.recipe import Material, Note
 
 PASS, RECIPE = "pass", "recipe"
@@ -51,6 +52,12 @@ def passes_of(recipe: str | tuple[Pass, ...], context: BuildContext) -> tuple[Pa
     for each in passes:
         _check(each, context)
     return passes
+
+
+def passes_for(source: ModelSource, options: ModelOptions, context: BuildContext) -> tuple[Pass, ...]:
+    """Those for this model: ``options.score_recipe``'s where it gives no vector for comparing texts."""
+    ranks = source.head or (source.outputs and not source.outputs.dense)
+    return passes_of((options.for_scores() if ranks else options).recipe, context)
 
 
 def pass_named(name: str, context: BuildContext) -> Extension:

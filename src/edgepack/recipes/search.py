@@ -172,7 +172,7 @@ class Trial:
         )
 
     def _prepared(self, candidate: Candidate) -> PreparedModel:
-        options = replace(self._options, recipe=candidate.recipe)
+        options = replace(self._options, recipe=candidate.recipe, score_recipe=None)
         return prepare_model(
             self._source, options=options, platform=self._device, context=QuietContext(self._context)
         )

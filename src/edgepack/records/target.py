@@ -75,6 +75,9 @@ class ModelOptions:
     """How a target wants its model."""
 
     recipe: str | tuple[Pass, ...] = "int8"
+    score_recipe: str | tuple[Pass, ...] | None = None
+    """Of models with scores (rerankers, classifiers), or with sparse or multi-vector outputs alone, whose order takes more; ``None``: the same
+    as for others."""
     format: str = "ort"
     """One of ``FORMATS``, or of its builder's own."""
     calibration: Path | None = None
@@ -106,6 +109,10 @@ class ModelOptions:
     prompts: Mapping[str, str] = field(default_factory=dict)
     treat_as_embedding: bool = False
     route: str | None = None
+
+    def for_scores(self) -> Self:
+        """The same with the recipe of models with scores."""
+        return replace(self, recipe=self.score_recipe or self.recipe, score_recipe=None)
 
     @property
     def reading(self) -> Reading:

@@ -122,6 +122,8 @@ def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: Bu
             f"fetch the texts of the full gate: edgepack fetch {source.origin} --target {target} --set model.gate=full; "
             "or use --gate quick"
         )
+    if source.head is not None or (source.outputs and not source.outputs.dense):
+        return "an order takes a recipe that is nearer to full precision: --recipe int8-near, then fp16; or use --gate off"
     return (
         "use a gentler recipe (--recipe), lower the limit (--set model.min_cosine=…, model.min_agreement=…, …), "
         "or use --gate off"

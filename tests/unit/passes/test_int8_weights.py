@@ -10,6 +10,7 @@ from onnx import numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens
 from tests.support.compare import Load, alone, cosines, unexpected
 
+from edgepack.errors import TargetError
 from edgepack.models.graph.precision import is_batch_dependent
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.int8_weights import LARGEST, MIDDLE, int8_weights
@@ -86,6 +87,27 @@ def test_compensated_rounding_loses_less(load: Load) -> None:
         quantized = int8_weights(model, unexpected, Material(), rounding=rounding, tables=False)
         lost[rounding] = 1 - cosines(quantized, model, tokens).mean()
     assert lost["gptq"] < 0.8 * lost["nearest"]
+
+
+def test_what_rounding_left_is_added(load: Load) -> None:
+    """Sixteen finer steps make the error sixteen times smaller, and the second matrix has few values."""
+    model = load(**WIDE)
+    tokens = some_tokens(lengths=(12, 9, 7))
+    coarse, fine = (int8_weights(model, unexpected, Material(), rest=rest, tables=False) for rest in (0, 16))
+    assert 1 - cosines(fine, model, tokens).min() < 0.05 * (1 - cosines(coarse, model, tokens).min())
+    weights = {each.name: numpy_helper.to_array(each) for each in fine.graph.initializer}
+    name = "encoder.layer.0.intermediate.dense.weight"
+    (exact,) = (numpy_helper.to_array(each) for each in model.graph.initializer if each.name == name)
+    step, left = weights[f"{name}.scales"], weights[f"{name}.rest.int8"]
+    made = weights[f"{name}.int8"] * step + left * weights[f"{name}.rest.scales"]
+    assert (np.abs(made - exact) <= step / 32 * 1.01).all()
+    assert np.abs(left).max() == 8
+
+
+@pytest.mark.parametrize("rest", [-1, 255])
+def test_finer_steps_that_do_not_fit(load: Load, rest: int) -> None:
+    with pytest.raises(TargetError, match=f"rest is {rest}, expected 0 to 254"):
+        int8_weights(load(), unexpected, Material(), rest=rest)
 
 
 def test_the_layers_that_are_not_named_stay_as_they_are(load: Load) -> None:

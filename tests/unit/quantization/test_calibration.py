@@ -1,5 +1,7 @@
 """Calibration texts: the user's, the built-in ones, and files that are none."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from edgepack.quantization.calibration import (
     varied_feeds,
 )
 from edgepack.recipes.prepare import prepare_model
+from edgepack.records.model import Head
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import verification_texts
@@ -75,6 +78,30 @@ def test_each_text_is_run_by_itself(tmp_path: Path) -> None:
     assert [feed["input_ids"].shape for feed in feeds] == [(1, 4), (1, 3)]
     assert set(feeds[0]) == {"input_ids", "attention_mask", "token_type_ids"}
     assert len(list(calibration_feeds(model, Material(source=source)))) == len(built_in_texts())
+
+
+def test_a_reranker_is_shown_pairs(tmp_path: Path) -> None:
+    source, _ = write_bert(tmp_path / "model")
+    model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    head = Head(
+        task="rank", labels=("score",), activation="sigmoid", file=tmp_path / "none", tensor="classifier"
+    )
+    document = json.loads(source.tokenizer.read_text())
+    document["post_processor"]["pair"] = [
+        *document["post_processor"]["single"],
+        {"Sequence": {"id": "B", "type_id": 1}},
+        {"SpecialToken": {"id": "[SEP]", "type_id": 1}},
+    ]
+    source.tokenizer.write_text(json.dumps(document))
+    ranks = Material(source=replace(source, head=head), texts=("hello world", "a"))
+    feeds = list(calibration_feeds(model, ranks))
+    assert [feed["token_type_ids"].tolist() for feed in feeds] == [[[0, 0, 0, 0, 1, 1]], [[0, 0, 0, 1, 1, 1]]]
+    varied = [feed["input_ids"] for feed in varied_feeds(model, ranks, variants=20)][0::2]
+    parting = varied[0][0, -1]
+    assert len({tuple(ids[0]) for ids in varied}) > 10
+    assert all(ids[0, 3] == parting for ids in varied)
+    classes = replace(ranks, source=replace(source, head=replace(head, task="classes")))
+    assert not any(feed["token_type_ids"].any() for feed in calibration_feeds(model, classes))
 
 
 def test_texts_are_varied_but_for_their_special_tokens(tmp_path: Path) -> None:

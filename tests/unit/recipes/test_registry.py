@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from edgepack.console import Story
 from edgepack.errors import TargetError
 from edgepack.own import PASSES
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.recipes.registry import parameters_of, pass_named, passes_of, recipe_named
-from edgepack.records.target import Pass
+from edgepack.recipes.registry import parameters_of, pass_named, passes_for, passes_of, recipe_named
+from edgepack.records.target import ModelOptions, Pass
 from edgepack.typed import load_toml
 
 
@@ -49,6 +50,19 @@ def test_every_pass_says_what_it_costs(name: str, context: HostContext) -> None:
 def test_int8_is_quantized_by_token_and_int8_dynamic_as_upstream_does_it(context: HostContext) -> None:
     assert passes_of("int8", context)[-1] == Pass(name="int8-dynamic")
     assert passes_of("int8-dynamic", context)[-1].parameters["activations"] == "tensor"
+
+
+def test_models_with_scores_get_their_own_recipe(context: HostContext) -> None:
+    scores: Any = SimpleNamespace(head=object(), outputs=None)
+    vectors: Any = SimpleNamespace(head=None, outputs=None)
+    sparse: Any = SimpleNamespace(head=None, outputs=SimpleNamespace(dense=False))
+    several: Any = SimpleNamespace(head=None, outputs=SimpleNamespace(dense=True))
+    options = ModelOptions(recipe="int8", score_recipe="int8-near")
+    assert passes_for(vectors, options, context) == passes_of("int8", context)
+    assert passes_for(several, options, context) == passes_of("int8", context)
+    assert passes_for(sparse, options, context) == passes_of("int8-near", context)
+    assert passes_for(scores, options, context) == passes_of("int8-near", context)
+    assert passes_for(scores, ModelOptions(recipe="int4"), context) == passes_of("int4", context)
 
 
 def test_a_list_of_passes_is_taken_as_it_is(context: HostContext) -> None:

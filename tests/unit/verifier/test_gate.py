@@ -14,6 +14,7 @@ from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
+from edgepack.records.outputs import Outputs
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import Embed, describe, verification_texts, verify, write_vectors
@@ -92,6 +93,10 @@ def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
     assert "on 200 texts" in refused.value.message
     assert "recipe" in str(refused.value.hint)
     assert "--set model.min_cosine=" in str(refused.value.hint) and "min_cosine" in str(refused.value.hint)
+    sparse = replace(source, outputs=Outputs())
+    with pytest.raises(VerificationError) as refused:
+        verify(bundle, sparse, giving(noisy.tolist()), options=GATE, context=context)
+    assert "--recipe int8-near" in str(refused.value.hint)
     lenient = ModelOptions(min_cosine=0.1, min_agreement=0.0)
     found = verify(bundle, source, giving(noisy.tolist()), options=lenient, context=context)
     assert found.status == "passed"
