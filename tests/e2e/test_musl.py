@@ -88,9 +88,6 @@ def test_a_table_answers_in_an_empty_root(tmp_path: Path, minilm: ModelSource) -
     device = empty_root(tmp_path, bundle)
     tested = device.run("/bundle/embed", "--self-test", "--json")
     assert tested.returncode == 0 and json.loads(tested.stdout)["min_cosine"] > 0.99999, tested.stderr
-    here = vectors(bundle)
-    glibc = made_bundle("linux-x86-static", tmp_path / "glibc", "--model", str(model))
-    np.testing.assert_array_equal(here.view(np.uint32), vectors(glibc).view(np.uint32))
 
 
 @pytest.mark.slow
