@@ -299,7 +299,9 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
             changes=("pruned",),
             provider=ExecutionProvider(name="CUDAExecutionProvider", append="cuda"),
         ),
-        runner=replace(runner, library="lib/libembed.so", serves=True, placement=PLACEMENT),
+        runner=replace(
+            runner, library="lib/libembed.so", serves=True, check_at_start=True, placement=PLACEMENT
+        ),
         made_by={
             "plugin": "edgepack-kiosk",
             "version": "1",
