@@ -92,8 +92,8 @@ def test_who_makes_runtimes_for_a_platform(tmp_path: Path) -> None:
         (Platform(os="linux", arch="s390x"), "linux on s390x, only for linux on x86_64, aarch64"),
         (Platform(os="linux", arch="aarch65"), "linux on aarch65 (did you mean aarch64?), only for "),
         (
-            Platform(os="linux", arch="x86_64", libc="musl"),
-            "linux on x86_64 with musl, only for linux on x86",
+            Platform(os="linux", arch="riscv64", libc="musl"),
+            "linux on riscv64 with musl, only for linux on x86",
         ),
         (Platform(os="windows", arch="x86_64"), "windows on x86_64, only for linux on x86_64"),
     ],

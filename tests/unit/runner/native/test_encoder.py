@@ -101,6 +101,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[CompileJob]:
 
     toolchain = SimpleNamespace(
         identity="c++",
+        revision="",
         cxx_flags=(),
         symbols=None,
         protection=None,
