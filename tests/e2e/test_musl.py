@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from tests.support.bare_root import Device
 from tests.support.bundles import made_bundle
+from tests.support.embed_serve import running
 from tests.support.static_models import write_with_words
 
 from edgepack.files.elf import c_library, read_needs, sound_elf
@@ -29,6 +30,7 @@ pytestmark = [
 ]
 
 LARGEST_PROGRAM = 1_600_000
+LARGEST_SERVER = 25_000_000
 TEXTS = [
     "A man is eating food.",
     "",
@@ -93,7 +95,7 @@ def test_a_table_answers_in_an_empty_root(tmp_path: Path, minilm: ModelSource) -
 @pytest.mark.slow
 def test_the_real_model_has_the_bits_of_glibc_s_bundle(tmp_path: Path) -> None:
     """The first time it compiles ONNX Runtime for musl: ten minutes on two cores."""
-    bundle = made_bundle("linux-x86-musl", tmp_path / "musl")
+    bundle = made_bundle("linux-x86-musl", tmp_path / "musl", "--set", "serve=true")
     require_alone(bundle.program)
     assert "shstk" in marks_of(bundle.program)
     assert bundle.program.stat().st_size <= LARGEST_PROGRAM
@@ -104,6 +106,12 @@ def test_the_real_model_has_the_bits_of_glibc_s_bundle(tmp_path: Path) -> None:
     for threads in (1, 2):
         ours, theirs = vectors(bundle, threads=threads), vectors(glibc, threads=threads)
         np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
+    with running(bundle.directory) as server:
+        served = [server.embed(text).json["data"][0]["embedding"] for text in TEXTS]
+        resident = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * 4096
+        assert resident < LARGEST_SERVER
+    # Floats as JSON are as exact as the program's own lines.
+    np.testing.assert_array_equal(np.array(served, np.float32).view(np.uint32), ours.view(np.uint32))
 
 
 @pytest.mark.slow
