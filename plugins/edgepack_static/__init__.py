@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
+from edgepack.api import OptionTable, Spec, Target, hookimpl, lazy, missing_tools
+
+OPTIONS: OptionTable = {"serve": False}
 
 
 def missing(target: Target) -> Iterable[str]:
@@ -19,6 +21,7 @@ def edgepack_specs() -> Iterable[Spec]:
             summary="a folder for Linux with static embeddings: a table and a native program without ONNX Runtime",
             make=lazy("edgepack_static.builder:create_builder"),
             formats=("table",),
+            options=lambda: OPTIONS,
             missing=missing,
             fetch=lazy("edgepack_static.builder:fetch"),
         )

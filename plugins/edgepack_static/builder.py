@@ -18,6 +18,7 @@ from edgepack.api import (
     require_runtime,
 )
 from edgepack.api.kit import find_emulator, link_encoder, static_table
+from edgepack_static import OPTIONS
 from edgepack_static.table import FORMS, sources, write_table
 
 FILE = "table.bin"
@@ -32,6 +33,7 @@ class StaticBuilder:
     target: Target
     context: BuildContext
     form: str
+    serve: bool = False
     gives: tuple[str, ...] = ()
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
@@ -67,7 +69,13 @@ class StaticBuilder:
         return None
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return link_encoder(model, dict(sources()), platform=self.target.platform, context=self.context)
+        return link_encoder(
+            model,
+            dict(sources()),
+            serve=self.serve,
+            platform=self.target.platform,
+            context=self.context,
+        )
 
 
 def fetch(target: Target, context: BuildContext) -> None:
@@ -83,11 +91,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: builder static makes bundles for linux, not for {target.platform.os}"
         )
     require_runtime(target.platform, context=context)
-    read_options(target, {})
+    options = read_options(target, OPTIONS)
     recipe = target.model.recipe
     if recipe not in FORMS:
         named = recipe if isinstance(recipe, str) else "a list of passes"
         raise TargetError(
             f"target {target.name}: a table has no recipe {named!r}", hint=f"--recipe {' or '.join(FORMS)}"
         )
-    return StaticBuilder(target=target, context=context, form=str(recipe))
+    return StaticBuilder(target=target, context=context, form=str(recipe), serve=options["serve"])

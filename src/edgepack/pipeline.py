@@ -32,7 +32,7 @@ from edgepack.recipes.expected import Expected, expected
 from edgepack.recipes.registry import passes_for, passes_of, whose_passes
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
-from edgepack.records.report import PackageSize, Report, Verification
+from edgepack.records.report import Memory, PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
 from edgepack.reports.budget import foretell_budget, foretell_from_weights, require_budget
@@ -47,6 +47,7 @@ from edgepack.tools import install_hint
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.gate import require_oracle, verify
 from edgepack.verifier.made_here import remember
+from edgepack.verifier.memory import measure_memory
 from edgepack.verifier.proofs import prove_bundle, unsealed
 from edgepack.verifier.run import BundleRunner
 
@@ -157,6 +158,8 @@ def build(
                 context=context,
             )
             require_used_files(bundle, run.embed, context=context)
+            run.require_server(bundle)
+            memory = measure_memory(bundle, target, context=context)
             _require_untouched(bundle)
         with story.step("pack"):
             made_from = dependencies_of(source, runtime)
@@ -165,6 +168,7 @@ def build(
                 packagers,
                 verification,
                 proofs,
+                memory,
                 made_from,
                 destination,
                 target,
@@ -321,6 +325,7 @@ def _pack_and_report(
     packagers: Packagers,
     verification: Verification,
     proofs: tuple[LevelProof, ...],
+    memory: Memory | None,
     dependencies: Sequence[Mapping[str, Any]],
     destination: Path,
     target: Target,
@@ -338,7 +343,7 @@ def _pack_and_report(
         subjects[file.name] = Path(shutil.move(package.file, beside.enter_context(written_beside(file))))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
     report = measure(packed, verification, sizes=sizes, packages=packages, prices=prices)
-    report = replace(report, proofs=proofs, made=made_now(target))
+    report = replace(report, proofs=proofs, made=made_now(target), memory=memory)
     require_budget(target, report)
     report = with_sections(packed, report, context=context)
     said = statement(packed, target, subjects=subjects, dependencies=dependencies)

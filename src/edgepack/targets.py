@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -38,6 +38,9 @@ SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib"
 @dataclass(frozen=True, kw_only=True)
 class _Budget:
     download: int | None = None
+    memory: int | None = None
+    threads: int = 4
+    max_length: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +144,9 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         if "min_cosine" in table.get("model", {})
         else replace(file.model, min_cosine=MIN_COSINE),
         download_budget=file.budget.download,
+        memory_budget=file.budget.memory,
+        memory_threads=file.budget.threads,
+        memory_length=file.budget.max_length,
         packages=file.package.formats,
         version=file.package.version,
         options=file.options,
@@ -218,14 +224,26 @@ def _share(value: object) -> float:
     return float(value)
 
 
-def _download(value: object) -> int:
-    try:
-        return parse_size(str(value))
-    except ValueError as error:
-        unit = f'; write the unit: "{value} MB"' if re.fullmatch(r"[\d.]+", str(value)) else ""
-        raise Malformed(
-            f"is {value!r}, which is not a size", hint=f'e.g. download = "30 MB"{unit}'
-        ) from error
+def _size(key: str, example: str) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        try:
+            return parse_size(str(value))
+        except ValueError as error:
+            unit = f'; write the unit: "{value} MB"' if re.fullmatch(r"[\d.]+", str(value)) else ""
+            raise Malformed(
+                f"is {value!r}, which is not a size", hint=f'e.g. {key} = "{example}"{unit}'
+            ) from error
+
+    return read
+
+
+def _count(example: str) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise Malformed(f"is {value!r}, expected a number from 1", hint=f"e.g. {example}")
+        return value
+
+    return read
 
 
 def _prompts(value: object) -> Mapping[str, str]:
@@ -246,7 +264,10 @@ _HOW = {
     "model.score_recipe": _recipe,
     "model.calibration": _file_name,
     "model.prompts": _prompts,
-    "budget.download": _download,
+    "budget.download": _size("download", "30 MB"),
+    "budget.memory": _size("memory", "128 MB"),
+    "budget.threads": _count("threads = 2"),
+    "budget.max_length": _count("max_length = 128"),
     **{f"model.{limit}": _share for limit in LIMITS},
 }
 

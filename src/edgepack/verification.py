@@ -16,7 +16,15 @@ from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.records.report import Made, PackageSize, Report, Verification, verification_of
+from edgepack.records.report import (
+    Made,
+    Memory,
+    PackageSize,
+    Report,
+    Verification,
+    memory_of,
+    verification_of,
+)
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.reports.cost import prices_of
@@ -101,6 +109,7 @@ def verify_again(
                 context=context,
             )
             require_used_files(bundle, runner.embed, context=context)
+            runner.require_server(bundle)
             return found
 
 
@@ -158,10 +167,10 @@ def report_again(path: Path, *, prices: Path | None, context: HostContext) -> Re
     archive = archive_of(path)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
-    verification, proofs, packages, made = _recorded(bundle)
+    verification, proofs, packages, made, memory = _recorded(bundle)
     table = prices_of(prices, context)
     report = measure(bundle, verification, sizes=weigh(bundle), packages=packages, prices=table)
-    return with_sections(bundle, replace(report, proofs=proofs, made=made), context=context)
+    return with_sections(bundle, replace(report, proofs=proofs, made=made, memory=memory), context=context)
 
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
@@ -207,15 +216,15 @@ def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> Non
 
 def _recorded(
     bundle: Bundle,
-) -> tuple[Verification, tuple[LevelProof, ...], tuple[PackageSize, ...], Made | None]:
+) -> tuple[Verification, tuple[LevelProof, ...], tuple[PackageSize, ...], Made | None, Memory | None]:
     unknown = Verification(status="not verified", reason="not run now; `edgepack verify` does")
     try:
         recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return unknown, (), (), None
+        return unknown, (), (), None, None
 
     if recorded.get("digest") != digest(bundle):
-        return unknown, (), (), None
+        return unknown, (), (), None, None
     try:
         proofs = tuple(LevelProof(**proof) for proof in recorded.get("proofs", ()))
         found = verification_of(recorded["verification"])
@@ -224,7 +233,8 @@ def _recorded(
             if "made" in recorded
             else None
         )
-        return found, proofs, tuple(_packages_beside(bundle, recorded)), made
+        memory = memory_of(recorded["memory"]) if "memory" in recorded else None
+        return found, proofs, tuple(_packages_beside(bundle, recorded)), made, memory
     except (TypeError, KeyError, ValueError) as error:
         raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error
 

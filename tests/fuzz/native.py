@@ -48,8 +48,7 @@ def run_target(program: Path, target: str, seeds: Sequence[Path], *, seconds: fl
     last, log = program.with_name(f"{target}.last"), program.with_name(f"{target}.log")
     done = subprocess.run(
         [program, target, str(seconds), str(seed), last, *seeds],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
         check=False,
         timeout=60 + 2 * seconds,
         env={
@@ -58,7 +57,9 @@ def run_target(program: Path, target: str, seeds: Sequence[Path], *, seconds: fl
         },
     )
     if done.returncode:
+        # Of UBSan, some compilers write to standard error all the same.
         said = "".join(path.read_text()[:3000] for path in program.parent.glob(f"{log.name}.*"))
+        said += done.stderr[:3000].decode(errors="replace")
         raise AssertionError(f"{target} ended with {done.returncode} at {last}, seed {seed}\n{said}")
     return int(done.stdout)
 

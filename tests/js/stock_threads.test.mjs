@@ -10,7 +10,8 @@ import { cosine, embedHere, failureOf, ISOLATED, openSite, SHARED } from "./site
 
 const bundle = process.env.BUNDLE;
 const golden = JSON.parse(readFileSync(join(bundle, "golden.json"), "utf8"));
-const whole = JSON.parse(readFileSync(join(bundle, "bundle.json"), "utf8")).runtimes.at(-1);
+const { runtimes } = JSON.parse(readFileSync(join(bundle, "bundle.json"), "utf8"));
+const [first, whole] = [runtimes[0], runtimes.at(-1)];
 let browser;
 
 before(async () => (browser = await openBrowser(process.env.CHROMIUM)));
@@ -26,7 +27,7 @@ test("two threads in an isolated page give the vectors of one, from the page's o
   const page = await browser.page(`${own.url}golden.json`);
   assert.equal(await page.run(() => crossOriginIsolated), true);
   const glueAsked = () => own.asked.filter((path) => path === `/${whole.glue.path}`).length;
-  const one = await page.run(embedHere, own.url, golden.texts, { runtime: "stock", cache: false });
+  const one = await page.run(embedHere, own.url, golden.texts, { runtime: "stock", threads: 1, cache: false });
   const single = glueAsked();
   const two = await page.run(embedHere, own.url, golden.texts, { threads: 2, cache: false });
   assert.equal(glueAsked() - single, single + 1, "the second thread is a worker of its own, which asks for its code");
@@ -38,6 +39,16 @@ test("two threads in an isolated page give the vectors of one, from the page's o
   await page.close();
   own.close();
   other.close();
+});
+
+test("by default an isolated page has one a processor, where that takes no other runtime than the first", async () => {
+  const site = await openSite(bundle, ISOLATED);
+  const page = await browser.page(`${site.url}golden.json`);
+  const processors = await page.run(() => navigator.hardwareConcurrency);
+  const { loaded } = await page.run(embedHere, site.url, golden.texts.slice(0, 8), { cache: false });
+  assert.deepEqual([loaded.runtime, loaded.threads], [first.name, first.threads ? Math.min(4, processors) : 1]);
+  await page.close();
+  site.close();
 });
 
 test("without isolation they are refused in words", async () => {

@@ -50,7 +50,7 @@ const embedHere = async (url, list, options) => {
   const { load } = await import(`${url}embed.mjs`);
   const embedder = await load(url, options);
   const vectors = await embedder.embed(list);
-  const found = { vectors: vectors.map((vector) => Array.from(vector)), runtime: embedder.loaded.runtime };
+  const found = { vectors: vectors.map((vector) => Array.from(vector)), runtime: embedder.loaded.runtime, threads: embedder.loaded.threads };
   embedder.close();
   return found;
 };
@@ -76,15 +76,30 @@ for (const threads of [2, 4])
       await tab.close();
     });
 
-test("a page that does not ask for threads gets the runtime without them", async () => {
+test("an isolated page that asks for no number gets the runtime with threads", async () => {
   asked = [];
   const tab = await browser.page(page.url);
-  const { vectors, runtime } = await tab.run(embedHere, page.url, texts, {});
-  assert.equal(runtime, "reduced");
+  const processors = await tab.run(() => navigator.hardwareConcurrency);
+  const { vectors, runtime, threads } = await tab.run(embedHere, page.url, texts, {});
+  assert.deepEqual([runtime, threads], processors > 1 ? ["reduced-threads", Math.min(4, processors)] : ["reduced", 1]);
   assertGolden(vectors);
-  assert.ok(!asked.some((path) => path.includes("threads")));
   await tab.close();
 });
+
+for (const [name, where, options] of [
+  ["asks for one thread", () => page, { threads: 1 }],
+  ["is not isolated", () => alone, {}],
+])
+  test(`a page that ${name} gets the runtime without them`, async () => {
+    asked = [];
+    const { url } = where();
+    const tab = await browser.page(url);
+    const { vectors, runtime, threads } = await tab.run(embedHere, url, texts, options);
+    assert.deepEqual([runtime, threads], ["reduced", 1]);
+    assertGolden(vectors);
+    assert.ok(!asked.some((path) => path.includes("threads")));
+    await tab.close();
+  });
 
 test("a page that is not isolated is told what it takes", async () => {
   const tab = await browser.page(alone.url);

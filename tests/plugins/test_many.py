@@ -1,7 +1,6 @@
-"""Many plugins: what finding them takes."""
+"""Many plugins: all are found, and each is read once."""
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ from edgepack.plugins.host import load_plugins
 from edgepack.typed import load_toml
 
 MANY = 50
-MOST = 0.050
-"""Seconds that many may add to a listing of targets."""
 
 
 @pytest.fixture
@@ -28,24 +25,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def seconds() -> float:
-    """CPU time of finding plugins and listing their targets, the least of several."""
-    times = []
-    for _ in range(5):
-        began = time.process_time()
-        target_rows(load_plugins())
-        times.append(time.process_time() - began)
-    return min(times)
-
-
-def test_fifty_plugins_add_little_to_a_listing(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds()
-    before = seconds()
+def test_fifty_plugins_are_listed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long that takes is measured by benchmarks/plugins.py."""
     install(site, MANY)
     monkeypatch.syspath_prepend(site)
     listed = target_rows(load_plugins())
     assert len([row for row in listed if row["target"].startswith("plugin_")]) == MANY
-    assert seconds() - before < MOST
 
 
 def test_what_is_said_once_is_read_once(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from edgepack.models.read.static import StaticTable
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_static.builder import create_builder
+from edgepack_static.builder import StaticBuilder, create_builder
 from edgepack_static.table import in_form, write_table
 
 
@@ -101,3 +101,9 @@ def test_a_transformer_is_refused(tmp_path: Path, context: HostContext) -> None:
 def test_what_a_target_may_not_say(context: HostContext, overrides: tuple[str, ...], words: str) -> None:
     with pytest.raises((TargetError, UsageError), match=words):
         create_builder(target(*overrides), context)
+
+
+def test_a_server_is_an_option(context: HostContext) -> None:
+    for value in (True, False):
+        builder = create_builder(target(f"serve={str(value).lower()}"), context)
+        assert isinstance(builder, StaticBuilder) and builder.serve is value

@@ -4,7 +4,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgepack.files.store import Store, default_root
@@ -27,7 +27,37 @@ def compiler() -> list[str]:
 
 def compile_together(sources: Mapping[str, str], program: Path, *flags: str) -> Path:
     """Compile all ``*.cc`` into one program; one of the same sources is in the cache."""
-    version = subprocess.run([*compiler(), "-v"], capture_output=True, encoding="utf-8", check=True).stderr
+    return _compiled(compile_anew, compiler(), sources, program, *flags)
+
+
+def compile_apart(sources: Mapping[str, str], program: Path, *flags: str, by: Sequence[str] = ()) -> Path:
+    """The same of sources that are no one file: each by itself."""
+
+    def make(sources: Mapping[str, str], program: Path, *flags: str) -> Path:
+        folder = program.with_name(program.name + "-sources")
+        write_sources(sources, folder)
+        units = [str(folder / name) for name in sources if name.endswith(".cc")]
+        command = [
+            *(by or compiler()),
+            *FLAGS,
+            *flags,
+            f"-I{folder}",
+            "-o",
+            str(program),
+            *units,
+            "-lpthread",
+        ]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stderr
+        return program
+
+    return _compiled(make, [*(by or compiler())], sources, program, *flags)
+
+
+def _compiled(
+    compile: Callable[..., Path], by: Sequence[str], sources: Mapping[str, str], program: Path, *flags: str
+) -> Path:
+    version = subprocess.run([*by, "-v"], capture_output=True, encoding="utf-8", check=False).stderr
     inputs = {
         **{f"source {name}": text for name, text in sources.items()},
         # A C library that is newer than that of a machine that shares the cache may make what does not start there.
@@ -36,19 +66,24 @@ def compile_together(sources: Mapping[str, str], program: Path, *flags: str) -> 
     }
 
     def make(folder: Path) -> None:
-        shutil.copy(compile_anew(sources, program, *flags), folder / "program")
+        shutil.copy(compile(sources, program, *flags), folder / "program")
 
     made = Store(root=default_root()).cached("test-program", inputs, make) / "program"
     shutil.copy(made, program)
     return program
 
 
-def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path:
-    """Any warning is an ``AssertionError``."""
-    folder = program.with_name(program.name + "-sources")
+def write_sources(sources: Mapping[str, str], folder: Path) -> None:
+    """Sources as files."""
     for name, text in sources.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path:
+    """Any warning is an ``AssertionError``."""
+    folder = program.with_name(program.name + "-sources")
+    write_sources(sources, folder)
     units = [name for name in sources if name.endswith(".cc")]
     objects = [compile_c(folder / name, flags) for name in sources if name.endswith(".c")]
     together = folder / "together.cc"

@@ -12,7 +12,8 @@ enum Flag : uint32_t { NORMALIZE = 1, MAPPED = 2, SCALED_TOKENS = 4, SCALED_ROWS
 
 constexpr float SMALLEST_NORM = 1e-12f;  // as torch.nn.functional.normalize
 
-size_t aligned(size_t size) { return (size + 63) & ~size_t(63); }
+// In 64 bits where the machine has 32, too.
+uint64_t aligned(uint64_t size) { return (size + 63) & ~uint64_t(63); }
 
 // IEEE 754's half precision, finite: exact, denormal numbers too, and nothing but what a compiler can do to several at once.
 float widened(uint16_t half) {
@@ -44,8 +45,8 @@ Error Session::open(const std::string &, const std::string &model, int) {
     if (int failure = file_.open(model.c_str()))
         return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
     if (!sound()) return fail(BUNDLE, model + " is damaged: it is not the table that was made", COPY_AGAIN);
-    size_t at = sizeof(Header);
-    auto section = [&](bool there, size_t size) {
+    uint64_t at = sizeof(Header);
+    auto section = [&](bool there, uint64_t size) {
         const uint8_t *begin = there ? file_.data() + at : nullptr;
         if (there) at += aligned(size);
         return begin;
@@ -67,10 +68,10 @@ bool Session::sound() const {
                  header.dimension && header.dimension <= 1 << 16 && header.tokens &&
                  (header.flags & MAPPED ? header.row_bytes == 2 || header.row_bytes == 4 : header.tokens == header.rows);
     if (!known) return false;
-    size_t size = sizeof header + aligned(size_t(header.rows) * header.dimension * bytes);
-    if (header.flags & SCALED_ROWS) size += aligned(4 * size_t(header.rows));
-    if (header.flags & MAPPED) size += aligned(size_t(header.tokens) * header.row_bytes);
-    if (header.flags & SCALED_TOKENS) size += aligned(4 * size_t(header.tokens));
+    uint64_t size = sizeof header + aligned(uint64_t(header.rows) * header.dimension * bytes);
+    if (header.flags & SCALED_ROWS) size += aligned(4 * uint64_t(header.rows));
+    if (header.flags & MAPPED) size += aligned(uint64_t(header.tokens) * header.row_bytes);
+    if (header.flags & SCALED_TOKENS) size += aligned(4 * uint64_t(header.tokens));
     return size == header.size && size == file_.size();
 }
 

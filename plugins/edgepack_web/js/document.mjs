@@ -4,6 +4,7 @@ import { EmbedError } from "./errors.mjs";
 import { inDeno, inNode, keptBytes, openCache } from "./platform.mjs";
 
 const SCHEMA = 1;
+const MOST_THREADS = 4;
 // A module with one function that holds `i32.const 0; i8x16.splat; drop`.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11];
 
@@ -64,6 +65,20 @@ function parse(text, base) {
 export function requireWasm() {
   if (typeof WebAssembly !== "object") throw new EmbedError("UnsupportedError", "this browser has no WebAssembly: it is too old, or was told not to");
   if (!WebAssembly.validate(new Uint8Array(SIMD))) throw new EmbedError("UnsupportedError", "this browser has no WebAssembly SIMD, which the model needs: Chrome 91, Firefox 89, Safari 16.4 and newer have it");
+}
+
+/**
+ * Threads where none are asked for: one a processor, four at most, as the native runners have, in pages that may have several
+ * and whose bundle has a runtime for them. For one that is there to take over from another nobody pays who did not ask.
+ */
+export function usualThreads({ runtimes }, { runtime }, { isolated, processors } = surroundings()) {
+  const meant = runtimes.filter((each, index) => (runtime === undefined ? index === 0 || each.name !== "stock" : each.name === runtime));
+  return isolated && meant.some(({ threads }) => threads) ? Math.min(MOST_THREADS, processors) : 1;
+}
+
+function surroundings() {
+  const { crossOriginIsolated, navigator } = globalThis;
+  return { isolated: !inNode && !inDeno && !!crossOriginIsolated, processors: navigator?.hardwareConcurrency || 1 };
 }
 
 /**

@@ -20,7 +20,10 @@ export interface LoadOptions {
   onProgress?: (progress: DownloadProgress) => void;
   /** Told when another runtime takes over: this one lacked a function after all. Nothing is lost. */
   onRestart?: (restart: Restart) => void;
-  /** Threads of the runtime, 1 by default; more need a cross-origin isolated page and a bundle whose runtime has them. */
+  /**
+   * Threads of the runtime; more than one need a cross-origin isolated page and a bundle whose runtime has them. By default
+   * one a processor, four at most, in such a page with such a bundle; 1 elsewhere, in Node and in Deno.
+   */
   threads?: number;
   /** Keep files in Cache Storage, for visits without a network; true by default. */
   cache?: boolean;
@@ -69,6 +72,7 @@ export class Embedder {
     times: { downloaded: number; runtime: number; session: number; tokenizer: number };
     transferred: number;
     runtime: string;
+    threads: number;
   };
   /** A vector for each text, in their order; of length 1 where the model normalises. */
   embed(texts: string | Iterable<string>, options?: EmbedOptions): Promise<Float32Array[]>;

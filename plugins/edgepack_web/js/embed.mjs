@@ -5,7 +5,7 @@
 //     const embedder = await load();                       // or load("https://cdn.example/all-MiniLM-L6-v2/")
 //     const [vector] = await embedder.embed(["A man is eating food."]);
 
-import { chooseRuntime, folderOf, readBundle, requireWasm, textOf, wholeRuntime } from "./document.mjs";
+import { chooseRuntime, folderOf, readBundle, requireWasm, textOf, usualThreads, wholeRuntime } from "./document.mjs";
 import { EmbedError } from "./errors.mjs";
 import { openLink } from "./link.mjs";
 import { abortable, inNode } from "./platform.mjs";
@@ -22,7 +22,7 @@ const shared = new Map();
  * @returns {Promise<Embedder>}
  */
 export async function load(url = new URL(".", own), options = {}) {
-  const { signal, onProgress, onRestart, threads = 1, cache = true, runtime } = options;
+  const { signal, onProgress, onRestart, threads, cache = true, runtime } = options;
   signal?.throwIfAborted();
   const base = folderOf(url, own);
   const key = JSON.stringify([base, threads, cache, runtime]);
@@ -63,9 +63,10 @@ function begin(key, base, options) {
   return entry;
 }
 
-async function open(base, { signal, onProgress, ...options }) {
+async function open(base, { signal, onProgress, ...asked }) {
   requireWasm();
-  const { bundle, keep } = await readBundle(base, { ...options, signal });
+  const { bundle, keep } = await readBundle(base, { ...asked, signal });
+  const options = { ...asked, threads: asked.threads ?? usualThreads(bundle, asked) };
   const embedder = new Embedder(base, bundle, options, await chooseRuntime(bundle, options));
   await embedder.begin({ signal, onProgress });
   await keep();
@@ -165,7 +166,7 @@ export class Embedder {
       const message = { task: "start", base: this.#base, bundle: this.#bundle, runtime: this.#runtime, keep: cache, direct: this.#isDirect(), threads };
       try {
         const result = await this.#ask(message, { signal, onProgress });
-        this.loaded = { ...result, runtime: this.#runtime.name };
+        this.loaded = { ...result, runtime: this.#runtime.name, threads };
         return;
       } catch (error) {
         this.#end();

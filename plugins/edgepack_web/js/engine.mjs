@@ -1,13 +1,12 @@
 // What answers for a bundle: starts the runtime, tokenizes, and turns texts into vectors, batch by batch.
 
 import { Assets, moduleAddress } from "./assets.mjs";
+import { batchesOf } from "./batches.mjs";
 import { inDeno } from "./platform.mjs";
 import { Session, startRuntime } from "./session.mjs";
 import { Generic, WordPiece } from "./tokenizer.mjs";
 import { Unigram } from "./unigram.mjs";
 
-const BATCH = 8;
-const BATCH_TOKENS = 1024;
 /** Texts that are tokenized before the next message is looked at. */
 const ENCODE_AT_ONCE = 64;
 const LAYER_NORM_EPSILON = 1e-5;
@@ -17,6 +16,7 @@ export class Engine {
   static async start({ base, bundle, runtime, keep, direct, threads }, { signal, onProgress }) {
     const engine = new Engine();
     engine.model = { ...bundle.model, ...runtime.model };
+    engine.gpu = runtime.gpu;
     const assets = new Assets(base, keep);
     const files = {};
     const into = (name) => (bytes) => (files[name] = bytes);
@@ -50,7 +50,7 @@ export class Engine {
    * @param {string[]} texts
    */
   async embed(texts, { dimension, stopped, onProgress }) {
-    const { maxLength, vocabulary } = this.model;
+    const { maxLength, vocabulary, batchDependent } = this.model;
     const encoded = [];
     for (const text of texts) {
       if (encoded.length % ENCODE_AT_ONCE === 0 && encoded.length) await breathe();
@@ -58,26 +58,19 @@ export class Engine {
       encoded.push(this.tokenizer.encode(text, maxLength));
       checkIds(encoded.at(-1).ids, maxLength, vocabulary);
     }
-    const order = encoded.map((_, index) => index).sort((a, b) => encoded[a].ids.length - encoded[b].ids.length);
+    // A recipe whose vectors depend on their neighbours takes every text alone.
+    const model = { longest: maxLength, alone: batchDependent, gpu: this.gpu };
     const vectors = new Array(texts.length);
-    for (let start = 0; start < order.length; ) {
-      const batch = this.#batch(order, start, encoded);
+    let done = 0;
+    for (const batch of batchesOf(encoded.map(({ ids }) => ids.length), model)) {
       await breathe();
       if (stopped()) return undefined;
       const { data, width } = await this.#run(batch.map((index) => encoded[index]));
       batch.forEach((index, row) => (vectors[index] = this.#finish(data.slice(row * width, (row + 1) * width), dimension)));
-      start += batch.length;
-      onProgress?.({ done: start, total: texts.length });
+      done += batch.length;
+      onProgress?.({ done, total: texts.length });
     }
     return vectors;
-  }
-
-  #batch(order, start, encoded) {
-    let end = start + 1;
-    // A recipe whose vectors depend on their neighbours takes every text alone.
-    const most = this.model.batchDependent ? 1 : BATCH;
-    while (end < order.length && end - start < most && (end - start + 1) * encoded[order[end]].ids.length <= BATCH_TOKENS) end++;
-    return order.slice(start, end);
   }
 
   async #run(rows) {

@@ -119,6 +119,7 @@ def build_manifest(
             **({"library": runner.library} if runner.library else {}),
             "kind": runner.kind,
             **({"serve": True} if runner.serves else {}),
+            **({"by_level": True} if runner.by_level else {}),
             **({"check": "start"} if runner.check_at_start else {}),
             "versions": dict(sorted(runner.versions.items())),
         },

@@ -54,7 +54,7 @@ def runtime() -> None:
     "--recipe",
     metavar="NAME",
     shell_complete=names_of("recipe"),
-    help="Quantization recipe of the models.  [default: int8]",
+    help="Quantization recipe of the models.  [default: the target's, otherwise int8]",
 )
 @click.option(
     "--kind",

@@ -32,7 +32,7 @@ def _made(
 ) -> tuple[list[tuple[Extension, RuntimePlatform]], list[PluginError]]:
     """The platforms, and what is wrong with those that cannot be made: one broken plugin stops nobody else."""
     found, wrong = [], []
-    for extension in extensions.values():
+    for extension in sorted(extensions.values(), key=lambda each: each.plugin != OWN):
         try:
             found.append((extension, made_platform(extension)))
         except PluginError as error:

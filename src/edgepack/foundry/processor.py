@@ -55,6 +55,8 @@ class Processor:
     flags: tuple[str, ...] = ()
     """What clang and gcc are told beyond the triple, for each object: the baseline, where it is not the compiler's own. ``zig cc``,
     which has other words for it, is not told: with it only CMake's trials and the proof's own programs are compiled."""
+    variant: str = ""
+    """A word that tells what is compiled for it from what is compiled for others of the same ``triple`` with other ``flags``."""
     cmake: Mapping[str, str] = field(default_factory=dict)
     """Variables of upstream's CMake."""
     levels: tuple[FeatureLevel, ...]

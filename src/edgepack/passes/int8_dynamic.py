@@ -72,6 +72,7 @@ def int8_dynamic(
     steps: float = 0.0,
     table_steps: float = 0.0,
     weighed: bool = False,
+    rarity: float = 0.0,
     layers: Patterns = ALL,
 ) -> onnx.ModelProto:
     """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
@@ -82,7 +83,8 @@ def int8_dynamic(
     and ``reduced`` elsewhere. With ``steps``, a column's standard deviation is that many integers, which are rounded with
     calibration texts, and with ``table_steps`` a table's row's (tables of less than 1024 rows keep all of int8): fewer
     distinct integers, for downloads that are compressed. ``weighed`` makes steps wider where that costs the vectors least:
-    of matrices by trying each, of rows by how rare their tokens are. ``layers`` are patterns of the matrices' names.
+    of matrices by trying each, of rows by how rare their tokens are. ``rarity`` is the power of a token's rank that the steps of its row
+    follow, 0.25 where it is 0 and ``weighed`` is said. ``layers`` are patterns of the matrices' names.
     """
     isa = material.isa if material else ()
     moments = _moments(model, material, layers, variants=VARIANTS if weighed else 0) if steps else {}
@@ -93,7 +95,7 @@ def int8_dynamic(
         steps=steps,
         moments=moments,
         factors=_step_factors(model, moments, steps, material) if weighed and steps else {},
-        rarity=RARITY if weighed else 0.0,
+        rarity=rarity or (RARITY if weighed else 0.0),
     )
     for node in run.editor.take_nodes():
         if is_weight_matmul(run.editor, node, layers):
@@ -103,7 +105,11 @@ def int8_dynamic(
         elif tables and is_embedding_lookup(run.editor, node):
             rows = len(run.editor.array(node.input[0]))
             int8_embedding(
-                run.editor, node, steps=table_steps if rows >= FEW_ROWS else 0.0, rarity=run.rarity
+                run.editor,
+                node,
+                steps=table_steps if rows >= FEW_ROWS else 0.0,
+                rarity=run.rarity,
+                tokenizer=material.source.tokenizer if material and material.source else None,
             )
         else:
             run.editor.keep(_corrected(run, node))

@@ -131,23 +131,30 @@ def _multiply(
 
 def _pieces(editor: GraphEditor, vector: str) -> Pieces:
     """uint8 [batch, sequence, hidden] twice; made once for all the matrices that the vectors meet."""
-    pieces = Pieces(coarse=f"{vector}.coarse", fine=f"{vector}.fine", ranges=f"{vector}.range")
+    name = f"{vector}.taken" if _is_product(editor, vector) else vector
+    pieces = Pieces(coarse=f"{name}.coarse", fine=f"{name}.fine", ranges=f"{name}.range")
     if editor.is_made(pieces.coarse):
         return pieces
     middle = editor.weight("piece.middle", np.array(MIDDLE, np.uint8))
     floor = editor.weight("piece.floor", np.array(SMALLEST_RANGE, np.float32))
-    sizes = editor.add("Abs", [vector], [f"{vector}.sizes"], name=f"{vector}.sizes")
-    largest = largest_per_token(editor, sizes, f"{vector}.largest")
+    sizes = editor.add("Abs", [vector], [f"{name}.sizes"], name=f"{name}.sizes")
+    largest = largest_per_token(editor, sizes, f"{name}.largest")
     editor.add("Max", [largest, floor], [pieces.ranges], name=pieces.ranges)
-    shares = editor.add("Div", [vector, pieces.ranges], [f"{vector}.shares"], name=f"{vector}.shares")
+    shares = editor.add("Div", [vector, pieces.ranges], [f"{name}.shares"], name=f"{name}.shares")
     step = _step(editor)
     editor.add("QuantizeLinear", [shares, step, middle], [pieces.coarse], name=pieces.coarse)
     covered = editor.add(
-        "DequantizeLinear", [pieces.coarse, step, middle], [f"{vector}.covered"], name=f"{vector}.covered"
+        "DequantizeLinear", [pieces.coarse, step, middle], [f"{name}.covered"], name=f"{name}.covered"
     )
-    rest = editor.add("Sub", [shares, covered], [f"{vector}.rest"], name=f"{vector}.rest")
+    rest = editor.add("Sub", [shares, covered], [f"{name}.rest"], name=f"{name}.rest")
     editor.add("QuantizeLinear", [rest, _fine_step(editor), middle], [pieces.fine], name=pieces.fine)
     return pieces
+
+
+def _is_product(editor: GraphEditor, vector: str) -> bool:
+    """Whether a matrix makes the vectors, as that of a Dense module without bias: the parts of its product have its name already."""
+    made_by = editor.producer(vector)
+    return made_by is not None and is_weight_matmul(editor, made_by, ALL)
 
 
 def _step(editor: GraphEditor) -> str:

@@ -1,27 +1,39 @@
 """Embedding tables as integers: rows are gathered first and expanded after, the table itself never is."""
 
+from pathlib import Path
+
 import onnx
 from onnx import TensorProto
 
 from edgepack.models.graph.editor import GraphEditor
 from edgepack.quantization.entropy_coded import entropy_coded_rows
 from edgepack.quantization.int8 import quantized_rows
+from edgepack.quantization.token_ranks import token_ranks
 
 FEW_ROWS = 1024
 """Tables with fewer rows (positions, token types) weigh little and are added to every token: int8 is exact enough."""
 
 
 def int8_embedding(
-    editor: GraphEditor, node: onnx.NodeProto, *, steps: float = 0.0, rarity: float = 0.0
+    editor: GraphEditor,
+    node: onnx.NodeProto,
+    *,
+    steps: float = 0.0,
+    rarity: float = 0.0,
+    tokenizer: Path | None = None,
 ) -> None:
     """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
 
     ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them. ``rarity`` is explained at
-    ``entropy_coded_rows``.
+    ``entropy_coded_rows``; ``tokenizer`` says which tokens are rare.
     """
     table, ids, output = node.input[0], node.input[1], node.output[0]
     rows_of = editor.array(table)
-    values, scales = entropy_coded_rows(rows_of, steps, rarity=rarity) if steps else quantized_rows(rows_of)
+    if steps:
+        ranks = token_ranks(tokenizer, len(rows_of)) if rarity else None
+        values, scales = entropy_coded_rows(rows_of, steps, rarity=rarity, ranks=ranks)
+    else:
+        values, scales = quantized_rows(rows_of)
     rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from edgepack.quantization.arrays import Doubles, Floats, Int8s
 from edgepack.quantization.int8 import LARGEST, LARGEST_PAIR, largest_pair
 from edgepack.quantization.rounding import Grid, gptq
+from edgepack.quantization.token_ranks import Ranks
 
 ROOM = 0.85
 """Of the largest integer, for the largest weight: making up for others' rounding may raise it."""
@@ -39,16 +40,20 @@ def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None)
     return unclipped_pairs(gptq(grid, values, moments)), scales
 
 
-def entropy_coded_rows(values: Floats, steps: float, *, rarity: float = 0.0) -> tuple[Int8s, Floats]:
+def entropy_coded_rows(
+    values: Floats, steps: float, *, rarity: float = 0.0, ranks: Ranks | None = None
+) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1].
 
-    With ``rarity`` rows of rarer tokens have wider steps: vocabularies begin with the tokens that are met most often, and
-    a token's frequency falls about as its rank rises (Zipf's law). Steps that are as wide as frequency to the power of
+    With ``rarity`` rows of rarer tokens have wider steps: a token's frequency falls about as its rank rises (Zipf's law). ``ranks`` are
+    those of the rows; ``None``: their order. Steps that are as wide as frequency to the power of
     -0.5 would be best for an average text; less spares the texts that are made of rare words.
     """
     widest = np.abs(values).max(axis=1, keepdims=True) / LARGEST
-    ranks = np.maximum(np.arange(len(values)) - COMMON, 0) / RARER
-    rarer = np.minimum((1 + ranks) ** rarity, RAREST).astype(np.float32)[:, None]
+    places = np.arange(len(values)) if ranks is None else ranks
+    rarer = np.minimum((1 + np.maximum(places - COMMON, 0) / RARER) ** rarity, RAREST).astype(np.float32)[
+        :, None
+    ]
     scales = np.maximum(values.std(axis=1, keepdims=True) * rarer / np.float32(steps), widest)
     scales = np.where(scales > 0, scales, 1).astype(np.float32)
     return np.rint(values / scales).astype(np.int8), scales

@@ -21,6 +21,7 @@ from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model, union
 from edgepack.quantization.calibration import read_texts, takes_pairs
+from edgepack.quantization.token_ranks import characters_of
 from edgepack.recipes.registry import apply, key_of_passes, passes_for
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
@@ -76,6 +77,7 @@ def prepare_model(
         "prepare": PREPARE_SCHEMA,
         **({"runtime": "whole"} if whole_runtime else {}),
         **({"calibration": "pairs"} if takes_pairs(source) else {}),
+        **({"ranks": "characters by themselves"} if _ranks_characters(source, passes) else {}),
     }
     folder = context.store.cached("prepared", inputs, make)
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
@@ -174,6 +176,12 @@ def _describe(
         output=OUTPUT,
         batch_dependent=facts["batch_dependent"],
     )
+
+
+def _ranks_characters(source: ModelSource, passes: tuple[Pass, ...]) -> bool:
+    """Whether rows of a table are taken for rare or common otherwise than by their order."""
+    ranks = any(step.parameters.get(name) for step in passes for name in ("weighed", "rarity"))
+    return ranks and bool(characters_of(source.tokenizer))
 
 
 def corpora_of(passes: tuple[Pass, ...]) -> list[str]:

@@ -47,6 +47,9 @@ class RunnerArtifact:
     """Whether the program compares the SHA-256 of model and tokenizer with the manifest's each time it starts."""
     serves: bool = False
     """Whether the program is a server, too: ``program serve``."""
+    by_level: bool = False
+    """Whether the program has kernels of its own for several levels of a processor, each of which is to be proved; those of a runtime
+    are anyway."""
     gives: tuple[str, ...] = ()
     """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()
@@ -71,6 +74,11 @@ class Bundle:
         """The same, in whatever folder a plugin works: what a user wrote as ``-o dist`` is relative."""
         archive = self.archive and self.archive.absolute()
         return replace(self, directory=self.directory.absolute(), archive=archive)
+
+    @property
+    def system(self) -> str:
+        """The operating system of the devices, as targets name it."""
+        return str(self.manifest["target"].get("platform", {}).get("os", "linux"))
 
     @property
     def program(self) -> Path:

@@ -245,6 +245,42 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LengthMemory:
+    """What one text of a length takes."""
+
+    tokens: int
+    peak: int
+    """Bytes, at most at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Memory that the bundle's program takes: most bytes resident at once, pages of its files included."""
+
+    budget: int
+    """Bytes that the target allows, under which the worst case ran."""
+    threads: int
+    tokens: int
+    """Of the longest text of the worst case."""
+    enforced_by: str = ""
+    """What held the program to the budget; empty: nothing did, for it was not measured."""
+    reason: str = ""
+    """Why it was not measured."""
+    one_text: int = 0
+    batch: int = 0
+    """For 32 texts at once."""
+    worst: int = 0
+    """Texts of all scripts and the longest ones, on all threads, in the largest batches."""
+    lengths: tuple[LengthMemory, ...] = ()
+    """One text on one thread, by its length."""
+
+
+def memory_of(data: Mapping[str, Any]) -> Memory:
+    """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
+    return Memory(**{**data, "lengths": tuple(LengthMemory(**each) for each in data.get("lengths", ()))})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """The size of a bundle and the cost of its downloads."""
 
@@ -275,6 +311,8 @@ class Report:
     """For a bundle that is served as files: downloads per visit, the cold visit first."""
     made: Made | None = None
     """``None``: not recorded."""
+    memory: Memory | None = None
+    """``None``: the target has no budget for it, and it was not measured."""
 
     @property
     def raw_bytes(self) -> int:

@@ -131,6 +131,12 @@ class Target:
     model: ModelOptions
     download_budget: int | None = None
     """Bytes that the archive may have at most."""
+    memory_budget: int | None = None
+    """Bytes that the program may take at most on a device, its files included; ``None``: memory is not measured."""
+    memory_threads: int = 4
+    """Threads that devices start the program with at most: of the worst case that memory is measured for."""
+    memory_length: int | None = None
+    """Tokens of a text that devices ask for at most (``embed --max-length``); ``None``: all that the model takes."""
     packages: tuple[str, ...] = ()
     """Forms that the bundle is packed in, beside its archive."""
     version: str = "0.1.0"

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from edgepack.records.report import DownloadCost, PackageSize, PartSize, Report, Section, Verification
+from edgepack.records.report import DownloadCost, Memory, PackageSize, PartSize, Report, Section, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.figures import figures, heading
 from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
@@ -22,6 +22,7 @@ def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
     lines: list[RenderableType] = [_size_table(report), _archive(report)]
     lines += [Text(line) for line in package_lines(report)]
+    lines += [Text(memory_line(report.memory))] if report.memory else []
     lines += [_visit_table(report)] if report.visits else []
     lines.append(render_verification(report.verification))
     if report.proofs:
@@ -51,6 +52,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "checks": list(report.checks),
         **({"sections": [_section_json(each) for each in report.sections]} if report.sections else {}),
         **({"made": asdict(report.made)} if report.made else {}),
+        **({"memory": asdict(report.memory)} if report.memory else {}),
         "notes": list(report.notes),
         "warnings": list(report.warnings),
         **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
@@ -121,6 +123,23 @@ def _archive(report: Report) -> Text:
     return Text.assemble(
         f"{archive_line(report)}, ", (f"within the budget of {megabytes(budget)} MB", "green")
     )
+
+
+def memory_line(found: Memory) -> str:
+    """What the program takes, and the budget that its worst case ran within."""
+    if found.reason:
+        return f"memory: not measured ({found.reason})"
+    return (
+        f"memory: {megabytes(found.one_text)} MB for one text, {megabytes(found.batch)} MB for a batch of 32, "
+        f"{megabytes(found.worst)} MB at worst ({worst_case(found)}); "
+        f"ran within {megabytes(found.budget)} MB, enforced by {found.enforced_by}"
+    )
+
+
+def worst_case(found: Memory) -> str:
+    """What was run, in a few words."""
+    threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
+    return f"{threads}, texts of {found.tokens:,} tokens, all scripts"
 
 
 def package_lines(report: Report) -> list[str]:

@@ -26,8 +26,7 @@ from edgepack.models.find.source import ingest
 from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records.target import ModelOptions
-from edgepack.runtimes.library import LibraryOptions, format_for
+from edgepack.runtimes.library import LibraryOptions
 
 PAGE, DATA = "UPGRADE.md", "draft.json"
 _OF_THE_SOURCES = (FloorError, MismatchError, ProofError, ToolError, UnsupportedModelError)
@@ -132,8 +131,7 @@ def _first_build(
         with story.step("model"):
             source = ingest(model, context=context)
         with story.step("prepare"):
-            wanted = ModelOptions(recipe=options.recipe, format=format_for(runtime_options.kind))
-            prepared = prepare_model(source, options=wanted, context=context)
+            prepared = prepare_model(source, options=options.model, context=context)
         with story.step("runtime"):
             runtime = platform.reduce(required(prepared.needs), runtime_options, context=context)
         with story.step("prove"):

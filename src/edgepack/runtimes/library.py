@@ -45,7 +45,16 @@ class LibraryOptions:
     """What a library is made for."""
 
     recipe: str | tuple[Pass, ...] = "int8"
+    score_recipe: str | tuple[Pass, ...] | None = None
+    """Of models with scores, as a target has it."""
     runtime: RuntimeOptions = field(default_factory=RuntimeOptions)
+
+    @property
+    def model(self) -> ModelOptions:
+        """How its models are made."""
+        return ModelOptions(
+            recipe=self.recipe, score_recipe=self.score_recipe, format=format_for(self.runtime.kind)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +78,7 @@ def library_options(
     room: Path | None = None,
     host: PluginHost,
 ) -> LibraryOptions:
-    """A target's recipe, kind and platform, or those of the default; what is named takes precedence.
+    """A target's recipes, kind and platform, or those of the default; what is named takes precedence, a ``recipe`` over both of a target's.
 
     ``room`` is the folder of another release. Raises ``TargetError``, and ``UsageError`` for what the platform has no runtimes of.
     """
@@ -79,7 +88,9 @@ def library_options(
         kinds: dict[object, RuntimeKind] = {each: each for each in get_args(RuntimeKind)}
         same = kinds.get(chosen.options.get("runtime"), "minimal")
         options = LibraryOptions(
-            recipe=chosen.model.recipe, runtime=RuntimeOptions(platform=chosen.platform, kind=same)
+            recipe=chosen.model.recipe,
+            score_recipe=chosen.model.score_recipe,
+            runtime=RuntimeOptions(platform=chosen.platform, kind=same),
         )
     runtime = replace(
         options.runtime,
@@ -93,7 +104,9 @@ def library_options(
             f"runtimes of another release are made for Linux only, not for {runtime.platform.os}",
             hint="omit --release, or choose a target of Linux",
         )
-    return LibraryOptions(recipe=recipe or options.recipe, runtime=runtime)
+    if recipe is not None:
+        return LibraryOptions(recipe=recipe, runtime=runtime)
+    return replace(options, runtime=runtime)
 
 
 def make_library(
@@ -123,8 +136,7 @@ def make_library(
         with story.step("model"):
             source = ingest(name, context=context)
         with story.step("prepare"):
-            wanted = ModelOptions(recipe=options.recipe, format=format_for(options.runtime.kind))
-            prepared.append(prepare_model(source, options=wanted, context=context))
+            prepared.append(prepare_model(source, options=options.model, context=context))
     with story.step("runtime"):
         needs = union(required(model.needs) for model in prepared)
         runtime = platform.reduce(needs, options.runtime, context=context)

@@ -83,7 +83,10 @@ def interrupted_leaves_nothing(subject: TargetSubject) -> None:
             f"it did not end within {PATIENCE:g} s", do="let KeyboardInterrupt through, end what you start"
         )
     if seen.exit_code == 0:
-        raise Broken("it went on as if nothing had been", do="catch Exception, never BaseException")
+        raise Broken(
+            "it went on as if nothing had been",
+            do="catch Exception, never BaseException, and leave signal handlers alone",
+        )
     places = (folder / "dist", folder / "tmp")
     left = [path for place in places if place.exists() for path in place.rglob("*")]
     if left:

@@ -20,6 +20,7 @@ from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
 from edgepack.foundry.proof.cpuid import replace_cpuid
+from edgepack.foundry.proof.emulator import find_system
 from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
 from edgepack.records.bundle import Bundle
@@ -88,9 +89,13 @@ def prove_bundle(
         # What no processor runs by itself, a script or a page, has the one level of what does run it.
         device = str(bundle.manifest["target"]["platform"]["arch"])
         level = HERE if device == platform.machine() else device
+        if system := find_system(bundle.system, bundle.program, context=context):
+            command = tuple(system.command(device))
+            under = Way(level=level, by=f"{system.name} {system.version}", emulation=command)
+            return (prove_way(attempt, under),)
         return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
-    if not runtime or "name" in runtime:
-        # Levels are those of ONNX Runtime's kernels.
+    if "name" in runtime or not (runtime or bundle.manifest["runner"].get("by_level")):
+        # Levels are those of ONNX Runtime's kernels, or of the program's own.
         by = HERE if arch == platform.machine() else f"an emulated {arch}"
         return (prove_way(attempt, Way(level=HERE, by=by)),)
     asked: Any = {"arch": arch, "isa": isa, "levels": levels, "context": context}
@@ -180,9 +185,9 @@ def _require_processor(bundle: Bundle) -> None:
 
 
 def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
-    """The bundle with a runtime that does not ask the processor, and with what answers beside the program.
+    """The bundle with kernels that do not ask the processor, and with what answers beside the program.
 
-    The programs look at sizes when they start, and those stay; the runtime may lie in the program itself. Raises
+    The programs look at sizes when they start, and those stay; the kernels may lie in the program itself. Raises
     ``CannotRunHere`` where nothing can be loaded into the program.
     """
     if GLIBC not in needed_libraries(bundle.program):
@@ -190,10 +195,11 @@ def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
             f"what cpuid says cannot be hidden from {bundle.program.name}: it does not load glibc"
         )
     folder = linked_copy(bundle, "masked-", context=context)
-    runtime = str(bundle.manifest["runtime"]["library"])
-    (folder / runtime).unlink()
-    replace_cpuid(bundle.directory / runtime, folder / runtime)
-    program = folder / str(bundle.manifest["runner"]["program"])
+    name = str(bundle.manifest["runner"]["program"])
+    asking = str((bundle.manifest["runtime"] or {"library": name})["library"])
+    (folder / asking).unlink()
+    replace_cpuid(bundle.directory / asking, folder / asking)
+    program = folder / name
     shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
     copy = replace(bundle, directory=folder)
     seal(copy)

@@ -16,7 +16,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture
 from edgepack.foundry.processors.known import find_processor
-from edgepack.foundry.proof.emulator import find_emulator
+from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.limits import OUTPUT, SECONDS, limits_for, timed_out, wrote_too_much
@@ -26,6 +26,8 @@ NOT_FOUND = 127
 """How ``env`` says that there is no such program."""
 NO_DEVICE = 9
 """How the program says that this device is not what its execution provider needs."""
+SOCKET = "/tmp/embed.sock"
+"""Of a server in the sandbox, where /tmp is empty and nobody else's."""
 DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
 
@@ -147,6 +149,22 @@ class BundleRunner:
             )
         return vectors
 
+    def require_server(self, bundle: Bundle) -> None:
+        """Have the program's server answer a request of its own, ``embed serve --check``, where the manifest says that it has one.
+
+        In a sandbox, which has no network, on a socket in the sandbox's own /tmp. Nothing is asked of a server of scores or of other
+        outputs than vectors. Raises what ``embed`` raises, but for ``CannotRunHere``.
+        """
+        model = bundle.manifest["model"]
+        if not bundle.manifest["runner"].get("serve") or "task" in model or "outputs" in model:
+            return
+        where = ["--port", "0"] if self.sandbox is None else ["--unix", SOCKET]
+        try:
+            self._run(bundle, [bundle.program, "serve", "--check", *where])
+        except CannotRunHere:
+            return
+        self.context.note("its server answered a request")
+
     def _answers(
         self, bundle: Bundle, command: Sequence[str | Path], texts: Sequence[str | tuple[str, str]]
     ) -> str:
@@ -154,7 +172,10 @@ class BundleRunner:
         records = (
             {"text": text} if isinstance(text, str) else {"query": text[0], "text": text[1]} for text in texts
         )
-        lines = "".join(json.dumps(record) + "\n" for record in records)
+        return self._run(bundle, command, "".join(json.dumps(record) + "\n" for record in records))
+
+    def _run(self, bundle: Bundle, command: Sequence[str | Path], input: str = "") -> str:
+        """What a command says."""
         prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         program = [*prefix, *command]
@@ -162,7 +183,7 @@ class BundleRunner:
             program = ["nice", "-n", "0", *program]
         words = [*self._around(bundle, program), "env", "-i", *variables, *program]
         try:
-            return self.context.run(words, cwd=bundle.directory, input=lines)
+            return self.context.run(words, cwd=bundle.directory, input=input)
         except ToolError as error:
             if f"exit code {NO_DEVICE}" in error.message and _has_provider(bundle):
                 raise CannotRunHere(said_by_program(error)) from error
@@ -233,7 +254,9 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
         raise BundleError(
             f"the program of {bundle.name} cannot be read: {error}", hint="build it again"
         ) from error
-    if built_for in (None, platform.machine()):
+    if built_for is None:
+        return _of_another_system(bundle, program, context)
+    if built_for == platform.machine():
         return []
     processor = find_processor(built_for, context=context)
     best = next(
@@ -248,6 +271,14 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
             f"the program is for {built_for}, this host is {platform.machine()}: {error.message}"
         ) from error
     return emulator.command(best)
+
+
+def _of_another_system(bundle: Bundle, program: Path, context: BuildContext) -> list[str | Path]:
+    try:
+        emulator = find_system(bundle.system, program, context=context)
+    except MissingToolError as error:
+        raise CannotRunHere(f"the program is for {bundle.system}: {error.message}") from error
+    return emulator.command(platform.machine()) if emulator else []
 
 
 def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError:

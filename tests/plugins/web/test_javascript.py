@@ -1,6 +1,7 @@
 """The page's JavaScript in Node: downloads from a bad server, and the tokenizer beside the real one."""
 
 import json
+import random
 import re
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
+from edgepack.runner.frozen.model.embedder import batches
 from edgepack.runner.tokenizer.unigram_table import unigram_table
 from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
 from edgepack.verifier.fuzz_texts import fuzz_texts, fuzz_texts_for
@@ -55,6 +57,24 @@ WORDS = [
 
 def test_downloads_from_a_server_that_misbehaves() -> None:
     assert "# fail 0" in run_node_tests("assets")
+
+
+def test_threads_where_none_are_asked_for() -> None:
+    assert "# fail 0" in run_node_tests("usual_threads")
+
+
+def test_texts_go_together_as_in_the_native_runners(tmp_path: Path) -> None:
+    generator = random.Random(5)
+    cases = []
+    for longest in (40, 256, 512):
+        for count in (1, 7, 50, 400):
+            lengths = [generator.randint(0, longest) for _ in range(count)]
+            made = batches(lengths, 8, tokens=max(64, longest))
+            rows = [[lengths[index] for index in batch] for batch in made]
+            cases.append({"lengths": lengths, "longest": longest, "batches": rows})
+    expected = tmp_path / "expected.json"
+    expected.write_text(json.dumps(cases))
+    assert "# fail 0" in run_node_tests("batches", EXPECTED=str(expected))
 
 
 def small_wordpiece(**normalizer: bool) -> Tokenizer:

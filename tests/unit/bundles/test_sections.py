@@ -300,7 +300,12 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
             provider=ExecutionProvider(name="CUDAExecutionProvider", append="cuda"),
         ),
         runner=replace(
-            runner, library="lib/libembed.so", serves=True, check_at_start=True, placement=PLACEMENT
+            runner,
+            library="lib/libembed.so",
+            serves=True,
+            check_at_start=True,
+            by_level=True,
+            placement=PLACEMENT,
         ),
         made_by={
             "plugin": "edgepack-kiosk",

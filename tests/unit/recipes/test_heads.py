@@ -44,3 +44,23 @@ def test_every_recipe(tmp_path: Path, context: HostContext, recipe: str, mode: A
     vectors = onnx_vectors(made.file, tokens)
     assert vectors.shape == exact.shape == (4, 24)
     assert (vectors * exact).sum(axis=1).min() > LEAST.get(recipe, 0.99)
+
+
+@pytest.mark.parametrize(
+    "recipe", quick(load_toml(files("edgepack.recipes") / "recipes.toml"), "int8-near", "int4-int8")
+)
+def test_dense_modules_without_bias_behind_one_another(
+    tmp_path: Path, context: HostContext, recipe: str
+) -> None:
+    """EmbeddingGemma's: what one matrix makes goes into the next as it is."""
+    source, _ = write_family(tmp_path / "model", "bert", std=0.15)
+    random, layers = np.random.default_rng(5), []
+    for inputs, outputs in ((32, 96), (96, 32)):
+        file = tmp_path / f"{inputs}.safetensors"
+        save_file({"linear.weight": random.normal(size=(outputs, inputs)).astype(np.float32)}, file)
+        layers.append(Dense(file=file, inputs=inputs, outputs=outputs, bias=False, activation=None))
+    source = replace(source, pooling=Pooling(dense=tuple(layers)))
+    tokens = tokens_of("bert", lengths=(9, 30, 2, 12))
+    exact = onnx_vectors(exported_model(source, context=context), tokens)
+    made = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+    assert (onnx_vectors(made.file, tokens) * exact).sum(axis=1).min() > LEAST.get(recipe, 0.99)

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,30 @@ def test_a_program_that_is_killed_is_told(copy: Path, context: HostContext) -> N
     bundle = bundle_of(copy, "#!/bin/sh\nkill -9 $$\n")
     with pytest.raises(ProofError, match="signal 9"):
         BundleRunner(context=context).embed(bundle, ["a"])
+
+
+def serving(bundle: Bundle, **model: Any) -> Bundle:
+    manifest = {**bundle.manifest, "model": {**bundle.manifest["model"], **model}}
+    return replace(bundle, manifest={**manifest, "runner": {**bundle.manifest["runner"], "serve": True}})
+
+
+def test_its_server_is_asked(copy: Path, context: HostContext, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    bundle = bundle_of(copy)
+    bundle.program.write_text(bundle.program.read_text().replace("exec ", f'echo "$@" >> {asked}\nexec ', 1))
+    runner = BundleRunner(context=context)
+    runner.require_server(bundle)
+    assert not asked.exists(), "its manifest says that it has none"
+    runner.require_server(serving(bundle, task="rank"))
+    assert not asked.exists(), "it has no vectors"
+    runner.require_server(serving(bundle))
+    assert asked.read_text() == "serve --check --port 0\n"
+
+
+def test_a_server_that_does_not_answer_is_refused(copy: Path, context: HostContext) -> None:
+    bundle = serving(bundle_of(copy, "#!/bin/sh\necho 'error: the moon is full' >&2\nexit 5\n"))
+    with pytest.raises(ProofError, match="the moon is full"):
+        BundleRunner(context=context).require_server(bundle)
 
 
 @pytest.mark.parametrize(

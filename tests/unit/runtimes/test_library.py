@@ -1,6 +1,8 @@
 """What a library is made for, by target or by options, and what several models' proofs come to."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import find_platform, platform_on
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
+from edgepack.recipes.registry import passes_for, passes_of
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Platform
 from edgepack.runtimes.known import platform_of
@@ -37,6 +40,18 @@ def test_a_target_s_platform_recipe_and_kind() -> None:
     assert (
         library_options("linux-arm64-min", recipe="fp32", kind=None, glibc=None, host=host).recipe == "fp32"
     )
+
+
+def test_models_with_scores_get_the_target_s_recipe_for_them(context: HostContext) -> None:
+    """Else the library has other operators than the bundle's model."""
+    ranks: Any = SimpleNamespace(head=object(), outputs=None)
+    host = load_plugins()
+    target = host.target("linux-x86-min", ()).model
+    own = library_options("linux-x86-min", recipe=None, kind=None, glibc=None, host=host).model
+    assert passes_for(ranks, own, context) == passes_of("int8-near", context)
+    assert (own.recipe, own.score_recipe, own.format) == (target.recipe, target.score_recipe, target.format)
+    named = library_options("linux-x86-min", recipe="int8", kind=None, glibc=None, host=host).model
+    assert passes_for(ranks, named, context) == passes_of("int8", context)
 
 
 def test_no_such_target() -> None:
@@ -95,7 +110,7 @@ def test_who_makes_runtimes_for_a_platform(tmp_path: Path) -> None:
             Platform(os="linux", arch="riscv64", libc="musl"),
             "linux on riscv64 with musl, only for linux on x86",
         ),
-        (Platform(os="windows", arch="x86_64"), "windows on x86_64, only for linux on x86_64"),
+        (Platform(os="macos", arch="x86_64"), "macos on x86_64, only for linux on x86_64"),
     ],
 )
 def test_devices_that_nobody_makes_runtimes_for(device: Platform, said: str) -> None:

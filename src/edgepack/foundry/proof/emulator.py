@@ -52,6 +52,18 @@ def find_emulator(arch: str, *, context: BuildContext) -> Emulator:
     )
 
 
+def find_system(os: str, program: Path, *, context: BuildContext) -> Emulator | None:
+    """What runs a program of another system than Linux, as that system's platform has it; ``None`` for files that no platform
+    of such a system knows. Raises ``MissingToolError`` when it cannot be had.
+    """
+    if os == "linux":
+        return None
+    for _, platform in platforms(context.extensions("platform")):
+        if platform.os == os and platform.recognizes(program):
+            return platform.emulator(context=context)
+    return None
+
+
 def find_qemu(processor: Processor, *, context: BuildContext) -> Qemu:
     """qemu for a processor: installed, or fetched. Raises ``MissingToolError`` when it cannot be had."""
     arch = processor.qemu or processor.name

@@ -87,7 +87,8 @@ class Zig:
 
     @property
     def identity(self) -> str:
-        return f"{self.family} {self.version}, {self.platform}"
+        words = (f"{self.family} {self.version}", self.processor.variant, self.platform)
+        return ", ".join(filter(None, words))
 
     @property
     def library_folder(self) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
+from edgepack.models.convert.fitting_tokenizer import fitting_tokenizer
 from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.convert.route import routed_folder
 from edgepack.models.find.static import read_static_folder
@@ -35,7 +36,6 @@ from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.safetensors import embedding_table, open_tensors
 from edgepack.models.read.sentence_transformers import SETTINGS, Prompts, read_max_length, read_prompts
 from edgepack.models.read.static import is_static
-from edgepack.models.read.tokenizer import highest_token
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, Dense, Head, LayerNorm, ModelSource, Unit
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 
@@ -116,7 +116,7 @@ def read_folder(
             pools = replace(pools, outputs=three, files=(*pools.files, *files))
     if pools.outputs is not None:
         context.note(f"{name} is {pools.outputs.noun}")
-    _require_vocabulary(tokenizer, rows)
+    tokenizer = fitting_tokenizer(tokenizer, rows, context=context)
     if pools.outputs is not None and writer is None:
         raise UnsupportedModelError(
             f"{name} is {pools.outputs.noun} of the architecture {config.get('model_type')!r}, whose graph edgepack does not write",
@@ -294,12 +294,3 @@ def _takes(layer: Dense | LayerNorm) -> tuple[str, int, int]:
     """Its folder, and the length of the vectors that it takes and makes."""
     sizes = (layer.size, layer.size) if isinstance(layer, LayerNorm) else (layer.inputs, layer.outputs)
     return layer.file.parent.name, *sizes
-
-
-def _require_vocabulary(tokenizer: Path, rows: int | None) -> None:
-    highest = highest_token(tokenizer)
-    if rows is not None and highest >= rows:
-        raise ModelError(
-            f"tokenizer.json has token {highest}, the model's embedding table has {rows} rows",
-            hint="tokenizer and weights are of different models",
-        )

@@ -21,6 +21,7 @@ from edgepack.reports.page.contents import Node
 from edgepack.reports.page.facts import Facts
 from edgepack.reports.page.histogram import histogram
 from edgepack.reports.page.markup import section, table
+from edgepack.reports.page.memory import memory_section
 from edgepack.reports.text import (
     SIZE_HEAD,
     VISIT_HEAD,
@@ -79,6 +80,7 @@ def _sections(report: Report, facts: Facts) -> Iterator[tuple[str, str, str]]:
         ("size", "Size", "What is inside", (_treemap(facts.contents), _sizes(report), _visits(report))),
         ("recipe", "Recipe", "How the model was made small", (_recipe(facts),)),
         ("processors", "Processors", "The same vectors on other CPUs", (_proofs(report),)),
+        ("memory", "Memory", "What it takes of memory", (memory_section(report.memory),)),
         ("cost", "Cost", _costs_title(report), (_costs(report), _calculator(report))),
     ):
         yield name, title, section(name, long, *content)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from edgepack.runner.frozen.base.bundle import Bundle
-from edgepack.runner.frozen.model.embedder import Embedder, batches, cosine, pad
+from edgepack.runner.frozen.model.embedder import BATCH_TOKENS, PADDING_SHARE, Embedder, batches, cosine, pad
 from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
+
+pytestmark = pytest.mark.tools("python")
 
 
 def test_batches_are_of_like_length_and_hold_every_text_once() -> None:
@@ -18,6 +20,21 @@ def test_batches_are_of_like_length_and_hold_every_text_once() -> None:
 
 def test_long_texts_go_in_smaller_batches() -> None:
     assert list(batches([5, 4, 5, 30], 3, tokens=10)) == [[3], [0, 2], [1]]
+
+
+def test_a_fixed_batch_size_is_neither_padded_for_nothing_nor_larger_than_the_longest_text() -> None:
+    lengths = [(at * 37) % 251 + 3 for at in range(500)]
+    made = list(batches(lengths, 32, tokens=256))
+    assert sorted(index for batch in made for index in batch) == list(range(500))
+    for batch in made:
+        padded = len(batch) * max(lengths[index] for index in batch)
+        padding = padded - sum(lengths[index] for index in batch)
+        assert padded <= 256
+        assert padded <= BATCH_TOKENS or padding * PADDING_SHARE <= padded
+
+
+def test_a_batch_of_texts_that_are_alike_is_as_large_as_was_asked_for() -> None:
+    assert [len(batch) for batch in batches([8] * 70, 32, tokens=512)] == [32, 32, 6]
 
 
 def test_texts_that_go_alone_keep_their_order() -> None:

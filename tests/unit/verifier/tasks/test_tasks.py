@@ -1,6 +1,7 @@
 """Tasks of the full gate: what is read, what counts, and what is said where it cannot be had."""
 
 import gzip
+import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from tests.support.families import write_family
+from tests.support.tiny import write_json
 
 from edgepack.fetch.wheels import wheel_of_file
 from edgepack.models.reference import cached_reference
@@ -21,7 +23,7 @@ from edgepack.records.target import ModelOptions
 from edgepack.verifier.quality import measure_quality, shortfalls
 from edgepack.verifier.tasks import asked, man_pages, sts
 from edgepack.verifier.tasks.asked import TASKS, task_figures
-from edgepack.verifier.tasks.man_pages import man_pages_task, page_line, read_pages
+from edgepack.verifier.tasks.man_pages import is_multilingual, man_pages_task, page_line, read_pages
 from edgepack.verifier.tasks.sts import spearman, sts_pairs, sts_task
 
 TEXTS = ["hello world", "a small model", "hello", "models models a", "world", "a a small"]
@@ -125,6 +127,17 @@ def test_only_models_for_many_languages_get_man_pages(source: ModelSource, conte
     many = replace(source, config={**source.config, "vocab_size": 250_002})
     all_of_them = [each.limit for each in task_figures(no_vectors, many, context=context)]
     assert (english, all_of_them) == (["max_sts_loss"], list(TASKS))
+
+
+def test_a_static_model_is_for_as_many_languages_as_its_tokens_say(source: ModelSource) -> None:
+    """Its config.json does not say how many there are."""
+    unsaid = replace(source, config={})
+    assert not is_multilingual(unsaid)
+    document = json.loads(source.tokenizer.read_text(encoding="utf-8"))
+    words = document["model"]["vocab"]
+    words |= {f"word{number}": number for number in range(len(words), man_pages.MULTILINGUAL)}
+    write_json(source.tokenizer, document)
+    assert is_multilingual(unsaid)
 
 
 PAGE = b""".\\" a comment

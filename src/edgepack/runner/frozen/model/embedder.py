@@ -19,7 +19,9 @@ from .ort import OrtError
 
 BATCH_SIZE = 8
 BATCH_TOKENS = 64
-"""A batch is as many texts, and fewer where they are long: more tokens together are no faster, and take more memory."""
+"""A batch is as many texts, and fewer where they are long: more tokens together are hardly faster, and take more memory."""
+PADDING_SHARE = 64
+"""Beyond ``BATCH_TOKENS``, padding may be this share of a batch at most."""
 MAX_THREADS = 4
 
 
@@ -56,7 +58,10 @@ class Embedder:
             raise UsageError(
                 f"--batch-size {self.batch_size}: the bundle's engine takes {self.model.largest_batch} texts at most"
             )
-        self._batch_tokens = None if batch_size or self.model.batch_size else BATCH_TOKENS
+        # No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention
+        # takes (rows x length x length) is no more either. A GPU wants its batches whole.
+        tokens = max(BATCH_TOKENS, length) if batch_size else BATCH_TOKENS
+        self._batch_tokens = tokens if self.model.provider == CPU and not self.model.batch_size else None
         # A GPU shares each operator among its own threads.
         self.workers = 1 if alone or self.model.provider != CPU else threads
         self._session = self.model.session
@@ -139,7 +144,8 @@ def length_within(bundle: Bundle, tokens: int) -> int:
 def batches(lengths: Sequence[int], size: int, *, tokens: int | None = None) -> Iterator[list[int]]:
     """Indices of texts of like length, the longest first: what is padded is computed for nothing.
 
-    ``size`` texts at most, and no more than have ``tokens`` together; one at least.
+    ``size`` texts at most. With ``tokens``, no more than so many with their padding, and beyond ``BATCH_TOKENS`` hardly any
+    padding; one text at least.
     """
     order = (
         sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
@@ -148,8 +154,15 @@ def batches(lengths: Sequence[int], size: int, *, tokens: int | None = None) -> 
     )
     start = 0
     while start < len(order):
-        room = tokens // max(1, lengths[order[start]]) if tokens else size
-        end = start + min(size, max(1, room))
+        end = start + 1
+        longest, known = (max(1, lengths[order[start]]),) * 2
+        while end < len(order) and end - start < size:
+            known += lengths[order[end]]
+            padded = (end - start + 1) * longest
+            worth = padded <= BATCH_TOKENS or (padded - known) * PADDING_SHARE <= padded
+            if tokens and (padded > tokens or not worth):
+                break
+            end += 1
         yield list(order[start:end])
         start = end
 

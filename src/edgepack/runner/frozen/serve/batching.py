@@ -27,11 +27,13 @@ class Busy(Exception):  # noqa: N818 - what it says, not an error of ours
 class Job:
     """The texts of one request."""
 
-    __slots__ = ("arrived", "done", "gone", "left", "next", "rows", "vectors")
+    __slots__ = ("arrived", "done", "gone", "left", "next", "order", "rows", "vectors")
 
     def __init__(self, rows: Sequence[Row], gone: Callable[[], bool]) -> None:
         self.rows = rows
         self.vectors: list[array[float] | None] = [None] * len(rows)
+        # Texts of like length follow each other, so that they meet in a batch.
+        self.order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]), reverse=True)
         self.next = 0
         self.left = len(rows)
         self.arrived = monotonic()
@@ -128,7 +130,7 @@ class Batcher:
                 self.waiting -= len(job.rows) - job.next
                 job.done.cancel()
                 continue
-            picked.append((job, job.next))
+            picked.append((job, job.order[job.next]))
             job.next += 1
             self.waiting -= 1
             if job.next < len(job.rows):

@@ -36,7 +36,7 @@ Error read_file(const std::string &path, std::string &content, size_t most) {
     content.clear();
     struct stat status;
     int failure = EFBIG;
-    if (most == SIZE_MAX || stat(path.c_str(), &status) || (S_ISREG(status.st_mode) && size_t(status.st_size) <= most))
+    if (most == SIZE_MAX || stat(path.c_str(), &status) || (S_ISREG(status.st_mode) && uint64_t(status.st_size) <= most))
         failure = read_all(path, [&](const char *data, size_t size) { content.append(data, size); });
     return failure ? fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN) : Error{};
 }

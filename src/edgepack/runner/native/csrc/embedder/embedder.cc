@@ -13,8 +13,10 @@
 namespace embed {
 
 namespace {
-// A batch is as many texts as that, and fewer where they are long: more tokens together are no faster, and take more memory.
+// A batch is as many texts as that, and fewer where they are long: more tokens together are hardly faster, and take more memory.
 constexpr size_t BATCH_SIZE = 8, BATCH_TOKENS = 64;
+// Beyond BATCH_TOKENS, padding may be this share of a batch at most.
+constexpr size_t PADDING_SHARE = 64;
 constexpr int MAX_THREADS = 4;
 
 std::string model_name(const Bundle &bundle) { return bundle.text("model", "name"); }
@@ -44,12 +46,14 @@ Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
     }
     // Where a text's vector depends on its neighbours in the batch, a text goes alone.
     batch_size_ = wishes.batch_size ? wishes.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
-    batch_tokens_ = wishes.batch_size ? SIZE_MAX : BATCH_TOKENS;
     if (wishes.max_length > bundle.max_length)
         return fail(USAGE, "--max-length " + std::to_string(wishes.max_length) + ": the model takes " +
                                std::to_string(bundle.max_length) + " tokens at most");
     if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
     if (Error error = open_length(bundle, wishes.max_length)) return error;
+    // No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention takes
+    // (rows x length x length) is no more either.
+    batch_tokens_ = wishes.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
     workers_ = wishes.alone ? 1 : threads_;
     return session_.open(bundle.library, bundle.model, wishes.alone ? threads_ : 1);
@@ -115,15 +119,26 @@ std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) co
 // Where each batch begins in that order, and the end of the last.
 std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const {
     std::vector<size_t> starts{0};
+    auto length = [&](size_t place) { return std::max<size_t>(1, encoded[order[place]].ids.size()); };
     for (size_t at = 0; at < order.size(); starts.push_back(at)) {
-        size_t room = batch_tokens_ / std::max<size_t>(1, encoded[order[at]].ids.size());
-        at = std::min(order.size(), at + std::min(batch_size_, std::max<size_t>(1, room)));
+        const size_t start = at;
+        size_t longest = 0, tokens = 0;
+        for (; at < order.size() && at - start < batch_size_; at++) {
+            size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide, padding = padded - tokens - length(at);
+            bool worth = padded <= BATCH_TOKENS || padding * PADDING_SHARE <= padded;
+            if (at > start && (padded > batch_tokens_ || !worth)) break;
+            longest = wide;
+            tokens += length(at);
+        }
     }
     return starts;
 }
 
 Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers) const {
     size_t before = vectors.size();
+    if constexpr (sizeof(size_t) < 8)
+        if (encoded.size() >= (PTRDIFF_MAX / sizeof(float) - before) / dimension_)
+            return fail(RUNTIME, "the vectors of so many texts at once are more than 32 bits of addresses hold", "a smaller --batch-size");
     vectors.resize(before + encoded.size() * dimension_);
     return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); }, workers);
 }

@@ -198,10 +198,10 @@ Error usage(const std::string &message) { return fail(USAGE, message, LISTS); }
 
 Error read_number(const std::string &name, const std::string &word, size_t most, size_t &place) {
     bool digits = !word.empty() && word.size() <= 10 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-    size_t number = digits ? size_t(strtoull(word.c_str(), nullptr, 10)) : 0;
+    unsigned long long number = digits ? strtoull(word.c_str(), nullptr, 10) : 0;
     if (number < 1 || number > most)
         return usage("argument " + name + ": " + quoted(word) + " is not a number from 1 to " + std::to_string(most));
-    place = number;
+    place = size_t(number);
     return {};
 }
 

@@ -14,7 +14,7 @@ Error Head::open(const Bundle &bundle) {
         for (const Json &label : listed->items) labels.push_back(label.text);
     activation = bundle.text("model", "activation");
     dimension = bundle.dimension;
-    if (labels.empty() || content.size() != labels.size() * (dimension + 1) * sizeof(float))
+    if (labels.empty() || content.size() != uint64_t(labels.size()) * (dimension + 1) * sizeof(float))
         return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for", COPY_AGAIN);
     numbers.resize(content.size() / sizeof(float));
     memcpy(numbers.data(), content.data(), content.size());

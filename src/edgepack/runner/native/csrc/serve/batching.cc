@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -23,6 +24,14 @@ template <class Work> bool start_thread(Work work) {
     bool started = pthread_create(&thread, &attributes, call, kept) == 0;
     pthread_attr_destroy(&attributes);
     return started;
+}
+
+// Texts of like length follow each other, so that they meet in a batch.
+void order(Task &task) {
+    task.order.resize(task.rows.size());
+    std::iota(task.order.begin(), task.order.end(), size_t(0));
+    std::stable_sort(task.order.begin(), task.order.end(),
+                     [&](size_t a, size_t b) { return task.rows[a].ids.size() > task.rows[b].ids.size(); });
 }
 
 }  // namespace
@@ -78,6 +87,7 @@ void Batcher::read() {
         unread_.pop_front();
         lock.unlock();
         if (!task->gone) task->refusal = model_.read(*task);
+        if (!task->refusal) order(*task);
         lock.lock();
         expected_--;
         bool queued = !task->gone && !task->refusal && task->left;
@@ -138,7 +148,7 @@ Batcher::Picked Batcher::pick() {
             waiting_ -= task->rows.size() - task->next;
             continue;
         }
-        picked.emplace_back(task, task->next++);
+        picked.emplace_back(task, task->order[task->next++]);
         waiting_--;
         if (task->next < task->rows.size()) queued_.push_back(std::move(task));
     }

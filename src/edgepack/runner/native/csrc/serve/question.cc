@@ -44,7 +44,7 @@ Refusal read_count(const Json &asked, const char *name, size_t &place) {
     if (!said || said->is(Json::NONE)) return {};
     long long number = is_whole(*said) ? strtoll(said->text.c_str(), nullptr, 10) : 0;
     if (number < 1) return wrong(std::string(name) + " must be a positive integer", name);
-    place = size_t(number);
+    place = size_t(std::min<unsigned long long>((unsigned long long)number, SIZE_MAX));
     return {};
 }
 

@@ -25,6 +25,8 @@ struct Task {
     Question question;
     Shortening shortening;
     std::vector<Encoding> rows;
+    // Their indices, the longest first; `next` is a place in it.
+    std::vector<size_t> order;
     size_t next = 0, left = 0, tokens = 0;
     bool done = false;
     // What the rows give: numbers each, or weights of tokens.

@@ -19,6 +19,8 @@ int Mapping::open(const char *path) {
     int failure = fstat(file, &status) ? errno : 0;
     if (!failure && S_ISDIR(status.st_mode)) failure = EISDIR;
     if (!failure && status.st_size == 0) failure = EINVAL;
+    // More than 32 bits of addresses hold.
+    if (!failure && off_t(size_t(status.st_size)) != status.st_size) failure = EFBIG;
     if (!failure) {
         void *place = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
         if (place == MAP_FAILED) {

@@ -1,0 +1,25 @@
+"""Bundles with edgepack's own kernels: an encoder computed step by step, without ONNX Runtime and without padding."""
+
+from collections.abc import Iterable
+
+from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
+
+
+def missing(target: Target) -> Iterable[str]:
+    """What compiles the program."""
+    return missing_tools(packages={"ziglang": "zig"})
+
+
+@hookimpl
+def edgepack_specs() -> Iterable[Spec]:
+    return [
+        Spec(
+            axis="builder",
+            name="engine",
+            summary="a folder for Linux: int8 encoder as a plan, native program with edgepack's own kernels, without ONNX Runtime",
+            make=lazy("edgepack_engine.builder:create_builder"),
+            options=lazy("edgepack_engine.options:OPTIONS"),
+            formats=("plan",),
+            missing=missing,
+        )
+    ]

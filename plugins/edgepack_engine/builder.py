@@ -1,0 +1,94 @@
+"""The builder of bundles whose program computes the model itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+
+from edgepack.api import (
+    BuildContext,
+    ModelSource,
+    PreparedModel,
+    RunnerArtifact,
+    RuntimeArtifact,
+    Target,
+    TargetBuilder,
+    TargetError,
+    UnsupportedModelError,
+    prepare_model,
+    read_options,
+    require_runtime,
+)
+from edgepack.api.kit import link_encoder
+from edgepack_engine.graph import HINT
+from edgepack_engine.lower import lower
+from edgepack_engine.options import OPTIONS
+from edgepack_engine.plan import POOLINGS, write_plan
+
+FILE = "model.plan"
+SCHEMA = "1"
+"""Changes when the same model would give another file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineBuilder:
+    """Makes bundles of encoders that edgepack's int8 recipes quantize by token."""
+
+    target: Target
+    context: BuildContext
+    serve: bool = False
+    gives: tuple[str, ...] = ()
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        pooling = source.pooling
+        if not pooling.plain or pooling.mode not in POOLINGS:
+            raise UnsupportedModelError(f"the engine has no pooling as {pooling.describe()}", hint=HINT)
+        graph = prepare_model(
+            source,
+            options=replace(self.target.model, format="onnx"),
+            platform=self.target.platform,
+            context=self.context,
+        )
+
+        def make(folder: Path) -> None:
+            model = onnx.load(graph.file)
+            plan = lower(model, pooling=pooling.mode, normalize=pooling.normalize, longest=source.max_length)
+            write_plan(plan, folder / FILE)
+
+        # A graph is in the store under what it was made of.
+        inputs = {
+            "schema": SCHEMA,
+            "graph": graph.file.parent.name,
+            "pooling": pooling.describe(),
+            "longest": str(source.max_length),
+        }
+        file = self.context.store.cached("engine-plan", inputs, make) / FILE
+        self.context.note(f"plan, {file.stat().st_size / 1e6:.1f} MB")
+        return replace(graph, file=file, format="plan", needs=None, oracle=graph.file, batch_dependent=False)
+
+    def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
+        return None
+
+    def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
+        made = link_encoder(
+            model, dict(sources()), serve=self.serve, platform=self.target.platform, context=self.context
+        )
+        return replace(made, by_level=True)
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    """File name → text of the C++ that computes plans."""
+    for path in sorted((Path(__file__).parent / "csrc").iterdir()):
+        yield path.name, path.read_text(encoding="utf-8")
+
+
+def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
+    """Check the target's options and platform."""
+    if target.platform.os != "linux":
+        raise TargetError(
+            f"target {target.name}: builder engine makes bundles for linux, not for {target.platform.os}"
+        )
+    require_runtime(target.platform, context=context)
+    options = read_options(target, OPTIONS)
+    return EngineBuilder(target=target, context=context, serve=options["serve"])

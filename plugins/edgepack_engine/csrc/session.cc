@@ -1,0 +1,395 @@
+#include "session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/threads.h"
+
+namespace embed {
+
+namespace {
+
+constexpr size_t TOGETHER = 96;           // rows that are computed together: what they need stays in the processor's second cache
+constexpr size_t SHARED = 64;             // tokens that a thread of its own is worth
+constexpr float SMALLEST_NORM = 1e-12f;  // as torch.nn.functional.normalize
+constexpr size_t ALIGNMENT = 64;
+constexpr uint32_t MOST_STEPS = 1 << 16, MOST_WIDTH = 1 << 20;
+constexpr uint32_t MOST_DEPTH = 1 << 15;   // of a product, whose sums stay below 2^31
+constexpr size_t MOST_BYTES = 1 << 22;     // of a token's buffers
+enum Pooling : uint32_t { MEAN, FIRST, LAST, LARGEST };
+
+}  // namespace
+
+Error Session::open(const std::string &, const std::string &model, int threads) {
+    if (int failure = file_.open(model.c_str()))
+        return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
+    if (!sound()) return fail(BUNDLE, model + " is damaged: it is not the plan that was made", COPY_AGAIN);
+    kernels_ = &kernels_here();
+    threads_ = size_t(std::max(threads, 1));
+    return {};
+}
+
+// Whether the header is one, the file as long as it says, and nothing in it leads beyond its end.
+bool Session::sound() {
+    if (file_.size() < sizeof header_) return false;
+    memcpy(&header_, file_.data(), sizeof header_);
+    const Header &header = header_;
+    bool known = memcmp(header.magic, "EDGEPLN1", 8) == 0 && header.size == file_.size() && header.pooling <= LARGEST &&
+                 header.buffers && header.buffers <= MOST_STEPS && header.steps <= MOST_STEPS && header.vector < header.buffers &&
+                 holds(header.buffers_at, header.buffers * sizeof(Buffer)) && holds(header.steps_at, header.steps * sizeof(Step));
+    if (!known) return false;
+    buffers_ = reinterpret_cast<const Buffer *>(file_.data() + header.buffers_at);
+    steps_ = reinterpret_cast<const Step *>(file_.data() + header.steps_at);
+    size_t bytes = 0;
+    for (size_t at = 0; at < header.buffers; at++) {
+        const Buffer &buffer = buffers_[at];
+        if (buffer.width % PANEL || !buffer.width || buffer.width > MOST_WIDTH || (buffer.bytes != 1 && buffer.bytes != 4)) return false;
+        if ((bytes += size_t(buffer.width) * buffer.bytes) > MOST_BYTES) return false;
+    }
+    for (size_t at = 0; at < header.steps; at++)
+        if (!sound(steps_[at])) return false;
+    return has(header.vector, header.dimension, 4) && buffers_[header.vector].kept && ordered();
+}
+
+// Whether all that is read was written before: of a buffer that is not kept, since the last attention.
+bool Session::ordered() const {
+    std::vector<uint32_t> written(header_.buffers);
+    uint32_t stretch = 1;
+    auto known = [&](uint32_t buffer) { return buffers_[buffer].kept ? written[buffer] != 0 : written[buffer] == stretch; };
+    for (size_t at = 0; at < header_.steps; at++) {
+        const Step &step = steps_[at];
+        const bool attends = step.operation == ATTENTION, in_place = step.operation == ROTATE || step.operation == NORM_HEADS;
+        if (step.operation == LOOKUP ? step.flags & ACCUMULATED && !known(step.to[0]) : !known(in_place ? step.to[0] : step.from[0])) return false;
+        if (step.operation == NORM && step.from[1] != NOTHING && !known(step.from[1])) return false;
+        // Attention leaves alone what is beside its heads.
+        if (attends && buffers_[step.to[0]].width != step.sizes[0] * step.sizes[2] && !known(step.to[0])) return false;
+        written[step.to[0]] = stretch;
+        for (int other = 1; other < 3 && step.operation == NORM; other++)
+            if (step.to[other] != NOTHING) written[step.to[other]] = stretch;
+        stretch += attends;
+    }
+    return known(header_.vector);
+}
+
+bool Session::holds(uint64_t place, uint64_t size) const {
+    return place % ALIGNMENT == 0 && place <= file_.size() && size <= file_.size() - place;
+}
+
+bool Session::has(uint32_t buffer, uint32_t width, uint32_t bytes) const {
+    return buffer < header_.buffers && buffers_[buffer].width == width && buffers_[buffer].bytes == bytes;
+}
+
+// A step whose buffers are as wide as it says, and whose tensors lie in the file.
+bool Session::sound(const Step &step) const {
+    const uint32_t *sizes = step.sizes;
+    const uint64_t wide = 4 * uint64_t(sizes[0]);
+    auto given = [&](uint64_t place, uint64_t size) { return place && holds(place, size); };
+    auto wide_enough = [&](uint32_t buffer, uint64_t width) {
+        return buffer < header_.buffers && buffers_[buffer].bytes == 4 && width <= buffers_[buffer].width;
+    };
+    auto sums_within = [&](uint64_t place, uint32_t count, int32_t most) {
+        auto sums = reinterpret_cast<const int32_t *>(file_.data() + place);
+        return std::all_of(sums, sums + count, [&](int32_t sum) { return -most <= sum && sum <= most; });
+    };
+    auto may = [&](uint64_t place, uint64_t size) { return !place || holds(place, size); };
+    switch (step.operation) {
+        case LOOKUP:
+            return step.from[0] <= OF_COUNTED && sizes[1] && has(step.to[0], sizes[0], 4) && may(step.tensors[1], 4 * uint64_t(sizes[1])) &&
+                   given(step.tensors[0], (step.tensors[1] ? 1 : 4) * uint64_t(sizes[0]) * sizes[1]);
+        case NORM:
+            return has(step.from[0], sizes[0], 4) && (step.from[1] == NOTHING || has(step.from[1], sizes[0], 4)) &&
+                   has(step.to[0], sizes[0], 4) && (step.to[1] == NOTHING || has(step.to[1], sizes[0], 1)) &&
+                   (step.to[2] == NOTHING || has(step.to[2], sizes[0], 4)) && may(step.tensors[0], wide) &&
+                   given(step.tensors[1], wide) && may(step.tensors[2], wide) && may(step.tensors[3], wide);
+        case QUANTIZE:
+            return sizes[0] % PANEL == 0 && wide_enough(step.from[0], sizes[0]) && has(step.to[0], sizes[0], 1) && may(step.tensors[0], wide);
+        case PRODUCT: {
+            const uint64_t columns = 4 * uint64_t(sizes[1]);
+            return has(step.from[0], sizes[0], 1) && has(step.to[0], sizes[1], 4) && sizes[1] % COLUMNS == 0 && sizes[0] <= MOST_DEPTH && sizes[2] <= GELU_TANH && sizes[3] <= 255 &&
+                   given(step.tensors[0], uint64_t(sizes[0]) * sizes[1]) && given(step.tensors[1], columns) && given(step.tensors[2], columns) &&
+                   given(step.tensors[3], columns) && sums_within(step.tensors[1], sizes[1], 128 * int32_t(sizes[0]));
+        }
+        case ATTENTION: {
+            const uint64_t heads = uint64_t(sizes[0]) * sizes[2], groups = uint64_t(sizes[1]) * sizes[2];
+            return sizes[0] && sizes[1] && sizes[0] % sizes[1] == 0 && sizes[2] && sizes[2] % PANEL == 0 && sizes[2] <= MOST_SIZE &&
+                   heads <= MOST_WIDTH && wide_enough(step.from[0], heads) && wide_enough(step.from[0], sizes[3] + groups) &&
+                   wide_enough(step.from[0], sizes[4] + groups) &&
+                   may(step.tensors[0], 4 * uint64_t(sizes[0]) * sizes[6]) && (!step.tensors[0] || (sizes[6] % 2 && sizes[6] / 2 + 1 >= header_.longest)) && buffers_[step.from[0]].kept && wide_enough(step.to[0], heads) &&
+                   buffers_[step.to[0]].kept;
+        }
+        case GATE: return sizes[0] <= MOST_WIDTH && has(step.from[0], 2 * sizes[0], 4) && has(step.to[0], sizes[0], 4) && sizes[1] && sizes[1] <= SILU;
+        case ROTATE:
+        case NORM_HEADS:
+            return sizes[2] && sizes[2] % PANEL == 0 && sizes[2] <= MOST_SIZE &&
+                   wide_enough(step.to[0], sizes[0] + uint64_t(sizes[1]) * sizes[2]) &&
+                   given(step.tensors[0], (step.operation == ROTATE ? 2 : 4) * uint64_t(sizes[2]));
+        default: return false;
+    }
+}
+
+std::unique_ptr<Session::Work> Session::take() const {
+    std::lock_guard<std::mutex> held(mutex_);
+    if (idle_.empty()) return std::make_unique<Work>();
+    auto work = std::move(idle_.back());
+    idle_.pop_back();
+    return work;
+}
+
+void Session::give(std::unique_ptr<Work> work) const {
+    std::lock_guard<std::mutex> held(mutex_);
+    idle_.push_back(std::move(work));
+}
+
+Error Session::fill(const Batch &batch, Work &work) const {
+    if (batch.length > header_.longest)
+        return fail(RUNTIME, "the plan is for texts of " + std::to_string(header_.longest) + " tokens, not of " + std::to_string(batch.length), TRY_SELF_TEST);
+    work.ids.clear(), work.types.clear(), work.positions.clear();
+    work.starts.assign(1, 0);
+    for (size_t row = 0; row < batch.rows; row++) {
+        for (size_t at = 0; at < batch.length; at++) {
+            size_t place = row * batch.length + at;
+            if (!batch.mask[place]) continue;
+            work.positions.push_back(uint32_t(work.ids.size()) - work.starts.back());
+            work.ids.push_back(uint32_t(batch.ids[place]));
+            work.types.push_back(uint32_t(batch.types[place]));
+        }
+        work.starts.push_back(uint32_t(work.ids.size()));
+    }
+    work.tokens = work.ids.size();
+    return {};
+}
+
+void Session::reserve(Work &work) const {
+    const size_t wanted = work.tokens;
+    size_t longest = 0;
+    for (size_t text = 0; text + 1 < work.starts.size(); text++)
+        longest = std::max<size_t>(longest, work.starts[text + 1] - work.starts[text]);
+    size_t room = 0;
+    for (size_t at = 0; at < header_.steps; at++)
+        if (steps_[at].operation == ATTENTION) room = std::max(room, attention_room(longest, steps_[at].sizes[2]));
+    work.lanes = std::clamp<size_t>(wanted / SHARED, 1, threads_);
+    work.room = room;
+    if (work.attention.size() < room * work.lanes) work.attention.resize(room * work.lanes);
+    turn(work, longest);
+    if (wanted <= work.capacity) return;
+    work.capacity = wanted;
+    work.buffers.clear();
+    work.ranges.clear();
+    for (size_t at = 0; at < header_.buffers; at++) {
+        const Buffer &buffer = buffers_[at];
+        const size_t rows = buffer.kept ? wanted : work.lanes > 1 ? work.lanes * TOGETHER : std::min(wanted, TOGETHER);
+        work.buffers.emplace_back(new uint8_t[rows * buffer.width * buffer.bytes + ALIGNMENT]);
+        work.ranges.emplace_back(buffer.bytes == 1 ? rows : 0);
+    }
+}
+
+size_t Session::row_of(uint32_t buffer, const Few &few) const { return buffers_[buffer].kept ? few.first : few.lane * TOGETHER; }
+
+uint8_t *Session::rows(const Work &work, uint32_t buffer, const Few &few) const {
+    const Buffer &one = buffers_[buffer];
+    auto begin = (reinterpret_cast<uintptr_t>(work.buffers[buffer].get()) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return reinterpret_cast<uint8_t *>(begin) + row_of(buffer, few) * one.width * one.bytes;
+}
+
+float *Session::ranges(const Work &work, uint32_t buffer, const Few &few) const {
+    return const_cast<float *>(work.ranges[buffer].data()) + row_of(buffer, few);
+}
+
+// Cosines and sines of all positions up to the longest text's, that of each worker; they grow with the texts.
+void Session::turn(Work &work, size_t longest) const {
+    for (size_t at = 0; at < header_.steps; at++) {
+        const Step &step = steps_[at];
+        if (step.operation != ROTATE) continue;
+        std::vector<float> &turns = work.turns[step.tensors[0]];
+        const size_t size = step.sizes[2], half = size / 2;
+        const float *frequencies = numbers(step.tensors[0]);
+        for (size_t position = turns.size() / size; position < longest; position++) {
+            turns.resize((position + 1) * size);
+            for (size_t index = 0; index < half; index++) {
+                const float angle = float(position) * frequencies[index];
+                turns[position * size + index] = std::cos(angle);
+                turns[position * size + half + index] = std::sin(angle);
+            }
+        }
+    }
+}
+
+void Session::lookup(const Step &step, const Work &work, const Few &few) const {
+    const size_t width = step.sizes[0], last = step.sizes[1] - 1;
+    const auto &index = step.from[0] == OF_TOKENS ? work.ids : step.from[0] == OF_TYPES ? work.types : work.positions;
+    const uint32_t padding = step.sizes[3];
+    const float *scales = numbers(step.tensors[1]);
+    for (size_t row = 0; row < few.count; row++) {
+        size_t place = index[few.first + row];
+        if (step.from[0] == OF_COUNTED) {
+            // Tokens up to this one, padding among them not counted: hardly ever any.
+            const auto begin = work.ids.begin() + std::ptrdiff_t(few.first + row - place), here = begin + std::ptrdiff_t(place);
+            place = *here == padding ? 0 : place + 1 - size_t(std::count(begin, here, padding));
+        }
+        const size_t at = std::min(place + step.sizes[2], last);
+        float *to = floats(work, step.to[0], few) + row * width;
+        if (!(step.flags & ACCUMULATED)) std::fill(to, to + width, 0.0f);
+        if (scales) {
+            auto from = reinterpret_cast<const int8_t *>(file_.data() + step.tensors[0]) + at * width;
+            for (size_t column = 0; column < width; column++) to[column] += float(from[column]) * scales[at];
+        } else {
+            const float *from = numbers(step.tensors[0]) + at * width;
+            for (size_t column = 0; column < width; column++) to[column] += from[column];
+        }
+    }
+}
+
+void Session::compute_rows(const Work &work, size_t at, size_t end, const Few &few) const {
+    for (; at < end; at++) {
+        const Step &step = steps_[at];
+        auto in = [&](int index) { return step.from[index] == NOTHING ? nullptr : floats(work, step.from[index], few); };
+        if (step.operation == LOOKUP) lookup(step, work, few);
+        if (step.operation == NORM) {
+            Norm task{};
+            task.input = in(0), task.skip = in(1);
+            task.bias = numbers(step.tensors[0]), task.weight = numbers(step.tensors[1]);
+            task.shift = numbers(step.tensors[2]), task.smoothing = numbers(step.tensors[3]);
+            task.epsilon = step.numbers[0], task.without_mean = step.flags & WITHOUT_MEAN;
+            task.output = floats(work, step.to[0], few);
+            if (step.to[2] != NOTHING) task.sum = floats(work, step.to[2], few);
+            if (step.to[1] != NOTHING) task.quantized = rows(work, step.to[1], few), task.ranges = ranges(work, step.to[1], few);
+            task.rows = few.count, task.width = step.sizes[0];
+            kernels_->norm(task);
+        }
+        if (step.operation == QUANTIZE) {
+            Quantization task{};
+            task.input = in(0), task.smoothing = numbers(step.tensors[0]);
+            task.raise = step.numbers[0], task.is_unsigned = step.flags & UNSIGNED;
+            task.output = rows(work, step.to[0], few), task.ranges = ranges(work, step.to[0], few);
+            task.rows = few.count, task.width = step.sizes[0], task.stride = buffers_[step.from[0]].width;
+            kernels_->quantize(task);
+        }
+        if (step.operation == PRODUCT) {
+            Product task{};
+            task.input = rows(work, step.from[0], few), task.ranges = ranges(work, step.from[0], few);
+            task.weights = reinterpret_cast<const int8_t *>(file_.data() + step.tensors[0]);
+            task.sums = reinterpret_cast<const int32_t *>(file_.data() + step.tensors[1]), task.zero = int32_t(step.sizes[3]);
+            task.scales = numbers(step.tensors[2]), task.bias = numbers(step.tensors[3]);
+            task.output = floats(work, step.to[0], few);
+            task.rows = few.count, task.depth = step.sizes[0], task.width = step.sizes[1], task.activation = step.sizes[2];
+            kernels_->product(task);
+        }
+        if (step.operation == GATE) kernels_->gate({in(0), floats(work, step.to[0], few), few.count, step.sizes[0], step.sizes[1]});
+        if (step.operation == ROTATE || step.operation == NORM_HEADS) {
+            Heads task{};
+            task.first = floats(work, step.to[0], few) + step.sizes[0];
+            task.rows = few.count, task.stride = buffers_[step.to[0]].width, task.count = step.sizes[1], task.size = step.sizes[2];
+            task.weight = numbers(step.tensors[0]), task.epsilon = step.numbers[0];
+            task.positions = &work.positions[few.first];
+            if (step.operation == ROTATE) task.turns = work.turns.at(step.tensors[0]).data();
+            (step.operation == ROTATE ? kernels_->rotate : kernels_->norm_heads)(task);
+        }
+    }
+}
+
+// A text's attention, or, where threads share it, that of one head.
+void Session::attend(const Step &step, const Work &work, size_t piece, size_t lane) const {
+    const size_t heads = step.sizes[0], groups = step.sizes[1], pieces = work.lanes > 1 ? heads : 1;
+    const size_t text = piece / pieces, head = piece % pieces;
+    const Few few{work.starts[text]};
+    Attention task{};
+    task.tokens = work.starts[text + 1] - few.first;
+    if (!task.tokens) return;
+    task.stride = buffers_[step.from[0]].width, task.output_stride = buffers_[step.to[0]].width;
+    task.heads = heads / pieces, task.groups = pieces > 1 ? 1 : groups, task.size = step.sizes[2];
+    task.radius = step.sizes[5], task.causal = step.flags & CAUSAL;
+    task.scale = step.numbers[0], task.distances = numbers(step.tensors[0]), task.reach = step.sizes[6];
+    if (task.distances) task.distances += head * task.reach;
+    task.room = const_cast<float *>(work.attention.data()) + lane * work.room;
+    const float *first = floats(work, step.from[0], few);
+    const size_t group = head / (heads / groups) * task.size;
+    task.query = first + head * task.size, task.key = first + step.sizes[3] + group, task.value = first + step.sizes[4] + group;
+    task.output = floats(work, step.to[0], few) + head * task.size;
+    kernels_->attention(task);
+}
+
+void Session::Progress::each(size_t wanted, size_t pieces, const std::function<void(size_t)> &work) {
+    std::unique_lock<std::mutex> held(mutex);
+    while (stage == wanted && next < pieces) {
+        const size_t piece = next++;
+        held.unlock();
+        work(piece);
+        held.lock();
+        if (++done < pieces) continue;
+        stage++, next = done = 0;
+        changed.notify_all();
+    }
+    changed.wait(held, [&] { return stage > wanted; });
+}
+
+// Between attentions no token needs another: a few at a time go through all steps, and their numbers stay in the cache.
+void Session::compute(const Work &work) const {
+    if (!work.tokens) return;
+    Progress progress;
+    on_threads(work.lanes, [&] { compute_stages(work, progress); });
+}
+
+void Session::compute_stages(const Work &work, Progress &progress) const {
+    const size_t lane = progress.lanes++, texts = work.starts.size() - 1;
+    const size_t least = (work.tokens + TOGETHER - 1) / TOGETHER, shares = (least + work.lanes - 1) / work.lanes * work.lanes;
+    // As many rows for each thread; of one thread's, the last are what is left.
+    const size_t together = work.lanes > 1 ? (work.tokens + shares - 1) / shares : TOGETHER;
+    for (size_t at = 0, end, stage = 0; at < header_.steps; at = end, stage++) {
+        const bool attends = steps_[at].operation == ATTENTION;
+        for (end = at + 1; !attends && end < header_.steps && steps_[end].operation != ATTENTION;) end++;
+        if (attends) {
+            const size_t pieces = work.lanes > 1 ? steps_[at].sizes[0] : 1;
+            progress.each(stage, texts * pieces, [&](size_t piece) { attend(steps_[at], work, piece, lane); });
+        } else {
+            progress.each(stage, (work.tokens + together - 1) / together, [&](size_t piece) {
+                const size_t first = piece * together;
+                compute_rows(work, at, end, {first, std::min(together, work.tokens - first), lane});
+            });
+        }
+    }
+}
+
+void Session::pool(const Work &work, size_t text, std::vector<float> &vector) const {
+    const size_t width = vector.size(), first = work.starts[text], count = work.starts[text + 1] - first;
+    std::fill(vector.begin(), vector.end(), 0.0f);
+    if (!count) return;
+    const float *tokens = floats(work, header_.vector, {first});
+    if (header_.pooling == FIRST || header_.pooling == LAST) {
+        const float *one = tokens + (header_.pooling == FIRST ? 0 : count - 1) * width;
+        std::copy(one, one + width, vector.begin());
+    } else {
+        for (size_t row = 0; row < count; row++)
+            for (size_t at = 0; at < width; at++) {
+                float number = tokens[row * width + at];
+                if (header_.pooling == MEAN) vector[at] += number;
+                else vector[at] = row ? std::max(vector[at], number) : number;
+            }
+        if (header_.pooling == MEAN)
+            for (float &number : vector) number /= float(count);
+    }
+    if (!header_.normalize) return;
+    double square = 0;
+    for (float number : vector) square += double(number) * number;
+    const float by = 1 / std::max(float(std::sqrt(square)), SMALLEST_NORM);
+    for (float &number : vector) number *= by;
+}
+
+Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+    if (dimension != header_.dimension)
+        return fail(RUNTIME, "the plan makes " + std::to_string(header_.dimension) + " dimensions, the manifest says " +
+                                 std::to_string(dimension), TRY_SELF_TEST);
+    auto work = take();
+    if (Error error = fill(batch, *work)) return error;
+    reserve(*work);
+    compute(*work);
+    std::vector<float> vector(dimension);
+    for (size_t text = 0; text < batch.rows; text++) {
+        pool(*work, text, vector);
+        vectors.insert(vectors.end(), vector.begin(), vector.end());
+    }
+    give(std::move(work));
+    return {};
+}
+
+}  // namespace embed

@@ -1,0 +1,96 @@
+// A transformer encoder without ONNX Runtime: token ids [batch, sequence] in, float32 [batch, dimension] out.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels.h"
+#include "plan.h"
+#include "tokenizer/table.h"
+
+namespace embed {
+
+// Rows of equal length, one after the other.
+struct Batch {
+    size_t rows = 0, length = 0;
+    std::vector<int64_t> ids, mask, types;
+};
+
+class Session {
+public:
+    static constexpr const char *INSTEAD = "none: edgepack's own kernels", *NAME = "";
+    static constexpr bool REDUCED = false;
+
+    // Maps the plan; a code of 4 for one that is damaged. So many threads share a batch whose texts are long.
+    Error open(const std::string &library, const std::string &model, int threads);
+    // Appends rows x dimension numbers to `vectors`. Thread-safe. Padding is not computed.
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors) const;
+
+private:
+    // The tokens of a batch's texts one after the other, and room for what is computed of them.
+    struct Work {
+        std::vector<uint32_t> ids, types, positions, starts;
+        std::map<uint64_t, std::vector<float>> turns;  // of rotary positions, by where their frequencies are
+        std::vector<std::unique_ptr<uint8_t[]>> buffers;
+        std::vector<std::vector<float>> ranges;
+        std::vector<float> attention;
+        size_t tokens = 0, capacity = 0;
+        size_t lanes = 1, room = 0;  // threads that share the batch, and what attention needs for each
+    };
+    // Rows that are computed together, and by which thread.
+    struct Few {
+        size_t first = 0, count = 0, lane = 0;
+    };
+    // What threads do next: the pieces of one stage, and when all are done those of the next. One that starts late, or never, is not missed.
+    struct Progress {
+        std::mutex mutex;
+        std::condition_variable changed;
+        size_t stage = 0, next = 0, done = 0;
+        std::atomic<size_t> lanes{0};
+
+        // Does pieces of a stage until none is left, and waits until all are done.
+        void each(size_t wanted, size_t pieces, const std::function<void(size_t)> &work);
+    };
+
+    bool sound();
+    bool ordered() const;
+    bool sound(const Step &step) const;
+    bool holds(uint64_t place, uint64_t size) const;
+    bool has(uint32_t buffer, uint32_t width, uint32_t bytes) const;
+    std::unique_ptr<Work> take() const;
+    void give(std::unique_ptr<Work> work) const;
+    Error fill(const Batch &batch, Work &work) const;
+    void reserve(Work &work) const;
+    void compute(const Work &work) const;
+    void compute_stages(const Work &work, Progress &progress) const;
+    void compute_rows(const Work &work, size_t step, size_t end, const Few &few) const;
+    void lookup(const Step &step, const Work &work, const Few &few) const;
+    void turn(Work &work, size_t longest) const;
+    void attend(const Step &step, const Work &work, size_t piece, size_t lane) const;
+    void pool(const Work &work, size_t text, std::vector<float> &vector) const;
+
+    const float *numbers(uint64_t place) const { return place ? reinterpret_cast<const float *>(file_.data() + place) : nullptr; }
+    // A buffer's rows from the first of a few on; of one that is not kept, there are only those, for each thread.
+    uint8_t *rows(const Work &work, uint32_t buffer, const Few &few) const;
+    float *floats(const Work &work, uint32_t buffer, const Few &few) const { return reinterpret_cast<float *>(rows(work, buffer, few)); }
+    float *ranges(const Work &work, uint32_t buffer, const Few &few) const;
+    size_t row_of(uint32_t buffer, const Few &few) const;
+
+    Mapping file_;
+    Header header_{};
+    const Buffer *buffers_ = nullptr;
+    const Step *steps_ = nullptr;
+    const Kernels *kernels_ = nullptr;
+    size_t threads_ = 1;
+    mutable std::mutex mutex_;
+    mutable std::vector<std::unique_ptr<Work>> idle_;
+};
+
+}  // namespace embed

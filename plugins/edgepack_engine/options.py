@@ -1,0 +1,5 @@
+"""Options of target files."""
+
+from edgepack.api import OptionTable
+
+OPTIONS: OptionTable = {"serve": False}

@@ -1,0 +1,219 @@
+"""The plan as it ships: steps, the buffers between them, and weights as the kernels read them. ``csrc/plan.h`` has the same records."""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+NOTHING = 0xFFFFFFFF
+PANEL, DEPTH = 16, 4
+"""Columns and rows of weights that lie together."""
+WIDTH = 64
+"""Columns of a product are a multiple of it, and what is quantized a multiple of ``PANEL``."""
+MOST_DEPTH = 1 << 15
+"""Rows of a product's weights, at most: its sums stay below 2^31."""
+MOST_SIZE = 256
+"""Numbers of a head, at most."""
+MOST_BYTES = 1 << 22
+"""Of all buffers for one token, at most."""
+_MAGIC = b"EDGEPLN1"
+_HEADER = struct.Struct("<8sQ8I2Q")
+_BUFFER = struct.Struct("<4I")
+_STEP = struct.Struct("<2I3I3I8I2f4Q")
+_ALIGNMENT = 64
+
+
+class Operation(IntEnum):
+    """What a step does."""
+
+    LOOKUP = 1
+    NORM = 2
+    QUANTIZE = 3
+    PRODUCT = 4
+    ATTENTION = 5
+    GATE = 6
+    ROTATE = 7
+    NORM_HEADS = 8
+
+
+class Activation(IntEnum):
+    """What is done to the sums of a product, or to one half of a gate's."""
+
+    LINEAR = 0
+    GELU = 1
+    GELU_TANH = 2
+    SILU = 3
+
+
+class Rows(IntEnum):
+    """What a row is looked up by."""
+
+    TOKENS = 0
+    TYPES = 1
+    POSITIONS = 2
+    COUNTED = 3
+
+
+class Flag(IntFlag):
+    """How a step does it."""
+
+    NONE = 0
+    ACCUMULATED = 1
+    UNSIGNED = 2
+    WITHOUT_MEAN = 4
+    CAUSAL = 8
+
+
+POOLINGS = {"mean": 0, "cls": 1, "lasttoken": 2, "max": 3}
+
+
+@dataclass(eq=False, kw_only=True)
+class Buffer:
+    """Numbers of each token: float32 (4 bytes) or, with a range a token, uint8."""
+
+    width: int
+    bytes: int = 4
+
+
+@dataclass(kw_only=True)
+class Step:
+    """A step while the plan is written; ``tensors`` are arrays, or none. What a later step wants of a norm is added to its outputs."""
+
+    operation: Operation
+    flags: Flag = Flag.NONE
+    inputs: Sequence[Buffer | int | None] = ()
+    outputs: list[Buffer | None]
+    sizes: Sequence[int] = ()
+    numbers: Sequence[float] = ()
+    tensors: list[npt.NDArray[Any] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a model computes."""
+
+    steps: tuple[Step, ...]
+    vector: Buffer
+    """The last hidden state."""
+    pooling: str
+    normalize: bool
+    longest: int
+    """Tokens of a text, at most."""
+
+
+def packed(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Weights [depth, width] as [width / 16, depth / 4, 16, 4]: what one instruction multiplies lies together."""
+    depth, width = weights.shape
+    return np.ascontiguousarray(
+        weights.reshape(depth // DEPTH, DEPTH, width // PANEL, PANEL).transpose(2, 0, 3, 1)
+    )
+
+
+def write_plan(plan: Plan, destination: Path) -> None:
+    """Write a plan to a file."""
+    buffers, places = shared_buffers(plan)
+    content = bytearray(_HEADER.size)
+
+    def put(raw: bytes) -> int:
+        content.extend(bytes(-len(content) % _ALIGNMENT))
+        place = len(content)
+        content.extend(raw)
+        return place
+
+    known: dict[int, int] = {}
+    records = []
+    for step in plan.steps:
+        tensors = []
+        for tensor in step.tensors:
+            if tensor is not None and id(tensor) not in known:
+                known[id(tensor)] = put(np.ascontiguousarray(tensor).tobytes())
+            tensors.append(0 if tensor is None else known[id(tensor)])
+        inputs = [_index(each, places) for each in step.inputs]
+        outputs = [_index(each, places) for each in step.outputs]
+        records.append(
+            _STEP.pack(
+                step.operation,
+                step.flags,
+                *_filled(inputs, 3, NOTHING),
+                *_filled(outputs, 3, NOTHING),
+                *_filled(step.sizes, 8, 0),
+                *_filled(step.numbers, 2, 0.0),
+                *_filled(tensors, 4, 0),
+            )
+        )
+    buffers_at = put(b"".join(_BUFFER.pack(*each, 0) for each in buffers))
+    steps_at = put(b"".join(records))
+    content.extend(bytes(-len(content) % _ALIGNMENT))
+    content[: _HEADER.size] = _HEADER.pack(
+        _MAGIC,
+        len(content),
+        len(records),
+        len(buffers),
+        places[plan.vector],
+        POOLINGS[plan.pooling],
+        plan.normalize,
+        plan.vector.width,
+        plan.longest,
+        0,
+        buffers_at,
+        steps_at,
+    )
+    destination.write_bytes(bytes(content))
+
+
+def _index(one: Buffer | int | None, places: dict[Buffer, int]) -> int:
+    return NOTHING if one is None else places[one] if isinstance(one, Buffer) else int(one)
+
+
+def _filled(values: Iterable[Any], count: int, filler: Any) -> Iterator[Any]:
+    found = list(values)
+    yield from (*found, *[filler] * (count - len(found)))
+
+
+def shared_buffers(plan: Plan) -> tuple[list[tuple[int, int, int]], dict[Buffer, int]]:
+    """Buffers of the file (width, bytes, kept) and which of them each of the plan's is: one whose numbers nobody reads any more is used again.
+
+    What is written in one stretch between attentions and read in another is kept for all tokens; the rest only for the few
+    that are computed together.
+    """
+    written: dict[Buffer, tuple[int, int]] = {}
+    read: dict[Buffer, int] = {}
+    crossing: set[Buffer] = set()
+    stretch = 0
+    for number, step in enumerate(plan.steps):
+        if step.operation == Operation.ATTENTION:
+            stretch += 1
+        for buffer in (each for each in step.inputs if isinstance(each, Buffer)):
+            read[buffer] = number
+            if written[buffer][1] != stretch:
+                crossing.add(buffer)
+        for buffer in (each for each in step.outputs if each is not None):
+            written.setdefault(buffer, (number, stretch))
+            read[buffer] = max(number, read.get(buffer, 0))
+        if step.operation == Operation.ATTENTION:
+            crossing.update(each for each in step.outputs if each is not None)
+            stretch += 1
+    read[plan.vector] = len(plan.steps)
+    crossing.add(plan.vector)
+    kinds: list[tuple[int, int, int]] = []
+    busy: list[int] = []
+    places: dict[Buffer, int] = {}
+    for buffer, (number, _) in sorted(written.items(), key=lambda item: item[1]):
+        kind = (buffer.width, buffer.bytes, int(buffer in crossing))
+        free = [
+            at
+            for at, (each, until) in enumerate(zip(kinds, busy, strict=True))
+            if each == kind and until < number
+        ]
+        if not free:
+            kinds.append(kind)
+            busy.append(0)
+            free = [len(kinds) - 1]
+        places[buffer] = free[0]
+        busy[free[0]] = read[buffer]
+    return kinds, places

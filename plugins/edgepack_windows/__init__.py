@@ -1,0 +1,46 @@
+"""Windows on x86-64: the platform, the builder, and a target."""
+
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from edgepack.api import Spec, hookimpl, lazy
+
+
+def report_rows() -> Callable[..., object]:
+    """What writes the report's rows."""
+    from edgepack_windows.rows import windows_rows
+
+    return windows_rows
+
+
+@hookimpl
+def edgepack_specs() -> Iterable[Spec]:
+    return [
+        Spec(
+            axis="platform",
+            name="windows-x86_64",
+            summary="programs for Windows on x86-64 that need kernel32 and nothing else",
+            make=lazy("edgepack_windows.platforms:windows"),
+        ),
+        Spec(
+            axis="builder",
+            name="windows",
+            summary="one program for Windows on x86-64 with a pruned ONNX Runtime inside",
+            make=lazy("edgepack_windows.builder:create_builder"),
+            options=lazy("edgepack_windows.builder:OPTIONS"),
+            missing=lazy("edgepack_windows.builder:missing"),
+            fetch=lazy("edgepack_windows.builder:fetch"),
+        ),
+        Spec(
+            axis="report",
+            name="windows",
+            summary="Windows",
+            make=report_rows,
+        ),
+    ]
+
+
+@hookimpl
+def edgepack_targets() -> Iterable[Traversable]:
+    return [files(__name__) / "windows-x64.toml"]

@@ -1,0 +1,16 @@
+# run_under_wine.sh WINE LIBRARIES PROGRAM WORD...: in a Windows of its own that has kernel32 and nothing else, and that is
+# gone afterwards. Nothing of the user's folder is read or written.
+wine=$1 libraries=$2
+shift 2
+prefix=$(mktemp -d "${TMPDIR:-/tmp}/edgepack-wine-XXXXXX") || exit 1
+# wine makes folders of its own where TMPDIR says, and leaves them; words and names of files are UTF-8 for it where LC_ALL says so.
+export WINEPREFIX="$prefix" WINEDEBUG=-all TMPDIR="$prefix" LC_ALL=C.UTF-8
+trap 'WINEPREFIX="$prefix" "${wine%/*}/wineserver" -k >/dev/null 2>&1; rm -rf "$prefix"' EXIT
+trap 'exit 143' HUP INT TERM
+mkdir -p "$prefix/dosdevices" "$prefix/drive_c/windows/system32"
+ln -s ../drive_c "$prefix/dosdevices/c:"
+ln -s / "$prefix/dosdevices/z:"
+for name in ntdll kernel32 kernelbase; do ln -s "$libraries/$name.dll" "$prefix/drive_c/windows/system32/"; done
+# Without this wine would first lay a whole Windows.
+echo disable > "$prefix/.update-timestamp"
+"$wine" "$@"

@@ -1,0 +1,111 @@
+"""Bundles with edgepack's own kernels, run as a device runs them."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.bundles import made_bundle
+from tests.support.command import edgepack
+
+from edgepack.records.bundle import Bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+LARGEST_PROGRAM = 460_000
+TEXTS = Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt"
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return made_bundle("linux-x86-fast", tmp_path_factory.mktemp("fast"))
+
+
+def raw(bundle: Bundle, text: str, *arguments: str) -> bytes:
+    done = subprocess.run(
+        [bundle.program, "--out", "raw", *arguments],
+        input=text.encode(),
+        capture_output=True,
+        check=False,
+        env={},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_is_small_verified_and_proved_on_each_level_that_this_processor_has(fast: Bundle) -> None:
+    report = json.loads(fast.directory.with_name(f"{fast.directory.name}.report.json").read_text())
+    assert report["verification"]["status"] == "passed"
+    assert report["verification"]["mean_cosine"] >= 0.9985
+    assert report["verification"]["batch_cosine"] == pytest.approx(1, abs=1e-6)
+    assert fast.manifest["runtime"] is None
+    assert fast.program.stat().st_size <= LARGEST_PROGRAM
+    levels = {each["level"]: each["proved"] for each in report["proofs"]}
+    assert {"sse2", "avx2"} <= {level for level, proved in levels.items() if proved}
+
+
+def test_neighbours_and_batches_change_no_bit(fast: Bundle) -> None:
+    """Nothing is padded, so that texts of all lengths may stand together."""
+    lines = TEXTS.read_text().splitlines() * 2
+    order = list(range(len(lines)))
+    random.Random(1).shuffle(order)
+    shuffled = "".join(lines[at] + "\n" for at in order)
+    alone = np.frombuffer(raw(fast, shuffled, "--batch-size", "1"), "<f4").reshape(len(lines), -1)
+    for options in (["--batch-size", "32"], ["--batch-size", "7", "--threads", "1"], []):
+        together = np.frombuffer(raw(fast, shuffled, *options), "<f4").reshape(len(lines), -1)
+        assert np.array_equal(alone, together)
+
+
+def test_threads_that_share_a_long_text_change_no_bit(fast: Bundle) -> None:
+    text = " ".join(TEXTS.read_text().split()[:240])
+    one, two, three = (
+        subprocess.run(
+            [fast.program, "--out", "raw", "--threads", threads, text],
+            capture_output=True,
+            check=True,
+            env={},
+        ).stdout
+        for threads in ("1", "2", "3")
+    )
+    assert one == two == three
+    assert len(one) > 1000
+
+
+def test_empty_and_long_texts(fast: Bundle) -> None:
+    made = np.frombuffer(raw(fast, "\n" + "word " * 5000 + "\nword\n"), "<f4").reshape(3, -1)
+    assert np.linalg.norm(made, axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_damaged_plan_is_named(fast: Bundle, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(fast.directory, tmp_path / "copy"))
+    model = copy / str(fast.manifest["model"]["file"])
+    content = model.read_bytes()
+    for damaged in (b"EDGEPLN9" + content[8:], content[:16] + b"\xff\xff\xff\x7f" + content[20:]):
+        model.write_bytes(damaged)
+        done = subprocess.run([copy / "embed", "hello"], capture_output=True, text=True, check=False, env={})
+        assert done.returncode == 4, done.stderr
+        assert "model.plan is damaged" in done.stderr
+
+
+def test_a_model_that_the_engine_has_no_steps_for_is_refused_in_words(tmp_path: Path) -> None:
+    done = edgepack(
+        "bundle", "-t", "linux-x86-fast", "--recipe", "fp16", "-o", str(tmp_path / "out"), "--offline"
+    )
+    assert done.returncode == 6, done.stderr
+    assert "the engine has no step for operator" in done.stderr
+    assert "hint: --recipe int8 or int8-download" in done.stderr
+    assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["linux-arm64-fast", "linux-x86-fast"])
+def test_other_forms_are_verified(tmp_path: Path, target: str) -> None:
+    made = made_bundle(target, tmp_path / "out", "--recipe", "int8-download", "--set", "serve=true")
+    report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
+    assert report["verification"]["status"] == "passed"
+    assert made.manifest["runner"]["serve"]
+    assert os.access(made.program, os.X_OK)

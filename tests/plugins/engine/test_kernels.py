@@ -1,0 +1,515 @@
+"""The kernels of every level against NumPy in 64 bits, on random shapes, with guarded ends."""
+
+import functools
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from scipy.special import erf
+from tests.support import engine_kernels as engine
+from tests.support.engine_kernels import Array, Guarded, place
+from tests.support.once import made_once
+
+from edgepack_engine.plan import Activation, packed
+
+pytestmark = [
+    pytest.mark.tools("python"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64"),
+]
+
+
+def compile_all(folder: Path) -> None:
+    engine.compile_kernels(folder / "kernels.so")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # A mutant, of test_mutants.py.
+    if given := os.environ.get(engine.LIBRARY):
+        return Path(given)
+    return made_once(tmp_path_factory, "engine-kernels", compile_all) / "kernels.so"
+
+
+@pytest.fixture(scope="module", params=engine.NEEDS)
+def level(library: Path, request: pytest.FixtureRequest) -> Any:
+    if not engine.has_level(request.param):
+        pytest.skip(f"this processor has no {engine.NEEDS[request.param]}")
+    if not engine.is_in(library, request.param):
+        pytest.skip("a mutant of another level")
+    return engine.level_of(library, request.param)
+
+
+@pytest.fixture(params=[12, pytest.param(3000, marks=pytest.mark.slow)])
+def shapes(request: pytest.FixtureRequest) -> Iterator[tuple[np.random.Generator, Guarded]]:
+    """So many random shapes of each kernel and level: 10^5 in all of them, slowly."""
+
+    def each() -> Iterator[tuple[np.random.Generator, Guarded]]:
+        guarded = Guarded()
+        for number in range(request.param):
+            guarded.clear()
+            yield np.random.default_rng(number), guarded
+
+    return each()
+
+
+def call(kernel: Any, task: Any) -> None:
+    import ctypes
+
+    kernel(ctypes.addressof(task))
+
+
+def normal(chance: np.random.Generator, guarded: Guarded, *shape: int, scale: float = 1) -> Array:
+    return guarded.copy((chance.normal(size=shape) * scale).astype("<f4"))
+
+
+def maybe(chance: np.random.Generator, array: Array) -> Array | None:
+    return array if chance.random() < 0.5 else None
+
+
+@functools.lru_cache(maxsize=64)
+def session_of(kind: str, inputs: tuple[tuple[str, str, int], ...], domain: str, attributes: Any) -> Any:
+    """The stock library with one of its own operators, for inputs of any sizes."""
+    types = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "uint8": TensorProto.UINT8}
+    types |= {"int8": TensorProto.INT8}
+    given = [helper.make_tensor_value_info(name, types[type], [None] * rank) for name, type, rank in inputs]
+    whole = {"MatMulInteger": TensorProto.INT32, "QuantizeLinear": TensorProto.UINT8}
+    made = helper.make_tensor_value_info("made", whole.get(kind, TensorProto.FLOAT), None)
+    names = [name if not name.startswith("none") else "" for name, _, _ in inputs]
+    node = helper.make_node(kind, names, ["made"], domain=domain, **dict(attributes))
+    graph = helper.make_graph([node], "one", [each for each in given if each.name in names], [made])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def computed(
+    kind: str, inputs: dict[str, Array], *, domain: str = "com.microsoft", **attributes: Any
+) -> Array:
+    """What the stock library makes of one of its own operators; an input ``none…`` is left out."""
+    described = tuple((name, str(each.dtype), each.ndim) for name, each in inputs.items())
+    session = session_of(kind, described, domain, tuple(attributes.items()))
+    found: Array = session.run(
+        None,
+        {name: np.asarray(each, order="C") for name, each in inputs.items() if not name.startswith("none")},
+    )[0]
+    return found
+
+
+STOCK: dict[Activation, tuple[str, dict[str, Any]]] = {
+    Activation.GELU: ("Gelu", {}),
+    Activation.GELU_TANH: ("FastGelu", {}),
+    Activation.SILU: ("QuickGelu", {"alpha": 1.0}),
+}
+
+
+def stock_activated(kind: int, x: Array) -> Array:
+    name, attributes = STOCK.get(Activation(kind), ("", {}))
+    return computed(name, {"x": x.astype("<f4")}, **attributes) if name else x
+
+
+def activated(kind: int, x: Array) -> Array:
+    made: Array = x
+    if kind == Activation.GELU:
+        made = x * 0.5 * (1 + erf(x / np.sqrt(2)))
+    if kind == Activation.GELU_TANH:
+        made = x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    if kind == Activation.SILU:
+        made = x / (1 + np.exp(-x))
+    return made
+
+
+def close(found: Array, wanted: Array, *, of: float) -> None:
+    """Within so much of the largest number, or of 1."""
+    assert np.isfinite(found).all()
+    assert np.abs(found - wanted).max() <= of * max(1.0, np.abs(wanted).max())
+
+
+def check_bytes(found: Array, ranges: Array, numbers: Array, *, unsigned: bool) -> None:
+    """The nearest integers. A product and a range in 32 bits are 255 x 2^-23 off at most: what lies so near a half goes either way."""
+    numbers = numbers.astype(np.float64)
+    most = np.maximum((numbers if unsigned else np.abs(numbers)).max(axis=1, initial=0), 1e-12)
+    np.testing.assert_allclose(ranges, most, rtol=3e-7)
+    steps, middle = (255, 0) if unsigned else (127, 128)
+    exact = numbers / most[:, None] * steps + middle
+    assert np.abs(found - exact).max() <= 0.5 + 1e-4
+
+
+def test_norms(level: Any, shapes: Any) -> None:
+    for chance, guarded in shapes:
+        rows, width = int(chance.integers(1, 9)), 16 * int(chance.integers(1, 49))
+        x, skip = (normal(chance, guarded, rows, width, scale=3) for _ in range(2))
+        bias, weight, shift, smoothing = (normal(chance, guarded, width) for _ in range(4))
+        used = [maybe(chance, each) for each in (skip, bias, shift, smoothing)]
+        sums = maybe(chance, guarded.empty((rows, width), "<f4"))
+        output, bytes = guarded.empty((rows, width), "<f4"), guarded.empty((rows, width), "u1")
+        quantized, ranges = maybe(chance, bytes), guarded.empty((rows,), "<f4")
+        # Large, so that a norm without it is another.
+        epsilon, without_mean = float(chance.choice([1e-12, 0.5])), bool(chance.random() < 0.5)
+        call(
+            level.norm,
+            engine.Norm(
+                *(place(each) for each in (x, used[0], used[1], weight, used[2], used[3])),
+                epsilon,
+                without_mean,
+                *(place(each) for each in (sums, output, quantized, ranges)),
+                rows,
+                width,
+            ),
+        )
+        total = x.astype(np.float64) + sum(each for each in used[:2] if each is not None)
+        if sums is not None:
+            close(sums, total, of=5e-7)
+        centered = total if without_mean else total - total.mean(axis=1, keepdims=True)
+        wanted = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + epsilon) * weight
+        # Sums of up to 768 numbers in 32 bits.
+        close(output, wanted + (0 if used[2] is None else used[2]), of=2e-6)
+        parts = {"x": total.astype("<f4"), "weight": weight}
+        if used[2] is not None and not without_mean:
+            parts["shift"] = used[2]
+        kind = "SimplifiedLayerNormalization" if without_mean else "LayerNormalization"
+        stock = computed(kind, parts, domain="", epsilon=epsilon, axis=-1)
+        close(output, stock + (used[2] if without_mean and used[2] is not None else 0), of=1e-5)
+        if quantized is not None:
+            numbers = output if used[3] is None else output * used[3]
+            check_bytes(quantized, ranges, numbers, unsigned=False)
+
+
+def quantized(
+    level: Any, guarded: Guarded, x: Array, *, width: int, smoothing: Array | None, raised: float | None
+) -> Any:
+    rows, stride = x.shape
+    # What follows the last row's numbers is not there.
+    inside = guarded.copy(x.reshape(-1)[: (rows - 1) * stride + width])
+    output, ranges = guarded.empty((rows, width), "u1"), guarded.empty((rows,), "<f4")
+    task = engine.Quantization(
+        place(inside),
+        place(smoothing),
+        raised or 0,
+        raised is not None,
+        place(output),
+        place(ranges),
+        rows,
+        width,
+        stride,
+    )
+    call(level.quantize, task)
+    return output, ranges
+
+
+def test_bytes(level: Any, shapes: Any) -> None:
+    for chance, guarded in shapes:
+        rows, width = int(chance.integers(1, 9)), 16 * int(chance.integers(1, 49))
+        stride = width + 16 * int(chance.integers(0, 3))
+        x = (chance.normal(size=(rows, stride)) * 10.0 ** chance.integers(-8, 8)).astype("<f4")
+        unsigned = chance.random() < 0.5
+        if unsigned:
+            raised = np.float32(chance.random())
+            found = quantized(
+                level, guarded, np.abs(x) - raised, width=width, smoothing=None, raised=float(raised)
+            )
+            numbers = (np.abs(x) - raised + raised)[:, :width]
+        else:
+            smoothing = maybe(chance, normal(chance, guarded, width))
+            found = quantized(level, guarded, x, width=width, smoothing=smoothing, raised=None)
+            numbers = x[:, :width] if smoothing is None else x[:, :width] * smoothing
+        check_bytes(found[0], found[1], numbers, unsigned=unsigned)
+        steps = np.float32(1 / (255 if unsigned else 127))
+        stock = computed(
+            "QuantizeLinear",
+            {
+                "x": numbers / found[1][:, None],
+                "step": np.array(steps),
+                "zero": np.array(0 if unsigned else 128, np.uint8),
+            },
+            domain="",
+        )
+        # What lies within 1e-4 of a half goes either way: check_bytes says which.
+        assert np.abs(found[0].astype(int) - stock).max() <= 1
+        assert (found[0] != stock).mean() <= 0.01 + 1 / stock.size
+
+
+@pytest.mark.parametrize(("steps", "raised", "middle"), [(127, None, 128), (255, 0.0, 0)])
+def test_halves_go_to_even_bytes(level: Any, steps: int, raised: float | None, middle: int) -> None:
+    halves = np.arange(0 if raised is not None else -steps, steps + 0.5, 0.5)
+    x = np.concatenate([halves, np.full(-len(halves) % 16, steps)]).astype("<f4")[None]
+    found, ranges = quantized(level, Guarded(), x, width=x.shape[1], smoothing=None, raised=raised)
+    assert ranges[0] == steps
+    assert np.array_equal(found, np.rint(x) + middle)
+
+
+def test_zeros_are_the_byte_of_zero(level: Any) -> None:
+    for raised, middle in ((None, 128), (0.0, 0)):
+        found, ranges = quantized(
+            level, Guarded(), np.zeros((2, 16), "<f4"), width=16, smoothing=None, raised=raised
+        )
+        assert (found == middle).all()
+        assert (ranges == np.float32(1e-12)).all()
+
+
+def pairs_within(chance: np.random.Generator, depth: int, width: int, most: int) -> Array:
+    """Weights, two neighbours of a column no further from 0 than that together; some that far."""
+    one = chance.integers(0, min(most, 127) + 1, (depth // 2, width))
+    other = np.minimum(
+        np.where(chance.random(one.shape) < 0.3, most - one, chance.integers(0, 65, one.shape)), 127
+    )
+    other = np.minimum(other, most - one)
+    signs = chance.choice([-1, 1], (depth, width))
+    made: Array = (np.stack([one, other], axis=1).reshape(depth, width) * signs).astype(np.int8)
+    return made
+
+
+def multiplied(
+    level: Any, guarded: Guarded, x: Array, weights: Array, *, zero: int, kind: int = 0, **others: Any
+) -> Array:
+    rows, width = x.shape[0], weights.shape[1]
+    ones = {"ranges": np.ones(rows, "<f4"), "scales": np.ones(width, "<f4"), "bias": np.zeros(width, "<f4")}
+    given = {name: guarded.copy(others.get(name, array)) for name, array in ones.items()}
+    inputs = [guarded.copy(each) for each in (x, packed(weights), weights.sum(axis=0, dtype="<i4"))]
+    output = guarded.empty((rows, width), "<f4")
+    task = engine.Product(
+        place(inputs[0]),
+        place(given["ranges"]),
+        place(inputs[1]),
+        place(inputs[2]),
+        zero,
+        place(given["scales"]),
+        place(given["bias"]),
+        place(output),
+        rows,
+        x.shape[1],
+        width,
+        kind,
+    )
+    call(level.product, task)
+    return output
+
+
+def test_products(level: Any, shapes: Any) -> None:
+    for chance, guarded in shapes:
+        rows, depth, width = (
+            int(chance.integers(1, 14)),
+            16 * int(chance.integers(1, 13)),
+            64 * int(chance.integers(1, 4)),
+        )
+        x = chance.integers(0, 256, (rows, depth)).astype(np.uint8)
+        weights = pairs_within(chance, depth, width, 128)
+        zero = int(chance.choice([0, 128]))
+        whole = (x.astype(np.int64) - zero) @ weights.astype(np.int64)
+        # Below 2^24, so that 32 bits hold each of them: the same integers on every level.
+        found = multiplied(level, guarded, x, weights, zero=zero)
+        assert np.array_equal(found, whole)
+        inputs = {"x": x, "weights": weights, "zero": np.array(zero, np.uint8)}
+        assert np.array_equal(found, computed("MatMulInteger", inputs, domain=""))
+        ranges, scales = (chance.random(count).astype("<f4") / 1000 for count in (rows, width))
+        bias, kind = chance.normal(size=width).astype("<f4"), int(chance.integers(0, 3))
+        found = multiplied(
+            level, guarded, x, weights, zero=zero, kind=kind, ranges=ranges, scales=scales * 100, bias=bias
+        )
+        wanted = whole * (scales * 100).astype(np.float64) * ranges[:, None].astype(np.float64) + bias
+        close(found, activated(kind, wanted), of=3e-6)
+        close(found, stock_activated(kind, wanted), of=3e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_of_16_bits_hold_the_largest_pairs(level: Any, sign: int) -> None:
+    # 255 x 128 = 32640 is below 2^15, 255 x 129 is not. Of the deepest product that a plan may have, sums stay below 2^31:
+    # 32768 / 2 x 255 x 128 = 5.3e8. Scaled by a power of two, they are exact in 32 bits: they are a multiple of 128.
+    assert 255 * 128 < 2**15 <= 255 * 129
+    depth = 1 << 15
+    weights = np.zeros((depth, 64), np.int8)
+    pairs = [(64, 64), (127, 1), (1, 127), (100, 28), (128, 0) if sign < 0 else (127, 1)]
+    for column in range(64):
+        weights[:, column] = np.tile(pairs[column % len(pairs)], depth // 2).astype(np.int64) * sign
+    x = np.full((3, depth), 255, np.uint8)
+    for zero in (0, 128):
+        found = multiplied(level, Guarded(), x, weights, zero=zero)
+        assert np.array_equal(found, ((x.astype(np.int64) - zero) @ weights.astype(np.int64)).astype("<f4"))
+
+
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.GELU_TANH, Activation.SILU])
+def test_activations(level: Any, kind: Activation) -> None:
+    """As kernels.inc says of GELU: 2e-6 off up to 5, and 4e-7 of a number beyond."""
+    numbers = np.concatenate([np.linspace(-6, 6, 400_000), np.linspace(-1e4, 1e4, 20_000)]).astype("<f4")
+    guarded = Guarded()
+    x = guarded.copy(np.stack([numbers, np.ones_like(numbers)]).reshape(1, -1))
+    output = guarded.empty((1, len(numbers)), "<f4")
+    call(level.gate, engine.Gating(place(x), place(output), 1, len(numbers), int(kind)))
+    with np.errstate(over="ignore"):
+        wanted = activated(kind, numbers.astype(np.float64))
+    allowed = np.where(np.abs(numbers) <= 5, 2e-6, 4e-7 * np.abs(numbers))
+    assert (np.abs(output[0] - wanted) <= allowed).all()
+
+
+def test_gates(level: Any, shapes: Any) -> None:
+    for chance, guarded in shapes:
+        rows, width = int(chance.integers(1, 9)), 16 * int(chance.integers(1, 49))
+        x, output = normal(chance, guarded, rows, 2 * width), guarded.empty((rows, width), "<f4")
+        kind = int(chance.integers(1, 4))
+        call(level.gate, engine.Gating(place(x), place(output), rows, width, kind))
+        close(output, activated(kind, x[:, :width].astype(np.float64)) * x[:, width:], of=3e-6)
+        close(output, stock_activated(kind, x[:, :width]) * x[:, width:], of=3e-6)
+
+
+def attended(
+    level: Any, guarded: Guarded, x: Array, *, heads: int, groups: int, size: int, **others: Any
+) -> Array:
+    """Query, key and value side by side, float32 [tokens, (heads + 2 groups) size]."""
+    tokens, stride = x.shape
+    output = x if others.pop("in_place", False) else guarded.empty((tokens, heads * size), "<f4")
+    wide = 16 if tokens <= 128 else 128
+    room = guarded.empty((2 * (-(-tokens // wide) * wide) * size + 120 * (size + 2),), "<f4")
+    room[...] = np.nan
+    distances = others.get("distances")
+    task = engine.Attention(
+        place(x),
+        place(x[:, heads * size :]),
+        place(x[:, (heads + groups) * size :]),
+        place(output),
+        stride,
+        output.shape[1],
+        tokens,
+        heads,
+        groups,
+        size,
+        others.get("radius", 0),
+        others.get("causal", False),
+        others.get("scale", size**-0.5),
+        place(distances),
+        0 if distances is None else distances.shape[1],
+        place(room),
+    )
+    call(level.attention, task)
+    return output[:, : heads * size]
+
+
+def test_attention(level: Any, shapes: Any) -> None:
+    edges = (1, 15, 16, 17, 119, 120, 121, 127, 128, 129, 240, 241, 255, 256, 257, 300)
+    for number, (chance, guarded) in enumerate(shapes):
+        tokens = edges[number] if number < len(edges) else int(chance.integers(1, 301))
+        size, groups = 16 * int(chance.choice([1, 2, 3, 4, 5, 8, 16])), int(chance.integers(1, 3))
+        heads = groups * int(chance.integers(1, 3))
+        x = normal(chance, guarded, tokens, (heads + 2 * groups) * size, scale=2)
+        q, k, v = np.split(x.astype(np.float64).reshape(tokens, -1, size), [heads, heads + groups], axis=1)
+        k, v = (np.repeat(each, heads // groups, axis=1) for each in (k, v))
+        radius, causal = int(chance.choice([0, 0, 1, 5, 64, 130])), bool(chance.random() < 0.3)
+        distances = maybe(chance, normal(chance, guarded, heads, 2 * tokens - 1))
+        apart = np.arange(tokens)[None] - np.arange(tokens)[:, None]
+        scores = np.einsum("qhd,khd->hqk", q, k) * size**-0.5
+        if distances is not None:
+            scores = scores + distances[:, apart + tokens - 1]
+        hidden = (np.abs(apart) > radius) if radius else np.zeros_like(apart, bool)
+        weights = np.where(hidden | (apart > 0) & causal, -np.inf, scores)
+        weights = np.exp(weights - weights.max(axis=2, keepdims=True))
+        wanted = np.einsum("hqk,khd->qhd", weights / weights.sum(axis=2, keepdims=True), v)
+        found = attended(
+            level,
+            guarded,
+            x,
+            heads=heads,
+            groups=groups,
+            size=size,
+            radius=radius,
+            causal=causal,
+            distances=distances,
+            in_place=chance.random() < 0.5,
+        )
+        # A score is a sum of up to 256 products of numbers around 2, in 32 bits: 1e-5 off, and so are the weights.
+        close(found, wanted.reshape(tokens, -1), of=1e-5)
+        added = np.where(hidden | (apart > 0) & causal, np.float32(-1e30), np.zeros_like(scores))
+        if distances is not None:
+            added = added + distances[:, apart + tokens - 1]
+        parts = {
+            name: each.reshape(1, tokens, -1).astype("<f4")
+            for name, each in zip("qkv", (q, k, v), strict=True)
+        }
+        nothing = {f"none {place}": np.zeros(1, "<f4") for place in range(2)}
+        stock = computed(
+            "MultiHeadAttention",
+            {**parts, **nothing, "added": added[None].astype("<f4")},
+            num_heads=heads,
+        )
+        close(found, stock[0], of=1e-5)
+
+
+def test_exponentials(level: Any) -> None:
+    # Two keys of scores 0 and x, with the values 0 and 1: below -17.4 the weights' sum is 1, and the second is the exponential itself.
+    guarded = Guarded()
+    for score in np.linspace(-87, -17.4, 400).astype("<f4"):
+        guarded.clear()
+        x = guarded.copy(np.zeros((2, 48), "<f4"))
+        x[:, 0], x[1, 16], x[1, 32] = 1, score, 1
+        found = attended(level, guarded, x, heads=1, groups=1, size=16, scale=1)[0, 0]
+        exact = np.exp(np.float64(score))
+        assert abs(found - exact) <= 2 * np.spacing(np.float32(exact))
+
+
+def test_rotary_positions_are_the_stock_librarys(level: Any, shapes: Any) -> None:
+    for chance, guarded in shapes:
+        rows, count, size = (
+            int(chance.integers(1, 30)),
+            int(chance.integers(1, 5)),
+            16 * int(chance.integers(1, 17)),
+        )
+        stride, before = 16 * int(chance.integers(0, 3)) + count * size, 0
+        x = normal(chance, guarded, rows, stride)
+        angles = np.arange(rows)[:, None] * chance.random(size // 2)
+        turns = guarded.copy(np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype("<f4"))
+        positions = guarded.copy(chance.permutation(rows).astype("<u4"))
+        heads = x[:, before : count * size].copy()
+        rest = x[:, count * size :].copy()
+        call(
+            level.rotate,
+            engine.Heads(place(x), rows, stride, count, size, None, 0, place(positions), place(turns)),
+        )
+        cosines, sines = (each[positions] for each in np.split(turns.astype(np.float64), 2, axis=1))
+        one, other = np.split(heads.reshape(rows, count, size), 2, axis=2)
+        wanted = np.concatenate(
+            [
+                one * cosines[:, None] - other * sines[:, None],
+                other * cosines[:, None] + one * sines[:, None],
+            ],
+            axis=2,
+        ).reshape(rows, -1)
+        close(x[:, : count * size], wanted, of=5e-7)
+        assert np.array_equal(x[:, count * size :], rest)
+        cosine, sine = (each.copy() for each in np.split(turns, 2, axis=1))
+        inputs = {
+            "x": heads[None],
+            "places": positions.astype(np.int64)[None],
+            "cosines": cosine,
+            "sines": sine,
+        }
+        close(x[:, : count * size], computed("RotaryEmbedding", inputs)[0], of=5e-7)
+
+
+def test_norms_of_heads(level: Any, shapes: Any) -> None:
+    for chance, guarded in shapes:
+        rows, count, size = (
+            int(chance.integers(1, 9)),
+            int(chance.integers(1, 5)),
+            16 * int(chance.integers(1, 17)),
+        )
+        stride = count * size + 16 * int(chance.integers(0, 3))
+        x, weight = normal(chance, guarded, rows, stride, scale=0.7), normal(chance, guarded, size)
+        before = x.astype(np.float64)
+        call(
+            level.norm_heads,
+            engine.Heads(place(x), rows, stride, count, size, place(weight), 0.5, None, None),
+        )
+        heads = before[:, : count * size].reshape(rows, count, size)
+        wanted = heads / np.sqrt((heads**2).mean(axis=2, keepdims=True) + 0.5) * weight
+        close(x[:, : count * size], wanted.reshape(rows, -1), of=1e-6)
+        parts = {"x": heads.astype("<f4"), "weight": weight}
+        stock = computed("SimplifiedLayerNormalization", parts, domain="", epsilon=0.5, axis=-1)
+        close(x[:, : count * size], stock.reshape(rows, -1), of=1e-6)
+        assert np.array_equal(x[:, count * size :], before[:, count * size :])

@@ -1,0 +1,144 @@
+"""The session in C++ with plans of every step: what NumPy makes of them in 64 bits, whatever the batch and the threads."""
+
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fuzz.plans import LONGEST, sound_plans
+from tests.support import engine_session as session
+from tests.support.berts import Tokens
+from tests.support.engine_plan import vectors_of
+from tests.support.once import made_once
+
+from edgepack_engine.plan import Operation, Plan, Rows, write_plan
+
+pytestmark = [
+    pytest.mark.tools("python"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64"),
+]
+LENGTHS = (17, 1, 130, 96, 97, 3)
+
+
+def compile_all(folder: Path) -> None:
+    session.compile_session(folder / "session.so")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # A mutant, of test_mutants.py.
+    if given := os.environ.get(session.LIBRARY):
+        return Path(given)
+    return made_once(tmp_path_factory, "engine-session", compile_all) / "session.so"
+
+
+def texts(*lengths: int, seed: int = 1) -> Tokens:
+    """Texts of these lengths, with tokens and types that the plans have rows of. Token 1 is padding that stands anywhere."""
+    chance = np.random.default_rng(seed)
+    mask = (np.arange(max(lengths))[None] < np.array(lengths)[:, None]).astype(np.int64)
+    return Tokens(
+        ids=chance.integers(0, 30, mask.shape) * mask, mask=mask, types=chance.integers(0, 2, mask.shape)
+    )
+
+
+def without_clamped_rows(plan: Plan) -> Plan:
+    """As many rows of positions as texts have."""
+    steps = []
+    for step in plan.steps:
+        if step.operation == Operation.LOOKUP and step.inputs[0] in (Rows.POSITIONS, Rows.COUNTED):
+            table = np.random.default_rng(5).normal(size=(LONGEST + 2, step.sizes[0])).astype("<f4")
+            step = replace(step, sizes=(step.sizes[0], len(table), 1, 1), tensors=[table, None])
+        steps.append(step)
+    return replace(plan, steps=tuple(steps))
+
+
+def plans() -> list[Any]:
+    return [
+        pytest.param(replace(without_clamped_rows(plan), pooling=pooling, normalize=normalize), id=name)
+        for plan, names in zip(sound_plans(), (("encoder", "decoder")), strict=True)
+        for pooling, normalize in (("mean", True), ("cls", False), ("lasttoken", True), ("max", False))
+        for name in [f"{names}, {pooling}"]
+    ]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "plan"
+
+
+@pytest.mark.parametrize("plan", plans())
+def test_vectors_are_those_of_the_plan(library: Path, file: Path, plan: Plan) -> None:
+    tokens = texts(*LENGTHS)
+    write_plan(plan, file)
+    made = session.session_vectors(library, file, tokens, dimension=plan.vector.width)
+    wanted = vectors_of(plan, tokens.ids, tokens.mask, tokens.types)
+    # What float32 rounds otherwise may move a byte of a quantized value by one.
+    assert np.abs(made - wanted).max() <= 2e-3 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("plan", plans()[::4])
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_that_share_texts_change_no_bit(library: Path, file: Path, plan: Plan, threads: int) -> None:
+    write_plan(plan, file)
+    for lengths in ((130,), (128,), (129, 127), (63,), LENGTHS, (130,) * 9):
+        one, several = (
+            session.session_vectors(
+                library, file, texts(*lengths), dimension=plan.vector.width, threads=count, times=3
+            )
+            for count in (1, threads)
+        )
+        assert np.array_equal(one, several)
+
+
+@pytest.mark.parametrize("plan", plans()[::4])
+def test_neighbours_change_no_bit(library: Path, file: Path, plan: Plan) -> None:
+    write_plan(plan, file)
+    tokens = texts(*LENGTHS)
+    together = session.session_vectors(library, file, tokens, dimension=plan.vector.width, times=2)
+    for row in range(len(LENGTHS)):
+        one = Tokens(**{name: getattr(tokens, name)[row : row + 1] for name in ("ids", "mask", "types")})
+        alone = session.session_vectors(library, file, one, dimension=plan.vector.width)
+        assert np.array_equal(alone[0], together[row])
+
+
+def test_tokens_and_positions_beyond_a_table_are_its_last_row(library: Path, file: Path) -> None:
+    plan = sound_plans()[1]
+    write_plan(plan, file)
+    tokens = texts(60)
+    made = session.session_vectors(library, file, tokens, dimension=plan.vector.width)
+    rows = next(step for step in plan.steps if step.operation == Operation.LOOKUP).tensors[0]
+    assert rows is not None
+    assert len(rows) < 60
+    longer = np.concatenate([rows, np.repeat(rows[-1:], 60, axis=0)])
+    steps = [
+        replace(step, tensors=[longer, None], sizes=(step.sizes[0], len(longer), 0, 1))
+        if step.operation == Operation.LOOKUP
+        else step
+        for step in plan.steps
+    ]
+    wanted = vectors_of(replace(plan, steps=tuple(steps)), tokens.ids, tokens.mask, tokens.types)
+    np.testing.assert_allclose(made, wanted, atol=2e-3 * np.abs(wanted).max())
+
+
+def test_texts_without_tokens_are_zeros(library: Path, file: Path) -> None:
+    plan = sound_plans()[0]
+    write_plan(plan, file)
+    tokens = texts(4, 4)
+    tokens.mask[0] = 0
+    made = session.session_vectors(library, file, tokens, dimension=plan.vector.width, threads=2)
+    assert not made[0].any()
+    assert made[1].any()
+    tokens.mask[1] = 0
+    assert not session.session_vectors(library, file, tokens, dimension=plan.vector.width, threads=2).any()
+
+
+def test_texts_that_are_too_long_are_refused(library: Path, file: Path) -> None:
+    plan = sound_plans()[0]
+    write_plan(plan, file)
+    with pytest.raises(ValueError, match="5"):
+        session.session_vectors(library, file, texts(LONGEST + 1), dimension=plan.vector.width)
+    with pytest.raises(ValueError, match="5"):
+        session.session_vectors(library, file, texts(4), dimension=plan.vector.width + 1)

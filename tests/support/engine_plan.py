@@ -1,0 +1,159 @@
+"""A plan computed step by step in NumPy, in 64 bits: what the kernels of ``edgepack_engine`` are to compute."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erf, expit
+
+from edgepack_engine.plan import Activation, Buffer, Flag, Plan, Rows
+
+Array = npt.NDArray[Any]
+
+
+def vectors_of(plan: Plan, ids: Array, mask: Array, types: Array) -> Array:
+    """Vectors of texts, float [texts, dimension]; each text by itself, without its padding."""
+    return np.stack(
+        [
+            _Text(plan, *(each[row][mask[row] == 1] for each in (ids, types))).vector()
+            for row in range(len(ids))
+        ]
+    )
+
+
+def _activated(kind: int, x: Array) -> Array:
+    by: dict[int, Any] = {
+        Activation.LINEAR: np.ones_like,
+        Activation.GELU: lambda x: 0.5 * (1 + erf(x / np.sqrt(2))),
+        Activation.GELU_TANH: lambda x: 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        Activation.SILU: expit,
+    }
+    made: Array = x * by[kind](x)
+    return made
+
+
+def _unpacked(weights: Array) -> Array:
+    """[width / 16, depth / 4, 16, 4] as [depth, width]."""
+    panels, deep, columns, rows = weights.shape
+    return weights.transpose(1, 3, 0, 2).reshape(deep * rows, panels * columns).astype(np.int64)
+
+
+class _Text:
+    def __init__(self, plan: Plan, ids: Array, types: Array) -> None:
+        self.plan, self.ids, self.types = plan, ids, types
+        self.positions = np.arange(len(ids))
+        self.buffers: dict[Buffer | None, Array] = {}
+        self.ranges: dict[Buffer, Array] = {}
+
+    def vector(self) -> Array:
+        for step in self.plan.steps:
+            getattr(self, step.operation.name.lower())(step)
+        hidden = self.buffers[self.plan.vector]
+        pooled = {
+            "mean": hidden.mean(axis=0),
+            "cls": hidden[0],
+            "lasttoken": hidden[-1],
+            "max": hidden.max(axis=0),
+        }
+        made: Array = pooled[self.plan.pooling]
+        return made / np.linalg.norm(made) if self.plan.normalize else made
+
+    def lookup(self, step: Any) -> None:
+        table, scales = step.tensors
+        _, rows, first, padding = step.sizes
+        counted = np.cumsum(self.ids != padding) * (self.ids != padding)
+        places = {
+            Rows.TOKENS: self.ids,
+            Rows.TYPES: self.types,
+            Rows.POSITIONS: self.positions,
+            Rows.COUNTED: counted,
+        }
+        by = places[Rows(step.inputs[0])] + first
+        assert table is not None
+        assert by.max() < rows
+        found = table[by] * (1.0 if scales is None else scales[by][:, None].astype(float))
+        before = self.buffers.get(step.outputs[0]) if step.flags & Flag.ACCUMULATED else 0
+        self.buffers[step.outputs[0]] = found + before
+
+    def norm(self, step: Any) -> None:
+        source, skip = step.inputs
+        bias, weight, shift, smoothing = step.tensors
+        x = self.buffers[source] + (0 if skip is None else self.buffers[skip]) + (0 if bias is None else bias)
+        if step.outputs[2] is not None:
+            self.buffers[step.outputs[2]] = x
+        centered = x if step.flags & Flag.WITHOUT_MEAN else x - x.mean(axis=1, keepdims=True)
+        made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.numbers[0]) * weight
+        self.buffers[step.outputs[0]] = made + (0 if shift is None else shift)
+        if step.outputs[1] is not None:
+            self._quantize(self.buffers[step.outputs[0]], smoothing, step.outputs[1], raised=None)
+
+    def quantize(self, step: Any) -> None:
+        raised = step.numbers[0] if step.flags & Flag.UNSIGNED else None
+        self._quantize(
+            self.buffers[step.inputs[0]][:, : step.sizes[0]], step.tensors[0], step.outputs[0], raised=raised
+        )
+
+    def _quantize(self, x: Array, smoothing: Array | None, output: Buffer, *, raised: float | None) -> None:
+        x = x * (1 if smoothing is None else smoothing) + (raised or 0)
+        largest = np.maximum((np.abs(x) if raised is None else x).max(axis=1, keepdims=True), 1e-12)
+        steps, middle = (127, 128) if raised is None else (255, 0)
+        self.buffers[output] = np.rint(x / largest * steps) + middle
+        self.ranges[output] = largest
+
+    def product(self, step: Any) -> None:
+        weights, sums, scales, bias = step.tensors
+        depth, _, activation, zero = step.sizes
+        matrix = _unpacked(weights)
+        assert matrix.shape[0] == depth
+        assert np.array_equal(sums, matrix.sum(axis=0))
+        whole = (self.buffers[step.inputs[0]] - zero) @ matrix
+        self.buffers[step.outputs[0]] = _activated(
+            activation, whole * scales * self.ranges[step.inputs[0]] + bias
+        )
+
+    def _heads(self, step: Any) -> tuple[Buffer, slice, Array]:
+        place, heads, size = step.sizes
+        where = slice(place, place + heads * size)
+        buffer = step.inputs[0]
+        return buffer, where, self.buffers[buffer][:, where].reshape(-1, heads, size)
+
+    def norm_heads(self, step: Any) -> None:
+        buffer, where, x = self._heads(step)
+        made = x / np.sqrt((x**2).mean(axis=2, keepdims=True) + step.numbers[0]) * step.tensors[0]
+        self.buffers[buffer][:, where] = made.reshape(len(x), -1)
+
+    def rotate(self, step: Any) -> None:
+        buffer, where, x = self._heads(step)
+        angles = (self.positions[:, None] * step.tensors[0])[:, None, :]
+        one, other = np.split(x, 2, axis=2)
+        made = np.concatenate(
+            [one * np.cos(angles) - other * np.sin(angles), other * np.cos(angles) + one * np.sin(angles)],
+            axis=2,
+        )
+        self.buffers[buffer][:, where] = made.reshape(len(x), -1)
+
+    def gate(self, step: Any) -> None:
+        one, other = np.split(self.buffers[step.inputs[0]], 2, axis=1)
+        self.buffers[step.outputs[0]] = _activated(step.sizes[1], one) * other
+
+    def attention(self, step: Any) -> None:
+        heads, groups, size, key, value, radius, reach = step.sizes
+        x = self.buffers[step.inputs[0]]
+        places = ((0, heads), (key, groups), (value, groups))
+        q, k, v = (x[:, at : at + count * size].reshape(len(x), count, size) for at, count in places)
+        k, v = (np.repeat(each, heads // groups, axis=1) for each in (k, v))
+        scores = np.einsum("qhd,khd->hqk", q, k) * step.numbers[0]
+        apart = self.positions[None, :] - self.positions[:, None]
+        if reach:
+            assert step.tensors[0] is not None
+            scores = scores + step.tensors[0][:, apart + reach // 2]
+        hidden = (np.abs(apart) > radius) if radius else np.zeros_like(apart, bool)
+        hidden |= (apart > 0) & bool(step.flags & Flag.CAUSAL)
+        scores = np.where(hidden, -np.inf, scores)
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        weights /= weights.sum(axis=2, keepdims=True)
+        made = np.einsum("hqk,khd->qhd", weights, v).reshape(len(x), -1)
+        if step.outputs[0] is step.inputs[0]:
+            x[:, : heads * size] = made
+        else:
+            self.buffers[step.outputs[0]] = made

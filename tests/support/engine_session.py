@@ -1,0 +1,62 @@
+"""``edgepack_engine``'s session by itself, with the kernels of any processor, called as a library."""
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgepack.runner.native.sources import source_files
+from edgepack_engine.builder import sources
+from tests.support.engine_kernels import COMPILER
+from tests.support.native import compile_apart
+
+Array = npt.NDArray[Any]
+LIBRARY = "ENGINE_SESSION"
+"""The variable that names a library to test in the place of the one that is compiled."""
+
+
+def session_sources() -> dict[str, str]:
+    """The session, what it includes, and the kernels of any processor."""
+    engine = {
+        name: text
+        for name, text in sources()
+        if not name.startswith("kernels") or name in ("kernels.h", "kernels.inc", "kernels_base.cc")
+    }
+    base = {
+        name: text
+        for name, text in source_files("base", "tokenizer").items()
+        if name.endswith((".h", "threads.cc")) or name == "tokenizer/table.cc"
+    }
+    return {**base, **engine}
+
+
+def compile_session(library: Path, changed: dict[str, str] | None = None) -> Path:
+    """The library; ``changed`` are sources in the place of the engine's."""
+    own = Path(__file__).with_name("engine_session.cc")
+    sources = {**session_sources(), **(changed or {}), own.name: own.read_text(encoding="utf-8")}
+    return compile_apart(sources, library, "-O2", "-shared", "-fPIC", by=COMPILER)
+
+
+def session_vectors(
+    library: Path, plan: Path, tokens: Any, *, dimension: int, threads: int = 1, times: int = 1
+) -> Array:
+    """float32 [texts, dimension]. Raises ``ValueError`` with the error's code."""
+    rows, length = tokens.ids.shape
+    made = np.full((rows, dimension), np.nan, "<f4")
+    given = [np.ascontiguousarray(each, "<i8") for each in (tokens.ids, tokens.mask, tokens.types)]
+    places = [ctypes.c_void_p(each.ctypes.data) for each in given]
+    sizes = [ctypes.c_size_t(each) for each in (rows, length)]
+    code = ctypes.CDLL(str(library)).compute(
+        str(plan).encode(),
+        threads,
+        times,
+        *sizes,
+        *places,
+        ctypes.c_size_t(dimension),
+        ctypes.c_void_p(made.ctypes.data),
+    )
+    if code:
+        raise ValueError(code)
+    return made
