@@ -28,10 +28,22 @@ self.addEventListener("fetch", (event) => {
   if (request.method !== "GET" || origin !== location.origin || !pathname.startsWith(folder)) return;
   if (!pathname.startsWith(`${folder}assets/`)) event.respondWith(fetch(request).catch(() => keptOrFail(request)));
   else if (request.cache === "reload") event.respondWith(fetchAndKeep(request));
-  else event.respondWith(kept(request).then((found) => found ?? fetchAndKeep(request)));
+  else event.respondWith(keptAsset(request).then((found) => found ?? fetchAndKeep(request)));
 });
 
 const kept = (request) => caches.match(nameOf(request), { ignoreSearch: true, ignoreVary: true }).catch(() => undefined);
+
+/**
+ * A kept asset, as a page with isolation can use it: its browser starts no thread from a file that does not ask for isolation
+ * too, and files in the loader's cache have no such header.
+ */
+async function keptAsset(request) {
+  const found = await kept(request);
+  if (!found) return undefined;
+  const headers = new Headers(found.headers);
+  headers.set("Cross-Origin-Embedder-Policy", "require-corp");
+  return new Response(found.body, { status: found.status, headers });
+}
 
 /** The page is kept once, as the folder: index.html is another name of it. */
 const nameOf = ({ url }) => url.replace(/\/index\.html(?=$|[?#])/, "/");
