@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import ProofError
-from edgepack.foundry.feature_levels import processor_flags
+from edgepack.foundry.feature_levels import level_of, processor_flags
 from edgepack.foundry.processors.disassembler import disassembler
 from edgepack.foundry.processors.x86_64 import CAPSTONE
 from edgepack.foundry.releases.known import RELEASE
@@ -52,7 +52,10 @@ def test_a_kernel_that_is_broken_in_one_shipped_file(
     run = BundleRunner(context=shared_context).at
     with pytest.raises(ProofError, match=r"\(level avx2, this CPU.*differ.*cosine -?0\.[0-8]"):
         prove_bundle(broken, run, levels="here", context=shared_context)
-    others = [level.name for level in RELEASE.feature_levels.on("x86_64") if level.name != "avx2"]
+    levels = RELEASE.feature_levels.on("x86_64")
+    if level_of(levels, processor_flags()).name == "avx2":
+        return  # the program as it is runs at this level too, and always runs first
+    others = [level.name for level in levels if level.name != "avx2"]
     proofs = prove_bundle(broken, run, levels="here", isa=others, context=shared_context)
     assert {"sse2", "avx"} <= {proof.level for proof in proofs if proof.proved}
 

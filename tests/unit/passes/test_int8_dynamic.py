@@ -121,11 +121,11 @@ def test_what_gelu_makes_gets_all_256_steps(load: Load, monkeypatch: pytest.Monk
         return values
 
     def lost() -> float:
-        # With weights that are integers already only the activations are quantized.
-        return float(np.abs(run(int8_dynamic(model, unexpected, weight_range="full")) - run(model)).mean())
+        # With weights that are integers already only the activations are quantized; of 7 bits no sum of 16 bits clips.
+        return float(np.abs(run(int8_dynamic(model, unexpected, weight_range="reduced")) - run(model)).mean())
 
-    weights[:] = np.rint(weights * 20)
-    weights[0] = 127
+    weights[:] = np.clip(np.rint(weights * 20), -63, 63)
+    weights[0] = 63
     model = gelu_product(weights, bias)
     raised = lost()
     monkeypatch.setattr("edgepack.passes.int8_dynamic.LOWEST", {})
