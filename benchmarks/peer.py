@@ -158,12 +158,96 @@ def ctranslate2_model(work: Path, folder: Path) -> None:
     spec.save(str(folder))
 
 
+def llama_cpp(work: Path, threads: int, _: Any) -> Embed:
+    import llama_cpp
+
+    file = work / "model.gguf"
+    if not file.exists():
+        gguf_model(work, file)
+    model = llama_cpp.Llama(
+        str(file),
+        embedding=True,
+        n_ctx=LLAMA_TOKENS,
+        n_batch=LLAMA_TOKENS,
+        n_ubatch=LLAMA_TOKENS,
+        n_threads=threads,
+        n_threads_batch=threads,
+        verbose=False,
+    )
+    # Ids are what it is given, as any other library.
+    model.tokenize = lambda text, *_: json.loads(text)
+    return lambda texts: np.array(model.embed([json.dumps(text) for text in texts]), np.float32)
+
+
+def gguf_model(work: Path, file: Path) -> None:
+    """The BERT of model.safetensors as llama.cpp's own converter writes it, its matrices as Q8_0."""
+    from gguf import GGMLQuantizationType, GGUFWriter, PoolingType, quants
+    from safetensors.numpy import load_file
+
+    config = json.loads((work / "config.json").read_text())
+    writer = GGUFWriter(file, "bert")
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_layer_norm_eps(config["layer_norm_eps"])
+    writer.add_causal_attention(False)
+    writer.add_pooling_type(PoolingType.MEAN)
+    writer.add_tokenizer_model("bert")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_type_count(config["type_vocab_size"])
+    writer.add_token_list([f"[{number}]" for number in range(config["vocab_size"])])  # never read
+    for name, tensor in load_file(work / "model.safetensors").items():
+        renamed = gguf_name(name)
+        if renamed is None:
+            continue
+        if tensor.ndim == 2 and not renamed.startswith(("position", "token_types")):
+            kind = GGMLQuantizationType.Q8_0
+            writer.add_tensor(renamed, quants.quantize(tensor, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(renamed, tensor.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def gguf_name(name: str) -> str | None:
+    """None for what llama.cpp has no use for."""
+    part, _, kind = name.rpartition(".")
+    if part.startswith("encoder.layer."):
+        _, _, number, layer = part.split(".", 3)
+        return f"blk.{number}.{GGUF_LAYER[layer]}.{kind}"
+    return f"{GGUF_NAMES[part]}.{kind}" if part in GGUF_NAMES else None
+
+
+GGUF_NAMES = {
+    "embeddings.word_embeddings": "token_embd",
+    "embeddings.position_embeddings": "position_embd",
+    "embeddings.token_type_embeddings": "token_types",
+    "embeddings.LayerNorm": "token_embd_norm",
+}
+GGUF_LAYER = {
+    "attention.self.query": "attn_q",
+    "attention.self.key": "attn_k",
+    "attention.self.value": "attn_v",
+    "attention.output.dense": "attn_output",
+    "attention.output.LayerNorm": "attn_output_norm",
+    "intermediate.dense": "ffn_up",
+    "output.dense": "ffn_down",
+    "output.LayerNorm": "layer_output_norm",
+}
+LLAMA_TOKENS = 8192
+"""Of a batch: 32 texts of 256."""
+
 LIBRARIES: dict[str, Callable[[Path, int, Any], Embed]] = {
     "onnxruntime-fp32": onnxruntime("fp32.onnx"),
     "onnxruntime-int8": onnxruntime("int8.onnx"),
     "openvino-static": openvino("static"),
     "openvino-weights": openvino("weights"),
     "ctranslate2-int8": ctranslate2,
+    "llama.cpp-q8_0": llama_cpp,
 }
 
 

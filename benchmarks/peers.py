@@ -1,6 +1,6 @@
-"""Bundles beside OpenVINO, CTranslate2 and ONNX Runtime on the same model, in one run.
+"""Bundles beside OpenVINO, CTranslate2, llama.cpp and ONNX Runtime on the same model, in one run.
 
-    python -m venv peers; peers/bin/pip install openvino nncf ctranslate2 onnxruntime safetensors
+    python -m venv peers; peers/bin/pip install openvino nncf ctranslate2 llama-cpp-python gguf onnxruntime safetensors
     python benchmarks/peers.py BUNDLE [BUNDLE ...] --peers peers/bin/python
 
 Every side is a process that has loaded its model and embeds on command (``benchmarks/peer.py`` is that of a library). The
@@ -42,7 +42,14 @@ from edgepack.verifier.tasks.task import Task
 
 PEER = Path(__file__).with_name("peer.py")
 REFERENCE = "onnxruntime-fp32"
-LIBRARIES = ("openvino-static", "openvino-weights", "ctranslate2-int8", "onnxruntime-int8", REFERENCE)
+LIBRARIES = (
+    "openvino-static",
+    "openvino-weights",
+    "ctranslate2-int8",
+    "llama.cpp-q8_0",
+    "onnxruntime-int8",
+    REFERENCE,
+)
 LONG, LONG_TEXTS, MIXED_TEXTS, MOST_JOINED = 200, 16, 64, 9
 SETS = ("short", "long", "sorted", "shuffled")
 
