@@ -2,15 +2,20 @@
 
     python -m venv peers; peers/bin/pip install openvino nncf ctranslate2 llama-cpp-python gguf onnxruntime safetensors
     python benchmarks/peers.py BUNDLE [BUNDLE ...] --peers peers/bin/python
+    python benchmarks/peers.py BUNDLE [BUNDLE ...] --peers peers/bin/python --avx2
 
 Every side is a process that has loaded its model and embeds on command (``benchmarks/peer.py`` is that of a library). The
 sides take turns, set by set, and a ratio is the median of those of the rounds: time over that of the first bundle in the
 same round, so above 1 the first bundle is faster. Bundles tokenize the texts, libraries are given token ids and do not.
 Cosines are to ONNX Runtime's fp32, over the verification texts and STSBenchmark's together, as is Spearman's correlation.
+
+With ``--avx2`` no side uses AVX-512 or VNNI: cpuid does not say it to the programs, and oneDNN, in OpenVINO and in CTranslate2, is told
+not to. Decisions that these libraries take by other means stay those of the processor.
 """
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -29,6 +34,9 @@ from numpy.typing import NDArray
 
 from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
+from edgepack.foundry.proof.cpuid import replace_cpuid
+from edgepack.foundry.proof.harness import cpuid_hider, hiding
+from edgepack.foundry.releases.known import RELEASE
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import exported_model, token_batches
 from edgepack.plugins.context import HostContext, host_context
@@ -50,10 +58,19 @@ LIBRARIES = (
     "onnxruntime-int8",
     REFERENCE,
 )
+LIMITED = ("openvino-static", "openvino-weights", "ctranslate2-int8")
+"""What ``--avx2`` can limit."""
+LIMITS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "CT2_FORCE_CPU_ISA": "AVX2"}
 LONG, LONG_TEXTS, MIXED_TEXTS, MOST_JOINED = 200, 16, 64, 9
 SETS = ("short", "long", "sorted", "shuffled")
 
 Texts = Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    name: str
+    command: tuple[str | Path, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +96,15 @@ def main() -> None:
         source, task = ingest(None, context=context), sts_task(context=context)
         sets = text_sets(source, task)
         lay_out(source, sets, Path(folder), context)
+        programs = [program(path, Path(folder), options, context) for path in options.bundles]
         if not options.no_quality:
-            say(quality(sets, task, source.dimension, Path(folder), options))
+            say(quality(sets, task, source.dimension, programs, Path(folder), options))
         say(
             "| set | batch | threads | side | CPU time, ratio | by the clock, ratio |\n|---|---|---|---|---|---|"
         )
         for threads in options.threads:
             for batch in options.batches:
-                with running(Path(folder), threads, batch, options) as sides:
+                with running(programs, Path(folder), threads, batch, options) as sides:
                     for name in options.sets:
                         found = race(sides, name, sets[name], source.dimension, batch, options.rounds)
                         for side, ratios in zip(sides, found, strict=True):
@@ -98,13 +116,20 @@ def arguments() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("bundles", type=Path, nargs="+", help="of all-MiniLM-L6-v2; the first is the measure")
     made.add_argument("--peers", default=sys.executable, help="Python that has the peers (default: this one)")
-    made.add_argument("--libraries", nargs="*", choices=LIBRARIES, default=list(LIBRARIES))
+    made.add_argument("--libraries", nargs="*", choices=LIBRARIES, help="default: all that can be")
+    made.add_argument("--avx2", action="store_true", help="as on a processor with AVX2 and no more")
     made.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     made.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     made.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     made.add_argument("--rounds", type=int, default=7)
     made.add_argument("--no-quality", action="store_true", help="times alone")
     options = made.parse_args()
+    if options.avx2 and not options.no_quality:
+        made.error("--avx2 is for times: give --no-quality")
+    able = LIMITED if options.avx2 else LIBRARIES
+    options.libraries = list(able) if options.libraries is None else options.libraries
+    if beyond := set(options.libraries) - set(able):
+        made.error(f"--avx2 cannot limit {', '.join(sorted(beyond))}")
     if REFERENCE not in options.libraries and not options.no_quality:
         made.error(f"cosines are to {REFERENCE}: name it among --libraries, or give --no-quality")
     return options
@@ -157,22 +182,36 @@ def lay_out(source: ModelSource, sets: dict[str, Texts], folder: Path, context: 
     (folder / "texts.json").write_text(json.dumps(ids))
 
 
+def program(path: Path, folder: Path, options: argparse.Namespace, context: HostContext) -> Program:
+    """A bundle's program; with ``--avx2`` a copy whose cpuid instructions are answered for."""
+    bundle = open_bundle(path)
+    name = str(bundle.manifest["name"])
+    if not options.avx2:
+        return Program(name=name, command=("env", "-i", bundle.program))
+    copy = folder / name
+    shutil.copytree(bundle.directory, copy)
+    place = bundle.program.relative_to(bundle.directory)
+    (copy / place).unlink()
+    replace_cpuid(bundle.program, copy / place)
+    hidden = hiding(RELEASE.feature_levels.named("avx2", "x86_64").hidden_bits())
+    environment = {"LD_PRELOAD": str(cpuid_hider(context=context)), **hidden}
+    said = (f"{key}={value}" for key, value in environment.items())
+    return Program(name=name, command=("env", "-i", *said, copy / place))
+
+
 @contextmanager
-def running(folder: Path, threads: int, batch: int, options: argparse.Namespace) -> Iterator[list[Side]]:
+def running(
+    programs: Sequence[Program], folder: Path, threads: int, batch: int, options: argparse.Namespace
+) -> Iterator[list[Side]]:
     """The bundles' programs, then the libraries."""
-    names: list[str] = []
-    commands: list[list[str | Path]] = []
-    for path in options.bundles:
-        bundle = open_bundle(path)
-        names.append(bundle.manifest["name"])
-        commands.append(
-            ["env", "-i", bundle.program, "--out=raw", f"--threads={threads}", f"--batch-size={batch}"]
-        )
+    names = [*(each.name for each in programs), *options.libraries]
+    flags = ["--out=raw", f"--threads={threads}", f"--batch-size={batch}"]
+    commands: list[list[str | Path]] = [[*each.command, *flags] for each in programs]
     for library in options.libraries:
-        names.append(library)
         commands.append([options.peers, PEER, library, folder, str(threads)])
+    environment = {**os.environ, **(LIMITS if options.avx2 else {})}
     pipe = subprocess.PIPE
-    processes = [subprocess.Popen(each, stdin=pipe, stdout=pipe) for each in commands]
+    processes = [subprocess.Popen(each, stdin=pipe, stdout=pipe, env=environment) for each in commands]
     try:
         yield [
             Side(name=name, process=process, library=name in LIBRARIES)
@@ -229,11 +268,16 @@ def write(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def quality(
-    sets: dict[str, Texts], task: Task, dimension: int, folder: Path, options: argparse.Namespace
+    sets: dict[str, Texts],
+    task: Task,
+    dimension: int,
+    programs: Sequence[Program],
+    folder: Path,
+    options: argparse.Namespace,
 ) -> str:
     """A table of what every side's vectors are worth, at batch 8."""
     texts = sets["judged"]
-    with running(folder, 2, 8, options) as sides:
+    with running(programs, folder, 2, 8, options) as sides:
         vectors = {side.name: embed(side, "judged", texts, dimension, 8) for side in sides}
     lines = [f"| side | mean cosine, {len(texts)} texts | least | STS-B |", "|---|---|---|---|"]
     for name, found in vectors.items():

@@ -1,6 +1,10 @@
 #include "session.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 
@@ -17,13 +21,38 @@ constexpr size_t ALIGNMENT = 64;
 constexpr uint32_t MOST_STEPS = 1 << 16, MOST_WIDTH = 1 << 20;
 constexpr uint32_t MOST_DEPTH = 1 << 15;   // of a product, whose sums stay below 2^31
 constexpr size_t MOST_BYTES = 1 << 22;     // of a token's buffers
+constexpr size_t AT_ONCE = 4096;           // bytes of a word's row
 enum Pooling : uint32_t { MEAN, FIRST, LAST, LARGEST };
+
+template <class T> void add(float *to, const T *from, size_t count, float scale) {
+    for (size_t at = 0; at < count; at++) to[at] += float(from[at]) * scale;
+}
 
 }  // namespace
 
+Reading::~Reading() {
+    if (file_ >= 0) close(file_);
+}
+
+int Reading::open(const char *path) {
+    file_ = ::open(path, O_RDONLY | O_CLOEXEC);
+    return file_ < 0 ? errno : 0;
+}
+
+bool Reading::read(uint64_t place, void *to, size_t size) const {
+    auto bytes = static_cast<uint8_t *>(to);
+    for (ssize_t got; size; bytes += got, place += uint64_t(got), size -= size_t(got)) {
+        got = pread(file_, bytes, size, off_t(place));
+        if (got < 0 && errno == EINTR) got = 0;
+        else if (got <= 0) return false;
+    }
+    return true;
+}
+
 Error Session::open(const std::string &, const std::string &model, int threads) {
-    if (int failure = file_.open(model.c_str()))
-        return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
+    int failure = file_.open(model.c_str());
+    if (!failure) failure = words_.open(model.c_str());
+    if (failure) return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
     if (!sound()) return fail(BUNDLE, model + " is damaged: it is not the plan that was made", COPY_AGAIN);
     kernels_ = &kernels_here();
     threads_ = size_t(std::max(threads, 1));
@@ -215,7 +244,21 @@ void Session::turn(Work &work, size_t longest) const {
     }
 }
 
-void Session::lookup(const Step &step, const Work &work, const Few &few) const {
+// A word's row, added to `to`. It is read and not mapped: of a mapped table the system keeps sixteen pages around each word that was ever met.
+bool Session::add_word(const Step &step, size_t row, float *to) const {
+    const size_t width = step.sizes[0], size = step.tensors[1] ? 1 : sizeof(float);
+    const float scale = step.tensors[1] ? numbers(step.tensors[1])[row] : 1;
+    alignas(ALIGNMENT) uint8_t bytes[AT_ONCE];
+    for (size_t at = 0; at < width; at += AT_ONCE / size) {
+        const size_t count = std::min(width - at, AT_ONCE / size);
+        if (!words_.read(step.tensors[0] + (row * width + at) * size, bytes, count * size)) return false;
+        if (size == 1) add(to + at, reinterpret_cast<const int8_t *>(bytes), count, scale);
+        else add(to + at, reinterpret_cast<const float *>(bytes), count, scale);
+    }
+    return true;
+}
+
+void Session::lookup(const Step &step, Work &work, const Few &few) const {
     const size_t width = step.sizes[0], last = step.sizes[1] - 1;
     const auto &index = step.from[0] == OF_TOKENS ? work.ids : step.from[0] == OF_TYPES ? work.types : work.positions;
     const uint32_t padding = step.sizes[3];
@@ -230,17 +273,17 @@ void Session::lookup(const Step &step, const Work &work, const Few &few) const {
         const size_t at = std::min(place + step.sizes[2], last);
         float *to = floats(work, step.to[0], few) + row * width;
         if (!(step.flags & ACCUMULATED)) std::fill(to, to + width, 0.0f);
-        if (scales) {
-            auto from = reinterpret_cast<const int8_t *>(file_.data() + step.tensors[0]) + at * width;
-            for (size_t column = 0; column < width; column++) to[column] += float(from[column]) * scales[at];
+        if (step.from[0] == OF_TOKENS) {
+            if (!add_word(step, at, to)) work.unread = true;
+        } else if (scales) {
+            add(to, reinterpret_cast<const int8_t *>(file_.data() + step.tensors[0]) + at * width, width, scales[at]);
         } else {
-            const float *from = numbers(step.tensors[0]) + at * width;
-            for (size_t column = 0; column < width; column++) to[column] += from[column];
+            add(to, numbers(step.tensors[0]) + at * width, width, 1);
         }
     }
 }
 
-void Session::compute_rows(const Work &work, size_t at, size_t end, const Few &few) const {
+void Session::compute_rows(Work &work, size_t at, size_t end, const Few &few) const {
     for (; at < end; at++) {
         const Step &step = steps_[at];
         auto in = [&](int index) { return step.from[index] == NOTHING ? nullptr : floats(work, step.from[index], few); };
@@ -324,13 +367,13 @@ void Session::Progress::each(size_t wanted, size_t pieces, const std::function<v
 }
 
 // Between attentions no token needs another: a few at a time go through all steps, and their numbers stay in the cache.
-void Session::compute(const Work &work) const {
+void Session::compute(Work &work) const {
     if (!work.tokens) return;
     Progress progress;
     on_threads(work.lanes, [&] { compute_stages(work, progress); });
 }
 
-void Session::compute_stages(const Work &work, Progress &progress) const {
+void Session::compute_stages(Work &work, Progress &progress) const {
     const size_t lane = progress.lanes++, texts = work.starts.size() - 1;
     const size_t least = (work.tokens + TOGETHER - 1) / TOGETHER, shares = (least + work.lanes - 1) / work.lanes * work.lanes;
     // As many rows for each thread; of one thread's, the last are what is left.
@@ -383,6 +426,7 @@ Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vec
     if (Error error = fill(batch, *work)) return error;
     reserve(*work);
     compute(*work);
+    if (work->unread) return fail(RUNTIME, "the plan's file cannot be read any more", COPY_AGAIN);
     std::vector<float> vector(dimension);
     for (size_t text = 0; text < batch.rows; text++) {
         pool(*work, text, vector);

@@ -23,6 +23,21 @@ struct Batch {
     std::vector<int64_t> ids, mask, types;
 };
 
+// A file's bytes, read when they are asked for and kept by nobody.
+class Reading {
+public:
+    Reading() = default;
+    Reading(const Reading &) = delete;
+    Reading &operator=(const Reading &) = delete;
+    ~Reading();
+    // 0, or errno.
+    int open(const char *path);
+    bool read(uint64_t place, void *to, size_t size) const;
+
+private:
+    int file_ = -1;
+};
+
 class Session {
 public:
     static constexpr const char *INSTEAD = "none: edgepack's own kernels", *NAME = "";
@@ -43,6 +58,7 @@ private:
         std::vector<float> attention;
         size_t tokens = 0, capacity = 0;
         size_t lanes = 1, room = 0;  // threads that share the batch, and what attention needs for each
+        std::atomic<bool> unread{false};  // the disk did not give a word's row
     };
     // Rows that are computed together, and by which thread.
     struct Few {
@@ -68,10 +84,11 @@ private:
     void give(std::unique_ptr<Work> work) const;
     Error fill(const Batch &batch, Work &work) const;
     void reserve(Work &work) const;
-    void compute(const Work &work) const;
-    void compute_stages(const Work &work, Progress &progress) const;
-    void compute_rows(const Work &work, size_t step, size_t end, const Few &few) const;
-    void lookup(const Step &step, const Work &work, const Few &few) const;
+    void compute(Work &work) const;
+    void compute_stages(Work &work, Progress &progress) const;
+    void compute_rows(Work &work, size_t step, size_t end, const Few &few) const;
+    void lookup(const Step &step, Work &work, const Few &few) const;
+    bool add_word(const Step &step, size_t row, float *to) const;
     void turn(Work &work, size_t longest) const;
     void attend(const Step &step, const Work &work, size_t piece, size_t lane) const;
     void pool(const Work &work, size_t text, std::vector<float> &vector) const;
@@ -84,6 +101,7 @@ private:
     size_t row_of(uint32_t buffer, const Few &few) const;
 
     Mapping file_;
+    Reading words_;
     Header header_{};
     const Buffer *buffers_ = nullptr;
     const Step *steps_ = nullptr;
