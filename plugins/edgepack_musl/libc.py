@@ -74,6 +74,11 @@ class Musl:
     def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
         return _musl(zig, platform, identity, context) / START
 
+    def library_start(
+        self, zig: Path, platform: str, *, identity: str, context: BuildContext
+    ) -> tuple[Path, ...]:
+        return ()
+
     def program_flags(self, processor: Processor) -> tuple[str, ...]:
         return ("-static", "-pie", "--no-dynamic-linker", "-z", "text", "-z", f"stack-size={STACK}")
 

@@ -21,16 +21,19 @@ from edgepack.api import (
     require_runtime,
 )
 from edgepack.api.kit import fetch_sources, sha256_of
-from edgepack_windows.imports import require_imports
-from edgepack_windows.pe import windows_program
+from edgepack_windows.import_library import lay_import_library
+from edgepack_windows.imports import exports_of, require_imports
+from edgepack_windows.pe import windows_library, windows_program
 from edgepack_windows.registers import require_no_thread_register
 from edgepack_windows.wine import wine_program
 
 PROGRAM = "embed.exe"
+LIBRARY, IMPORT_LIBRARY, HEADER = "lib/embed.dll", "lib/embed.lib", "include/embed.h"
 SCHEMA = "1"
 """Changes when the same program is laid out otherwise."""
 OPTIONS: OptionTable = {
     "runtime": ("minimal", "minimal-extended"),
+    "library": False,
     "check": ("size", "start"),
     "authenticode": None,
 }
@@ -44,6 +47,7 @@ class WindowsBuilder:
     context: BuildContext
     runtime: api.RuntimeKind
     check_at_start: bool
+    library: bool = False
     sign: tuple[str, ...] = ()
     """The command that signs the program (Authenticode), with ``{unsigned}`` and ``{signed}`` for files."""
     gives: tuple[str, ...] = ("scores", "sparse", "tokens")
@@ -60,18 +64,38 @@ class WindowsBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         made = api.link_native_runner(
-            model, platform=self.target.platform, kind=self.runtime, context=self.context
+            model,
+            platform=self.target.platform,
+            kind=self.runtime,
+            library=self.library,
+            context=self.context,
         )
         folder = self.context.work_dir / "windows-runner"
         folder.mkdir()
         program = folder / PROGRAM
-        self._sign(self._laid_out(made.directory / made.program), program)
+        self._sign(self._laid_out(made.directory / made.program, PROGRAM), program)
         program.chmod(0o755)
         self.context.note(f"laid out for Windows, {program.stat().st_size / 1e6:.2f} MB")
-        return replace(made, directory=folder, program=PROGRAM, check_at_start=self.check_at_start)
+        if made.library:
+            self._lay_library(made.directory, made.library, folder)
+        library = LIBRARY if made.library else None
+        return replace(
+            made, directory=folder, program=PROGRAM, library=library, check_at_start=self.check_at_start
+        )
+
+    def _lay_library(self, made: Path, elf: str, folder: Path) -> None:
+        """The library, what links to it and its header."""
+        name = Path(LIBRARY).name
+        (folder / LIBRARY).parent.mkdir()
+        self._sign(self._laid_out(made / elf, name), folder / LIBRARY)
+        exported = exports_of((folder / LIBRARY).read_bytes())
+        lay_import_library(name, exported, folder / IMPORT_LIBRARY, context=self.context)
+        (folder / HEADER).parent.mkdir()
+        (folder / HEADER).write_bytes((made / HEADER).read_bytes())
+        self.context.note(f"{name}, {(folder / LIBRARY).stat().st_size / 1e6:.2f} MB")
 
     def _sign(self, unsigned: Path, program: Path) -> None:
-        """The program, signed where the target says by what: before the manifest is, which has its digest. Raises ``TargetError``."""
+        """A file, signed where the target says by what: before the manifest is, which has its digest. Raises ``TargetError``."""
         if not self.sign:
             program.write_bytes(unsigned.read_bytes())
             return
@@ -79,23 +103,24 @@ class WindowsBuilder:
         self.context.run([places.get(word, word) for word in self.sign])
         if not program.is_file():
             raise TargetError(
-                f"target {self.target.name}: {self.sign[0]} signed nothing: there is no {PROGRAM}",
+                f"target {self.target.name}: {self.sign[0]} signed nothing: there is no {program.name}",
                 hint="authenticode names {unsigned} and {signed}, each as a word of its own (docs/windows.md)",
             )
-        require_imports(program.read_bytes(), name=PROGRAM)
-        self.context.note(f"signed by {Path(self.sign[0]).name}")
+        require_imports(program.read_bytes(), name=program.name)
+        self.context.note(f"{program.name} signed by {Path(self.sign[0]).name}")
 
-    def _laid_out(self, elf: Path) -> Path:
-        """The program for Windows, made once of a program."""
+    def _laid_out(self, elf: Path, name: str) -> Path:
+        """A program or a library for Windows, made once of a file that was linked."""
 
         def make(folder: Path) -> None:
             require_no_thread_register(elf)
-            laid_out = windows_program(elf.read_bytes(), name=PROGRAM)
-            require_imports(laid_out, name=PROGRAM)
-            (folder / PROGRAM).write_bytes(laid_out)
+            lay_out = windows_program if name == PROGRAM else windows_library
+            laid_out = lay_out(elf.read_bytes(), name=name)
+            require_imports(laid_out, name=name)
+            (folder / name).write_bytes(laid_out)
 
         inputs = {"program": sha256_of(elf), "schema": SCHEMA}
-        return self.context.store.cached("windows-program", inputs, make) / PROGRAM
+        return self.context.store.cached("windows-program", inputs, make) / name
 
 
 def missing(target: Target) -> Iterable[str]:
@@ -134,5 +159,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         context=context,
         runtime=options["runtime"],
         check_at_start=options["check"] == "start",
+        library=options["library"],
         sign=words,
     )

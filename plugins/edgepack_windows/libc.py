@@ -10,12 +10,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from edgepack.api import BuildContext, UsageError
+from edgepack.api import BuildContext
 from edgepack.api.axes import Processor
 from edgepack.api.kit import HostLibraries, archive_symbols, load_toml, zig_links
 from edgepack_musl.api import Musl
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Changes when it is made otherwise."""
 TARGET = "x86_64-linux-musl"
 FLAGS = (
@@ -35,6 +35,14 @@ MUSL_FLAGS = (
 )
 """As zig compiles musl."""
 START, LIBC, RUNTIME = "own-start.c.o", "libc.a", "libcompiler_rt.a"
+LIBRARY = "library"
+"""Folder of the objects that every library has in the place of the program's."""
+IN_LIBRARIES = (
+    *("clock", "errors", "exports", "files", "imports", "kernel", "library", "mapping", "realpath"),
+    *("signals", "status", "text", "thread_local", "threads"),
+)
+"""The sources of those, compiled with ``LIBRARY`` defined."""
+IN_LIBRARIES_ONLY = ("exports", "library")
 FROM_MUSL_PLUGIN = ("malloc.c", "memory.c")
 """What the plugin for musl under Linux has in the place of musl's own."""
 PART = 24
@@ -85,10 +93,15 @@ class Win32Musl:
     def program_flags(self, processor: Processor) -> Sequence[str]:
         return ("-static", "-pie", "--no-dynamic-linker", "-z", "text", "-z", "separate-code")
 
+    def library_start(
+        self, zig: Path, platform: str, *, identity: str, context: BuildContext
+    ) -> Sequence[Path]:
+        folder = self._made(zig, platform, identity, context) / LIBRARY
+        return [folder / f"own-{name}.c.o" for name in IN_LIBRARIES]
+
     def library_flags(self, processor: Processor) -> Sequence[str]:
-        raise UsageError(
-            "there are no shared libraries for Windows", hint="the native program has its runtime inside"
-        )
+        """Windows' loader knows no symbols of ELF: ``pe`` reads what is exported off a table, and all is linked as a program is."""
+        return self.program_flags(processor)
 
     def licenses(self, zig: Path, version: str) -> Mapping[str, Path]:
         return Musl().licenses(zig, version)
@@ -116,7 +129,12 @@ def _make(zig: Path, platform: str, folder: Path, context: BuildContext) -> None
     work = context.work_dir / "musl-win32"
     own = _lay_own(work / "own")
     musl = zig.parent / "lib/libc/musl"
-    objects = _compile(zig, [*_musl_sources(musl), *own], work, context)
+    sources = [path for path in own if path.stem not in IN_LIBRARIES_ONLY]
+    objects = _compile(zig, [*_musl_sources(musl), *sources], work, context)
+    (folder / LIBRARY).mkdir()
+    wanted = [path for path in own if path.stem in IN_LIBRARIES]
+    for each in _compile(zig, wanted, work, context, "-DLIBRARY"):
+        each.replace(folder / LIBRARY / each.name)
     start = next(path for path in objects if path.name == START)
     start.replace(folder / START)
     context.run([zig, "ar", "rcsD", folder / LIBC, *(path for path in objects if path != start)], cwd=work)
@@ -149,8 +167,8 @@ def _musl_sources(musl: Path) -> list[Path]:
     return found
 
 
-def _compile(zig: Path, sources: Sequence[Path], work: Path, context: BuildContext) -> list[Path]:
-    """The objects of these sources, named after folder and source."""
+def _compile(zig: Path, sources: Sequence[Path], work: Path, context: BuildContext, *more: str) -> list[Path]:
+    """The objects of these sources, named after folder and source; ``more``: flags."""
     library = zig.parent / "lib"
     musl = library / "libc/musl"
     includes = [
@@ -158,11 +176,11 @@ def _compile(zig: Path, sources: Sequence[Path], work: Path, context: BuildConte
         *(musl / "src/include", musl / "src/internal"),
         *(library / "libc/include" / TARGET, library / "libc/include/generic-musl", library / "include"),
     ]
-    command: list[str | Path] = [zig, "clang", "-target", TARGET, *FLAGS, *MUSL_FLAGS, "-nostdinc"]
+    command: list[str | Path] = [zig, "clang", "-target", TARGET, *FLAGS, *MUSL_FLAGS, *more, "-nostdinc"]
     command += [f"-I{folder}" for folder in includes]
 
     def compile(part: tuple[int, Sequence[Path]]) -> list[Path]:
-        folder = work / str(part[0])
+        folder = work / f"{'-'.join(more)}{part[0]}"
         folder.mkdir()
         made = []
         for source in part[1]:

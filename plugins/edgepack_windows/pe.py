@@ -1,8 +1,8 @@
-"""A program as Windows loads it (PE32+) of one that was linked for x86-64 as static-pie (ELF).
+"""A program or a library as Windows loads it (PE32+) of what was linked for x86-64 as static-pie (ELF).
 
 Code and data stay as the linker laid them, one page further on: before them are Windows' headers. What the ELF file says of
-itself is said again in Windows' words: segments as sections, relative relocations as base relocations, and the slots that
-``imports.c`` keeps as imports.
+itself is said again in Windows' words: segments as sections, relative relocations as base relocations, the slots that
+``imports.c`` keeps as imports, and what ``exports.c`` lists as exports.
 """
 
 import struct
@@ -14,8 +14,8 @@ from itertools import pairwise
 from edgepack.api import BundleError
 from edgepack.api.kit import Elf, ElfSegment, read_elf
 
-BASE = 0x1_4000_0000
-"""Where the program would like to lie; Windows puts it elsewhere (ASLR)."""
+BASE, LIBRARY_BASE = 0x1_4000_0000, 0x1_8000_0000
+"""Where a program and a library would like to lie; Windows puts them elsewhere (ASLR)."""
 PAGE, FILE_ALIGN = 0x1000, 0x200
 SHIFT = PAGE
 """From the linker's addresses to those after the headers."""
@@ -23,10 +23,12 @@ STACK = 8 << 20
 STACK_AT_ONCE = 64 << 10
 SLOTS, NAMES = ".bss.rel.ro", "win32.names"
 """Sections of ``imports.c``."""
+PLACES, EXPORTED = "win32.exports", "win32.exported"
+"""Sections of ``exports.c``."""
 MACHINE, CONSOLE = 0x8664, 3
 WINDOWS_8 = (6, 2)
 """The first that has all that is imported."""
-EXECUTABLE, LARGE_ADDRESSES = 0x2, 0x20
+EXECUTABLE, LARGE_ADDRESSES, LIBRARY = 0x2, 0x20, 0x2000
 HIGH_ENTROPY, DYNAMIC_BASE, NO_EXECUTE, TERMINAL_SERVER = 0x20, 0x40, 0x100, 0x8000
 CODE, DATA, DISCARDABLE = 0x20, 0x40, 0x2000000
 EXECUTE, READ, WRITE = 0x20000000, 0x40000000, 0x80000000
@@ -35,7 +37,7 @@ PT_LOAD, PT_DYNAMIC, PT_RELRO = 1, 2, 0x6474E552
 PF_X, PF_W = 1, 2
 DT_RELA, DT_RELASZ, DT_RELR, DT_RELRSZ = 7, 8, 36, 35
 RELATIVE = 8
-IMPORT, RELOCATIONS, ADDRESS_TABLE = 1, 5, 12
+EXPORT, IMPORT, RELOCATIONS, ADDRESS_TABLE = 0, 1, 5, 12
 """Places in the table of directories."""
 
 
@@ -63,18 +65,33 @@ class Imported:
 
 def windows_program(elf: bytes, *, name: str) -> bytes:
     """The program. Raises ``BundleError`` for one that Windows could not load."""
-    image = _Image(file=read_elf(elf), name=name)
+    image = _Image(file=read_elf(elf), name=name, base=BASE)
+    return _laid_out(image, [*image.sections()], {})
+
+
+def windows_library(elf: bytes, *, name: str) -> bytes:
+    """The same of a library. Raises ``BundleError``."""
+    image = _Image(file=read_elf(elf), name=name, base=LIBRARY_BASE)
     sections = [*image.sections()]
+    exports = _exports(image.exported, name, _end(sections))
+    sections.append(_appended(sections, ".edata", exports, DATA | READ))
+    return _laid_out(image, sections, {EXPORT: (sections[-1].address, len(exports))}, kind=LIBRARY)
+
+
+def _laid_out(
+    image: "_Image", sections: list[Section], directories: dict[int, tuple[int, int]], *, kind: int = 0
+) -> bytes:
+    """With imports and base relocations after these sections."""
     imports, table = _imports([*image.imported], _end(sections))
     sections.append(_appended(sections, ".idata", imports, DATA | READ))
     relocations = _relocations([place + SHIFT for place in image.addends])
     sections.append(_appended(sections, ".reloc", relocations, DATA | READ | DISCARDABLE))
-    directories = {
+    directories |= {
         IMPORT: table,
         RELOCATIONS: (sections[-1].address, len(relocations)),
         ADDRESS_TABLE: image.slots,
     }
-    return _file(sections, directories, entry=image.file.header[4] + SHIFT)
+    return _file(sections, directories, entry=image.file.header[4] + SHIFT, base=image.base, kind=kind)
 
 
 def _end(sections: Sequence[Section]) -> int:
@@ -96,6 +113,7 @@ class _Image:
 
     file: Elf[bytes]
     name: str
+    base: int
 
     def wrong(self, what: str) -> BundleError:
         return BundleError(
@@ -146,7 +164,7 @@ class _Image:
                 data[: self.file.header[8]] = bytes(self.file.header[8])
             for place, addend in self.addends.items():
                 if load.address <= place < end:
-                    data[place - start : place - start + 8] = struct.pack("<Q", addend + SHIFT + BASE)
+                    data[place - start : place - start + 8] = struct.pack("<Q", addend + SHIFT + self.base)
             name, flags = self._kind(load)
             size = (end if after is None else after) - start
             yield Section(name=name, address=start + SHIFT, size=size, data=bytes(data), flags=flags)
@@ -170,6 +188,18 @@ class _Image:
         return section.address + SHIFT, section.size
 
     @property
+    def exported(self) -> dict[str, int]:
+        """Function → address, in the order that Windows looks for them. Raises ``BundleError`` where the tables do not fit."""
+        places, names = self.file.section(PLACES), self.file.section(EXPORTED)
+        if places is None or names is None:
+            raise self.wrong(f"it has no section {PLACES}")
+        words = self.file.data(names).decode("ascii").rstrip("\0").split("\0")
+        if len(words) * 8 != places.size:
+            raise self.wrong(f"{len(words)} names for {places.size // 8} exports")
+        rows = range(places.address, places.address + places.size, 8)
+        return {word: self.addends[place] + SHIFT for word, place in sorted(zip(words, rows, strict=True))}
+
+    @property
     def imported(self) -> Iterator[Imported]:
         """What is imported, by library. Raises ``BundleError`` where names and slots do not fit."""
         section = self.file.section(NAMES)
@@ -181,6 +211,20 @@ class _Image:
         for here, after in pairwise(marks):
             functions = tuple(words[here + 1 : after])
             yield Imported(library=words[here][1:], functions=functions, slot=start + 8 * (here + 1))
+
+
+def _exports(exported: dict[str, int], name: str, at: int) -> bytes:
+    """The section of exports for an address."""
+    count, table = len(exported), 40
+    texts, places = name.encode() + b"\0", []
+    start = at + table + 10 * count
+    for each in exported:
+        places.append(start + len(texts))
+        texts += each.encode() + b"\0"
+    tables = (at + table, at + table + 4 * count, at + table + 8 * count)
+    made = struct.pack("<IIHHIIII3I", 0, 0, 0, 0, start, 1, count, count, *tables)
+    made += struct.pack(f"<{count}I", *exported.values()) + struct.pack(f"<{count}I", *places)
+    return made + struct.pack(f"<{count}H", *range(count)) + texts
 
 
 def _imports(imported: Sequence[Imported], at: int) -> tuple[bytes, tuple[int, int]]:
@@ -214,7 +258,9 @@ def _relocations(places: Sequence[int]) -> bytes:
     return made
 
 
-def _file(sections: Sequence[Section], directories: dict[int, tuple[int, int]], *, entry: int) -> bytes:
+def _file(
+    sections: Sequence[Section], directories: dict[int, tuple[int, int]], *, entry: int, base: int, kind: int
+) -> bytes:
     """Headers, then each section's bytes."""
     stub = 0x40
     headers = _up(stub + 24 + 240 + 40 * len(sections), FILE_ALIGN)
@@ -242,7 +288,7 @@ def _file(sections: Sequence[Section], directories: dict[int, tuple[int, int]], 
     data = sum(_up(len(each.data), FILE_ALIGN) for each in sections if not each.flags & CODE)
     text = next(each.address for each in sections if each.flags & CODE)
     optional = struct.pack("<HBBIIIII", 0x20B, 14, 0, code, data, 0, entry, text)
-    optional += struct.pack("<QII", BASE, PAGE, FILE_ALIGN)
+    optional += struct.pack("<QII", base, PAGE, FILE_ALIGN)
     optional += struct.pack("<HHHHHH", *WINDOWS_8, 0, 0, *WINDOWS_8)
     optional += struct.pack("<IIII", 0, _end(sections), headers, 0)
     optional += struct.pack("<HH", CONSOLE, HIGH_ENTROPY | DYNAMIC_BASE | NO_EXECUTE | TERMINAL_SERVER)
@@ -250,7 +296,7 @@ def _file(sections: Sequence[Section], directories: dict[int, tuple[int, int]], 
     optional += b"".join(struct.pack("<II", *directories.get(index, (0, 0))) for index in range(16))
     head = b"MZ" + bytes(0x3A) + struct.pack("<I", stub)
     head += b"PE\0\0" + struct.pack(
-        "<HHIIIHH", MACHINE, len(sections), 0, 0, 0, len(optional), EXECUTABLE | LARGE_ADDRESSES
+        "<HHIIIHH", MACHINE, len(sections), 0, 0, 0, len(optional), EXECUTABLE | LARGE_ADDRESSES | kind
     )
     head += optional + rows
     return head + bytes(headers - len(head)) + bodies

@@ -28,6 +28,7 @@ class Wine:
     libraries: Path
     version: str
     name: str = "wine"
+    target: str = "x86_64-windows-gnu"
 
     def command(self, processor: str) -> list[str | Path]:
         """What a program's command line begins with, on this machine's processor whichever is named."""

@@ -56,6 +56,13 @@ int __file_new(Handle handle, const Wide *folder) {
 	return -EMFILE;
 }
 
+#ifdef LIBRARY
+void __drop_files(void) {
+	for (int index = NONE_YET; index < FILES; index++)
+		if (files[index].handle) __file_close(index);
+}
+#endif
+
 static int is_folder(Handle handle) {
 	FileInfo info;
 	return win32.GetFileInformationByHandle(handle, &info) && info.attributes & ATTRIBUTE_DIRECTORY;

@@ -1,18 +1,33 @@
-// All that the program asks of Windows. What is listed here is imported, whether it is called or not.
+// All that the program asks of Windows, or the library (LIBRARY). What is listed here is imported, whether it is called or not.
 DLL(kernel32, "KERNEL32.dll")
+#ifdef LIBRARY
+// A library listens to nothing, reads no command line and does not end the process that it is in.
+IMPORT(int, FreeEnvironmentStringsW, (Wide *strings))
+IMPORT(int, FreeLibrary, (Handle module))
+IMPORT(void, FreeLibraryAndExitThread, (Handle module, uint32_t code))
+IMPORT(int, GetModuleHandleExW, (uint32_t flags, const void *inside, Handle *module))
+IMPORT(Handle, HeapCreate, (uint32_t flags, size_t size, size_t most))
+IMPORT(int, HeapDestroy, (Handle heap))
+IMPORT(int, TlsFree, (uint32_t index))
+#else
 IMPORT(void *, AddVectoredExceptionHandler, (uint32_t first, Vectored handler))
+#endif
 IMPORT(int, CloseHandle, (Handle handle))
 IMPORT(Handle, CreateFileMappingW, (Handle file, void *security, uint32_t protect, uint32_t high, uint32_t low, const Wide *name))
 IMPORT(Handle, CreateFileW, (const Wide *path, uint32_t access, uint32_t share, void *security, uint32_t how, uint32_t flags, Handle like))
 IMPORT(Handle, CreateThread, (void *security, size_t stack, ThreadStart start, void *argument, uint32_t flags, uint32_t *id))
 IMPORT(int, CreateDirectoryW, (const Wide *path, void *security))
 IMPORT(int, DeleteFileW, (const Wide *path))
+#ifndef LIBRARY
 IMPORT(void, ExitProcess, (uint32_t code))
 IMPORT(void, ExitThread, (uint32_t code))
+#endif
 IMPORT(int, FindClose, (Handle search))
 IMPORT(Handle, FindFirstFileW, (const Wide *pattern, FindData *found))
 IMPORT(int, FindNextFileW, (Handle search, FindData *found))
+#ifndef LIBRARY
 IMPORT(Wide *, GetCommandLineW, (void))
+#endif
 IMPORT(int, GetConsoleMode, (Handle console, uint32_t *mode))
 IMPORT(int, GetConsoleScreenBufferInfo, (Handle console, ConsoleInfo *info))
 IMPORT(uint32_t, GetCurrentDirectoryW, (uint32_t size, Wide *path))
@@ -26,9 +41,13 @@ IMPORT(uint32_t, GetFileType, (Handle file))
 IMPORT(uint32_t, GetFinalPathNameByHandleW, (Handle file, Wide *path, uint32_t size, uint32_t flags))
 IMPORT(uint32_t, GetFullPathNameW, (const Wide *path, uint32_t size, Wide *full, Wide **last))
 IMPORT(uint32_t, GetLastError, (void))
+#ifndef LIBRARY
 IMPORT(uint32_t, GetModuleFileNameW, (Handle module, Wide *path, uint32_t size))
+#endif
 IMPORT(int, GetProcessAffinityMask, (Handle process, uint64_t *own, uint64_t *system))
+#ifndef LIBRARY
 IMPORT(Handle, GetProcessHeap, (void))
+#endif
 IMPORT(int, GetProcessTimes, (Handle process, uint64_t *begun, uint64_t *ended, uint64_t *kernel, uint64_t *user))
 IMPORT(Handle, GetStdHandle, (uint32_t which))
 IMPORT(void, GetSystemTimePreciseAsFileTime, (uint64_t *time))
@@ -44,7 +63,9 @@ IMPORT(int, QueryPerformanceFrequency, (int64_t *frequency))
 IMPORT(int, ReadConsoleW, (Handle console, Wide *text, uint32_t size, uint32_t *done, void *control))
 IMPORT(int, ReadFile, (Handle file, void *data, uint32_t size, uint32_t *done, Overlapped *at))
 IMPORT(uint32_t, ResumeThread, (Handle thread))
+#ifndef LIBRARY
 IMPORT(int, SetConsoleCtrlHandler, (ControlHandler handler, int add))
+#endif
 IMPORT(int, SetFilePointerEx, (Handle file, int64_t distance, int64_t *place, uint32_t from))
 IMPORT(void, Sleep, (uint32_t milliseconds))
 IMPORT(uint32_t, TlsAlloc, (void))

@@ -127,7 +127,11 @@ long __kernel(long number, long a, long b, long c, long d, long e, long f) {
 	case SYS_nanosleep: return __sleep((const long *)a);
 	case SYS_clock_nanosleep: return b ? -ENOSYS : __sleep((const long *)c);
 	case SYS_exit: __end_thread();
+#ifdef LIBRARY
+	case SYS_exit_group: __stop();
+#else
 	case SYS_exit_group: win32.ExitProcess((uint32_t)a);
+#endif
 	case SYS_getpid: return win32.GetCurrentProcessId();
 	case SYS_gettid:
 	case SYS_set_tid_address: return win32.GetCurrentThreadId();

@@ -12,14 +12,33 @@ enum { IN_PAGE_ERROR = (int)0xC0000006, CONTROL_C = 0 };
 static struct k_sigaction actions[65];
 static atomic_int listening;
 
+#ifdef LIBRARY
+enum { FATAL_APP_EXIT = 7 };
+
+// The end of a process that cannot go on, as abort() of Windows' own programs makes it: nobody's handlers run.
+void __stop(void) {
+	__asm__ volatile("int $0x29" : : "c"(FATAL_APP_EXIT) : "memory");
+	__builtin_unreachable();
+}
+#endif
+
 void __deliver(int number) {
 	void (*handler)(int) = actions[number].handler;
 	if (handler == SIG_IGN) return;
+#ifdef LIBRARY
+	if (handler == SIG_DFL && number == SIGPIPE) return;
+	if (handler == SIG_DFL) __stop();
+#else
 	if (handler == SIG_DFL) win32.ExitProcess(128 + (uint32_t)number);
+#endif
 	if (actions[number].flags & SA_RESETHAND) actions[number].handler = SIG_DFL;
 	handler(number);
 }
 
+#ifdef LIBRARY
+// A process's Ctrl-C and its exceptions are not a library's.
+static void listen(void) {}
+#else
 static WINDOWS int on_control(uint32_t event) {
 	int number = event == CONTROL_C ? SIGINT : SIGTERM;
 	if (actions[number].handler == SIG_DFL) return 0;
@@ -38,6 +57,7 @@ static void listen(void) {
 	win32.SetConsoleCtrlHandler(on_control, 1);
 	win32.AddVectoredExceptionHandler(1, on_exception);
 }
+#endif
 
 // Where Linux goes after a handler; here handlers are functions that are called.
 hidden void __restore_rt() {}

@@ -61,6 +61,7 @@ static size_t variables_of(Wide *all, char **variables) {
 	return count;
 }
 
+#ifndef LIBRARY
 static char *own_path(void) {
 	Wide *wide = __block(LONGEST * sizeof(Wide));
 	char *made = win32.GetModuleFileNameW(NULL, wide, LONGEST) ? __narrow(wide, 1) : NULL;
@@ -68,6 +69,7 @@ static char *own_path(void) {
 	// The prefix of long paths is put before it where it is wanted.
 	return made && !strncmp(made, "//?/", 4) && made[5] == ':' ? made + 4 : made;
 }
+#endif
 
 // As Microsoft's own programs make theirs: none of these is secret alone.
 static void fill_secret(uint64_t secret[2]) {
@@ -84,6 +86,7 @@ static void fill_secret(uint64_t secret[2]) {
 	}
 }
 
+#ifndef LIBRARY
 // The name by which the linker knows the start of a program; Windows calls it.
 WINDOWS HIDDEN void _start(void) {
 	static const uint16_t control = 0x37F;
@@ -101,3 +104,4 @@ WINDOWS HIDDEN void _start(void) {
 	memcpy(auxiliary, facts, sizeof facts);
 	__libc_start_main(main, (int)words, all, NULL, NULL, NULL);
 }
+#endif

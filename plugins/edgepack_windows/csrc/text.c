@@ -4,10 +4,21 @@
 
 #include "win32.h"
 
-void *__block(size_t size) { return win32.HeapAlloc(win32.GetProcessHeap(), ZEROED, size); }
+#ifdef LIBRARY
+// A heap of its own, which goes as one when the library does.
+static Handle heap;
+static Handle blocks(void) { return heap; }
+
+int __make_heap(void) { return (heap = win32.HeapCreate(0, 0, 0)) != NULL; }
+void __drop_heap(void) { win32.HeapDestroy(heap); }
+#else
+static Handle blocks(void) { return win32.GetProcessHeap(); }
+#endif
+
+void *__block(size_t size) { return win32.HeapAlloc(blocks(), ZEROED, size); }
 
 void __free_block(void *block) {
-	if (block) win32.HeapFree(win32.GetProcessHeap(), 0, block);
+	if (block) win32.HeapFree(blocks(), 0, block);
 }
 
 char *__narrow(const Wide *text, int slashes) {

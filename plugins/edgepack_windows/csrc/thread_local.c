@@ -62,7 +62,12 @@ __attribute__((visibility("hidden"))) void *__emutls_get_address(Variable *varia
 	void **place = &places->places[number - 1];
 	if (!*place) {
 		size_t align = variable->align < 16 ? 16 : variable->align;
+#ifdef LIBRARY
+		// A caller's threads come and go: malloc takes again what was freed, and aligns to 16; aligned_alloc takes new memory.
+		void *made = align == 16 ? malloc(variable->size) : aligned_alloc(align, (variable->size + align - 1) & ~(align - 1));
+#else
 		void *made = aligned_alloc(align, (variable->size + align - 1) & ~(align - 1));
+#endif
 		if (!made) abort();
 		if (variable->value) memcpy(made, variable->value, variable->size);
 		else memset(made, 0, variable->size);

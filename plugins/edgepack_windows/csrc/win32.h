@@ -63,6 +63,19 @@ HIDDEN void __deliver(int signal);
 HIDDEN long __signal_action(int number, const void *action, void *old);
 HIDDEN void __use_thread_pointer(void);
 
+#ifdef LIBRARY
+// What a library makes of its own, and leaves none of: see start.c.
+HIDDEN int __make_heap(void);
+HIDDEN void __drop_heap(void);
+HIDDEN void __drop_maps(void);
+HIDDEN void __drop_files(void);
+HIDDEN int __begin_threads(void);
+HIDDEN void __share_threads(void);
+HIDDEN void __drop_thread(void);
+HIDDEN void __end_threads(void);
+HIDDEN void __stop(void) __attribute__((noreturn));
+#endif
+
 HIDDEN long __file_open(const char *path, int flags);
 HIDDEN long __file_close(int file);
 HIDDEN long __file_read(int file, void *data, size_t size);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from edgepack.context import BuildContext
 from edgepack.foundry.processor import Processor
@@ -58,6 +58,15 @@ class Emulator(Protocol):
 
     def command(self, processor: str) -> list[str | Path]:
         """What a program's command line begins with, to be run as on this processor of the emulator's."""
+
+
+@runtime_checkable
+class LibrarySystem(Emulator, Protocol):
+    """Runs programs of another system, and what calls a library there."""
+
+    @property
+    def target(self) -> str:
+        """What zig compiles such a program for, e.g. ``x86_64-windows-gnu``."""
 
 
 class RuntimePlatform(Protocol):

@@ -18,10 +18,11 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
+from edgepack.foundry.platform import LibrarySystem
 from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
 from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.emulator import find_system
-from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
+from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller, system_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
@@ -31,10 +32,6 @@ GLIBC = "libc.so.6"
 """Its loader knows LD_PRELOAD, and ``$ORIGIN`` in it. A program without it is static, or of another C library."""
 HIDER = "libhidecpuid.so"
 """What answers in cpuid's place, beside the program: so LD_PRELOAD need not name a path, which may have no spaces."""
-
-
-CALLER = "call-libembed"
-"""What calls a bundle's library, in a copy of the bundle."""
 
 
 class Run(Protocol):
@@ -92,7 +89,12 @@ def prove_bundle(
         if system := find_system(bundle.system, bundle.program, context=context):
             command = tuple(system.command(device))
             under = Way(level=level, by=f"{system.name} {system.version}", emulation=command)
-            return (prove_way(attempt, under),)
+            proofs = [prove_way(attempt, under)]
+            if (library := bundle.manifest["runner"].get("library")) and isinstance(system, LibrarySystem):
+                called = _calling(bundle, library, system_caller(system.target, context=context), context)
+                seal(called)
+                proofs.append(prove_way(_attempt_of(called, run, seal, context), under))
+            return (_lesser(*proofs),)
         return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
     if "name" in runtime or not (runtime or bundle.manifest["runner"].get("by_level")):
         # Levels are those of ONNX Runtime's kernels, or of the program's own.
@@ -101,7 +103,7 @@ def prove_bundle(
     asked: Any = {"arch": arch, "isa": isa, "levels": levels, "context": context}
     proofs = prove_levels(attempt, name=bundle.name, **asked)
     if library := bundle.manifest["runner"].get("library"):
-        called = _calling(bundle, library, arch, context)
+        called = _calling(bundle, library, libembed_caller(arch, context=context), context)
         seal(called)
         others = prove_levels(_attempt_of(called, run, seal, context), name=called.name, **asked)
         proofs = tuple(map(_lesser, proofs, others))
@@ -206,16 +208,16 @@ def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
     return copy
 
 
-def _calling(bundle: Bundle, library: str, arch: str, context: BuildContext) -> Bundle:
+def _calling(bundle: Bundle, library: str, caller: Path, context: BuildContext) -> Bundle:
     """A copy whose program makes its vectors by the library, which has the runtime in it where the program has."""
     runtime, runner = bundle.manifest["runtime"], bundle.manifest["runner"]
     inside = runtime["library"] == runner["program"]
     folder = linked_copy(bundle, "calling-", context=context)
-    shutil.copy(libembed_caller(arch, context=context), folder / CALLER)
+    shutil.copy(caller, folder / caller.name)
     manifest = {
         **bundle.manifest,
         "name": f"{bundle.name}/{library}",
         "runtime": {**runtime, "library": library} if inside else runtime,
-        "runner": {"program": CALLER, "command": [CALLER, library]},
+        "runner": {"program": caller.name, "command": [caller.name, library]},
     }
     return Bundle(directory=folder, manifest=manifest)

@@ -50,6 +50,11 @@ class Glibc:
     def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
         return program_start(zig, platform, identity=identity, context=context)
 
+    def library_start(
+        self, zig: Path, platform: str, *, identity: str, context: BuildContext
+    ) -> tuple[Path, ...]:
+        return ()
+
     def program_flags(self, processor: Processor) -> tuple[str, ...]:
         return ("-pie", "-dynamic-linker", processor.loader)
 

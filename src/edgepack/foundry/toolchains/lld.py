@@ -19,10 +19,10 @@ def link_with_lld(
     toolchain: NativeToolchain,
     libc: CLibrary,
     *,
-    start: Path | None,
+    start: Sequence[Path],
     context: BuildContext,
 ) -> None:
-    """Have zig's lld link it. ``start`` is what runs before a program's ``main``. Raises ``ToolError``."""
+    """Have zig's lld link it. ``start`` is what of the C library begins it. Raises ``ToolError``."""
     processor = toolchain.processor
     flags = [*link_flags(link, context), "--icf=all"]
     for mark in sorted(toolchain.marks & _MARKS.keys()):
@@ -31,8 +31,9 @@ def link_with_lld(
         flags.append("--eh-frame-hdr")
     if libc.packs_relocations:
         flags.append("--pack-dyn-relocs=relr")
-    kind = [*libc.program_flags(processor), str(start)] if start else libc.library_flags(processor)
-    command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output), *kind, *flags]
+    kind = libc.library_flags(processor) if link.exports else libc.program_flags(processor)
+    command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output), *kind]
+    command += [*map(str, start), *flags]
     command += [*map(str, link.objects), "--as-needed", *map(str, link.libraries.files)]
     run_linker(command, link, context)
 

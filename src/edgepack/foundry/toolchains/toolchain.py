@@ -58,6 +58,11 @@ class CLibrary(Protocol):
     def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
         """What runs before a program's ``main``."""
 
+    def library_start(
+        self, zig: Path, platform: str, *, identity: str, context: BuildContext
+    ) -> Sequence[Path]:
+        """What every shared library has of it; nothing where the system's own loader begins one."""
+
     def program_flags(self, processor: Processor) -> Sequence[str]:
         """What lld is told of a program. Raises ``UsageError`` for what cannot be linked."""
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,7 @@ class Zig:
         return replace(found, offered=found.offered | OF_THE_LINKER)
 
     def link(self, link: Link, *, context: BuildContext) -> None:
-        start = None if link.exports else self._start(context)
+        start = self._library_start(context) if link.exports else [self._start(context)]
         link_with_lld(self.program, link, self, self.libc, start=start, context=context)
 
     def _start(self, context: BuildContext) -> Path:
@@ -173,6 +173,9 @@ class Zig:
                 self.command("ASM"), self.protection, identity=self.identity, context=context
             )
         return self.libc.start(self.program, self.platform, identity=self.identity, context=context)
+
+    def _library_start(self, context: BuildContext) -> Sequence[Path]:
+        return self.libc.library_start(self.program, self.platform, identity=self.identity, context=context)
 
     def pieces(self, map_file: Path) -> Iterator[Piece]:
         return read_link_map(map_file)

@@ -18,7 +18,11 @@
 extern "C" {
 #endif
 
+#ifdef _WIN32
+#define EMBED_API __declspec(dllimport)
+#else
 #define EMBED_API __attribute__((visibility("default")))
+#endif
 
 typedef struct embed_bundle embed_bundle;
 
