@@ -7,7 +7,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgepack.api import BuildContext, MissingToolError
+from edgepack.api.kit import key_of, zig_environment, zig_program
 
+CALLER = "call_embed"
+CALLER_FLAGS = (
+    *("-target", "x86_64-windows-gnu", "-O1", "-s", "-nostdlib", "-fno-builtin", "-fno-stack-protector"),
+    "-Wl,--entry=start",
+)
 HINT = "apt-get install wine64"
 PROGRAMS = ("/usr/lib/wine/wine64", "/opt/wine-stable/bin/wine64", "/opt/wine-devel/bin/wine64")
 """Where it is that is not on PATH."""
@@ -28,12 +34,32 @@ class Wine:
     libraries: Path
     version: str
     name: str = "wine"
-    target: str = "x86_64-windows-gnu"
 
     def command(self, processor: str) -> list[str | Path]:
         """What a program's command line begins with, on this machine's processor whichever is named."""
         script = Path(str(files("edgepack_windows") / "data/run_under_wine.sh"))
         return ["sh", script, self.program, self.libraries]
+
+    def library_caller(self, *, context: BuildContext) -> Path:
+        """What calls a bundle's library in the proof, as a compiler for Windows makes it. Raises ``ToolError``."""
+        zig, source = zig_program(), files("edgepack_windows") / "data" / f"{CALLER}.c"
+        text = source.read_text(encoding="utf-8")
+
+        def make(folder: Path) -> None:
+            work = context.work_dir / CALLER
+            work.mkdir(exist_ok=True)
+            (work / source.name).write_text(text, encoding="utf-8")
+            command = [zig, "cc", *CALLER_FLAGS, source.name, "-o", f"{CALLER}.exe", "-lkernel32"]
+            context.run(command, cwd=work, env=zig_environment(work / "cache"))
+            (folder / f"{CALLER}.exe").write_bytes((work / f"{CALLER}.exe").read_bytes())
+
+        version = context.run([zig, "version"]).strip()
+        inputs = {
+            "source": key_of({source.name: text}),
+            "toolchain": f"zig {version}",
+            "flags": " ".join(CALLER_FLAGS),
+        }
+        return context.store.cached("prover", inputs, make) / f"{CALLER}.exe"
 
 
 def wine_program() -> Path | None:

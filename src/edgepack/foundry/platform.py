@@ -64,9 +64,10 @@ class Emulator(Protocol):
 class LibrarySystem(Emulator, Protocol):
     """Runs programs of another system, and what calls a library there."""
 
-    @property
-    def target(self) -> str:
-        """What zig compiles such a program for, e.g. ``x86_64-windows-gnu``."""
+    def library_caller(self, *, context: BuildContext) -> Path:
+        """A program that makes a bundle's vectors by the library that its first word names, as the bundle's program would: JSON lines, each
+        with a ``text``, become JSON lines, each with an ``embedding``. Raises ``ToolError``.
+        """
 
 
 class RuntimePlatform(Protocol):

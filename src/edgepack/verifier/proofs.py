@@ -22,7 +22,7 @@ from edgepack.foundry.platform import LibrarySystem
 from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
 from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.emulator import find_system
-from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller, system_caller
+from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
@@ -91,7 +91,7 @@ def prove_bundle(
             under = Way(level=level, by=f"{system.name} {system.version}", emulation=command)
             proofs = [prove_way(attempt, under)]
             if (library := bundle.manifest["runner"].get("library")) and isinstance(system, LibrarySystem):
-                called = _calling(bundle, library, system_caller(system.target, context=context), context)
+                called = _calling(bundle, library, system.library_caller(context=context), context)
                 seal(called)
                 proofs.append(prove_way(_attempt_of(called, run, seal, context), under))
             return (_lesser(*proofs),)

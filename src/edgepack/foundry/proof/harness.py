@@ -6,13 +6,10 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
 from edgepack.foundry.toolchains.choose import DEFAULT_GLIBC, choose
-from edgepack.foundry.toolchains.glibc import zig_environment
 from edgepack.foundry.toolchains.toolchain import NativeToolchain
-from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.records.target import Platform
 
 HEADER = "hide_cpuid.h"
-SYSTEM_CALLER = "call-libembed.exe"
 
 
 def prover(arch: str, *, context: BuildContext) -> Path:
@@ -23,29 +20,6 @@ def prover(arch: str, *, context: BuildContext) -> Path:
 def libembed_caller(arch: str, *, context: BuildContext) -> Path:
     """The program that makes a bundle's vectors by its libembed, from the store. Raises as ``prover``."""
     return _compiled("call_libembed.c", "call-libembed", ["-ldl"], arch, context)
-
-
-def system_caller(target: str, *, context: BuildContext) -> Path:
-    """The same for another system, by the name that zig has for it (``x86_64-windows-gnu``). Raises as ``prover``."""
-    zig, source = zig_program(), "call_libembed.c"
-    text = (resources.files("edgepack.foundry.proof") / "data" / source).read_text(encoding="utf-8")
-    version = context.run([zig, "version"]).strip()
-
-    def make(folder: Path) -> None:
-        work = context.work_dir / SYSTEM_CALLER
-        work.mkdir(exist_ok=True)
-        (work / source).write_text(text, encoding="utf-8")
-        context.run(
-            [zig, "cc", "-target", target, "-O1", "-s", source, "-o", SYSTEM_CALLER],
-            cwd=work,
-            env=zig_environment(work / "cache"),
-            log_file=work / "compile.log",
-        )
-        (folder / SYSTEM_CALLER).write_bytes((work / SYSTEM_CALLER).read_bytes())
-        (folder / SYSTEM_CALLER).chmod(0o755)
-
-    inputs = {"source": key_of({source: text}), "toolchain": f"zig {version}, {target}"}
-    return context.store.cached("prover", inputs, make) / SYSTEM_CALLER
 
 
 def cpuid_hider(*, context: BuildContext) -> Path:

@@ -5,32 +5,11 @@
  * What the library refuses goes to stderr, and its code is the exit code. Lines are as Python's json writes them: ASCII,
  * and no other key.
  */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef _WIN32
-#include <windows.h>
-
-static void *dlopen(const char *name, int how) { return LoadLibraryA(name); }
-static void *dlsym(void *of, const char *name) { return (void *)GetProcAddress(of, name); }
-static const char *dlerror(void) { return "the library or a function of it cannot be loaded"; }
-enum { RTLD_NOW };
-
-static long getline(char **line, size_t *room, FILE *from) {
-  long size = 0;
-  for (int byte; (byte = getc(from)) != EOF; ) {
-    if ((size_t)size + 2 > *room || !*line) *line = realloc(*line, *room = 2 * (size_t)size + 1024);
-    (*line)[size++] = (char)byte;
-    if (byte == '\n') break;
-  }
-  if (size) (*line)[size] = 0;
-  return size ? size : -1;
-}
-#else
-#include <dlfcn.h>
-#endif
 
 enum { ENDED = 5, MESSAGE = 1024 };
 
