@@ -49,7 +49,15 @@ class Wine:
             work = context.work_dir / CALLER
             work.mkdir(exist_ok=True)
             (work / source.name).write_text(text, encoding="utf-8")
-            command = [zig, "cc", *CALLER_FLAGS, source.name, "-o", f"{CALLER}.exe", "-lkernel32"]
+            command: list[str | Path] = [
+                zig,
+                "cc",
+                *CALLER_FLAGS,
+                source.name,
+                "-o",
+                f"{CALLER}.exe",
+                "-lkernel32",
+            ]
             context.run(command, cwd=work, env=zig_environment(work / "cache"))
             (folder / f"{CALLER}.exe").write_bytes((work / f"{CALLER}.exe").read_bytes())
 

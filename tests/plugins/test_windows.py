@@ -53,7 +53,7 @@ def test_a_target_of_its_own_builder(context: HostContext) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said", "todo"),
     [
-        (["serve=true"], "unknown option serve", "builder windows: authenticode, check, runtime"),
+        (["serve=true"], "unknown option serve", "builder windows: authenticode, check, library, runtime"),
         (["runtime=stock"], "runtime", "minimal"),
         (
             ["authenticode=osslsigncode sign program"],

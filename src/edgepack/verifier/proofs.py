@@ -89,12 +89,13 @@ def prove_bundle(
         if system := find_system(bundle.system, bundle.program, context=context):
             command = tuple(system.command(device))
             under = Way(level=level, by=f"{system.name} {system.version}", emulation=command)
-            proofs = [prove_way(attempt, under)]
-            if (library := bundle.manifest["runner"].get("library")) and isinstance(system, LibrarySystem):
+            proved = prove_way(attempt, under)
+            library = bundle.manifest["runner"].get("library")
+            if library and isinstance(system, LibrarySystem):
                 called = _calling(bundle, library, system.library_caller(context=context), context)
                 seal(called)
-                proofs.append(prove_way(_attempt_of(called, run, seal, context), under))
-            return (_lesser(*proofs),)
+                proved = _lesser(proved, prove_way(_attempt_of(called, run, seal, context), under))
+            return (proved,)
         return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
     if "name" in runtime or not (runtime or bundle.manifest["runner"].get("by_level")):
         # Levels are those of ONNX Runtime's kernels, or of the program's own.
