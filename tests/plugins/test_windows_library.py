@@ -173,7 +173,7 @@ def test_a_program_is_linked_by_the_import_library(sample: Path, wine: Wine, tmp
 def test_the_example_of_the_manual_compiles(sample: Path, tmp_path: Path) -> None:
     (text,) = re.findall(r"```c\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.S)
     (tmp_path / "example.c").write_text(text)
-    command = [
+    command: list[str | Path] = [
         zig_program(),
         "cc",
         "-target",
