@@ -46,8 +46,9 @@ def wine(shared_context: HostContext) -> Wine:
 
 
 def called(calls: Path, bundle: Bundle, wine: Wine, test: str) -> bytes:
-    words = [calls, bundle.directory / LIBRARY, test, f"Z:{bundle.directory}"]
-    done = subprocess.run(["env", "-i", *wine.command("x86_64"), *words], capture_output=True, check=False)
+    command: list[str | Path] = ["env", "-i", *wine.command("x86_64"), calls]
+    command += [bundle.directory / LIBRARY, test, f"Z:{bundle.directory}"]
+    done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done
     return done.stdout
 
