@@ -20,7 +20,7 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import link_encoder
+from edgepack.api.kit import link_encoder, passes_of
 from edgepack_engine.graph import HINT
 from edgepack_engine.lower import lower
 from edgepack_engine.options import OPTIONS
@@ -29,6 +29,10 @@ from edgepack_engine.plan import POOLINGS, write_plan
 FILE = "model.plan"
 SCHEMA = "1"
 """Changes when the same model would give another file."""
+BY_TOKEN = "int8-dynamic"
+"""The pass that makes what the engine computes, unless it is told to quantize by tensor."""
+OTHERS = ("half", "half-fused", "int4", "int8-static", "int8-weights")
+"""Passes that make what no step computes, whatever else the recipe has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,5 +94,27 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"target {target.name}: builder engine makes bundles for linux, not for {target.platform.os}"
         )
     require_runtime(target.platform, context=context)
+    _require_by_token(target, context)
     options = read_options(target, OPTIONS)
     return EngineBuilder(target=target, context=context, serve=options["serve"])
+
+
+def _require_by_token(target: Target, context: BuildContext) -> None:
+    """Refuse a recipe whose result no step computes, before the model is fetched and minutes go into it.
+
+    What passes of other plugins make is only known when they have made it. Raises ``TargetError``.
+    """
+    recipe = target.model.recipe
+    passes = {each.name: each.parameters for each in passes_of(recipe, context)}
+    foreign = any(context.extensions("pass")[name].identity for name in passes)
+    other = next((name for name in passes if name in OTHERS), None)
+    tensors = passes.get(BY_TOKEN, {}).get("activations", "token") != "token"
+    if other or tensors or not (BY_TOKEN in passes or foreign):
+        called = f"recipe {recipe}" if isinstance(recipe, str) else "its recipe"
+        why = (
+            f"pass {other}" if other else f"{BY_TOKEN} by tensor" if tensors else f"it has no pass {BY_TOKEN}"
+        )
+        raise TargetError(
+            f"target {target.name}: the engine takes int8 weights and activations by token, not {called} ({why})",
+            hint=HINT,
+        )

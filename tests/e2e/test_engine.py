@@ -91,12 +91,12 @@ def test_a_damaged_plan_is_named(fast: Bundle, tmp_path: Path) -> None:
         assert "model.plan is damaged" in done.stderr
 
 
-def test_a_model_that_the_engine_has_no_steps_for_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_recipe_that_the_engine_has_no_steps_for_is_refused_in_words(tmp_path: Path) -> None:
     done = edgepack(
         "bundle", "-t", "linux-x86-fast", "--recipe", "fp16", "-o", str(tmp_path / "out"), "--offline"
     )
-    assert done.returncode == 6, done.stderr
-    assert "the engine has no step for operator" in done.stderr
+    assert done.returncode == 3, done.stderr
+    assert "int8 weights and activations by token, not recipe fp16 (it has no pass" in done.stderr
     assert "hint: --recipe int8 or int8-download" in done.stderr
     assert not list((tmp_path / "out").glob("*"))
 

@@ -112,6 +112,7 @@ from edgepack.models.read.static import static_table as static_table
 from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
+from edgepack.recipes.registry import passes_of as passes_of
 from edgepack.records.model import Dense as Dense
 from edgepack.records.model import Pooling as Pooling
 from edgepack.records.report import DownloadCost as DownloadCost

@@ -47,10 +47,59 @@ def test_a_vector_that_more_than_pooling_makes_is_refused(tmp_path: Path, contex
     assert "--target linux-x86" in str(caught.value.hint)
 
 
-def test_a_recipe_that_is_not_int8_is_refused(tmp_path: Path, context: HostContext) -> None:
-    source, _ = write_family(tmp_path, "bert", **WIDE)
-    with pytest.raises(UnsupportedModelError, match="the engine has no step for operator"):
-        create_builder(target("model.recipe=int4"), context).prepare_model(source)
+BY_TENSOR = '{pass = "fuse"}, {pass = "int8-dynamic", activations = "tensor"}'
+
+
+@pytest.mark.parametrize(
+    ("recipe", "why"),
+    [
+        ("fp32", "not recipe fp32 (it has no pass int8-dynamic)"),
+        ("fp16", "not recipe fp16 (it has no pass int8-dynamic)"),
+        ("half-fused", "not recipe half-fused (pass half-fused)"),
+        ("int4", "not recipe int4 (pass int4)"),
+        ("int8-near", "not recipe int8-near (pass int8-weights)"),
+        ("int8-fast", "not recipe int8-fast (pass int8-static)"),
+        ("int8-dynamic", "not recipe int8-dynamic (int8-dynamic by tensor)"),
+        (f"[{BY_TENSOR}]", "not its recipe (int8-dynamic by tensor)"),
+    ],
+)
+def test_an_unfit_recipe_is_refused_before_there_is_a_model(
+    context: HostContext, recipe: str, why: str
+) -> None:
+    with pytest.raises(TargetError) as caught:
+        create_builder(target(f"model.recipe={recipe}"), context)
+    assert caught.value.message == (
+        f"target linux-x86-fast: the engine takes int8 weights and activations by token, {why}"
+    )
+    assert "--recipe int8" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-download", "int8-smallest", '[{pass = "int8-dynamic"}]'])
+def test_recipes_by_token_are_taken(context: HostContext, recipe: str) -> None:
+    assert create_builder(target(f"model.recipe={recipe}"), context)
+
+
+PLUGIN = """
+from edgepack import api
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="pass", name="stamp", summary="", make=lambda: lambda model, note: model, revision="1")]
+"""
+
+
+def test_what_a_pass_of_another_plugin_makes_is_known_afterwards(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    info = tmp_path / "edgepack_stamp-1.2.dist-info"
+    info.mkdir()
+    (tmp_path / "edgepack_stamp.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgepack-stamp\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[edgepack]\nstamp = edgepack_stamp\n")
+    assert create_builder(target('model.recipe=[{pass = "stamp"}]'), context)
+    with pytest.raises(TargetError, match=r"\(pass int4\)"):
+        create_builder(target('model.recipe=[{pass = "stamp"}, {pass = "int4"}]'), context)
 
 
 def test_devices_of_another_system_are_refused(context: HostContext) -> None:
