@@ -35,9 +35,9 @@ def compile_plans(program: Path, *flags: str) -> Path:
 
 
 def sound_plans() -> tuple[Plan, ...]:
-    """As BERT has it, and as decoders with gates, rotary positions and shared heads do."""
+    """As BERT has it, as decoders with gates, rotary positions and shared heads do, and with what neither has."""
     chance = np.random.default_rng(1)
-    return _encoder(chance), _decoder(chance)
+    return _encoder(chance), _decoder(chance), _other(chance)
 
 
 def small_plans() -> Iterator[bytes]:
@@ -186,6 +186,74 @@ def _decoder(chance: np.random.Generator) -> Plan:
         ),
         vector=total,
         pooling="lasttoken",
+        normalize=False,
+        longest=LONGEST,
+    )
+
+
+def _other(chance: np.random.Generator) -> Plan:
+    """Norms of large epsilons whose sum is used again and which smooth what they quantize, and heads with distances of their own."""
+    wide, first, total, bytes = (
+        Buffer(width=64),
+        Buffer(width=64),
+        Buffer(width=64),
+        Buffer(width=64, bytes=1),
+    )
+    made, gated, last = Buffer(width=128), Buffer(width=64), Buffer(width=64)
+    keys = (32, 2, SIZE)
+    return Plan(
+        steps=(
+            _lookup(_numbers(chance, 30, 64), Rows.TOKENS, wide, Flag.NONE, scaled=False),
+            Step(
+                operation=Operation.NORM,
+                inputs=(wide, wide),
+                outputs=[first, bytes, total],
+                sizes=(64,),
+                numbers=(0.5,),
+                tensors=[_numbers(chance, 64) for _ in range(4)],
+            ),
+            _product(chance, bytes, made, Activation.GELU_TANH, 128),
+            Step(
+                operation=Operation.NORM_HEADS,
+                inputs=(made,),
+                outputs=[made],
+                sizes=keys,
+                numbers=(0.5,),
+                tensors=[_numbers(chance, SIZE)],
+            ),
+            Step(
+                operation=Operation.ROTATE,
+                inputs=(made,),
+                outputs=[made],
+                sizes=keys,
+                tensors=[_numbers(chance, SIZE // 2)],
+            ),
+            Step(
+                operation=Operation.ATTENTION,
+                inputs=(made,),
+                outputs=[made],
+                sizes=(2, 2, SIZE, 32, 64, 0, 2 * LONGEST - 1),
+                numbers=(0.25,),
+                tensors=[_numbers(chance, 2, 2 * LONGEST - 1)],
+            ),
+            Step(
+                operation=Operation.GATE,
+                inputs=(made,),
+                outputs=[gated],
+                sizes=(64, int(Activation.GELU)),
+                tensors=[],
+            ),
+            Step(
+                operation=Operation.NORM,
+                inputs=(gated, total),
+                outputs=[last, None, None],
+                sizes=(64,),
+                numbers=(0.5,),
+                tensors=[None, _numbers(chance, 64), None, None],
+            ),
+        ),
+        vector=last,
+        pooling="mean",
         normalize=False,
         longest=LONGEST,
     )

@@ -140,7 +140,12 @@ def place(array: Array | None) -> int | None:
 
 
 def compile_kernels(
-    library: Path, levels: Sequence[str] = tuple(NEEDS), changed: Mapping[str, str] | None = None
+    library: Path,
+    levels: Sequence[str] = tuple(NEEDS),
+    changed: Mapping[str, str] | None = None,
+    *,
+    by: Sequence[str] = COMPILER,
+    flags: Sequence[str] = ("-O2",),
 ) -> Path:
     """The library of levels, with one function a level that gives its table; ``changed`` are sources in the place of the engine's."""
     own = "".join(
@@ -155,7 +160,7 @@ def compile_kernels(
         or name in [f"kernels_{level}.cc" for level in levels]
     }
     main = '#include "kernels.h"\n' + own
-    return compile_apart({**chosen, "levels.cc": main}, library, "-O2", "-shared", "-fPIC", by=COMPILER)
+    return compile_apart({**chosen, "levels.cc": main}, library, *flags, "-shared", "-fPIC", by=by)
 
 
 def is_in(library: Path, level: str) -> bool:

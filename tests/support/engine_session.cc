@@ -11,16 +11,18 @@ const Kernels &kernels_here() { return base_kernels; }
 
 }  // namespace embed
 
-// `ids`, `mask` and `types` are [rows, length], `vectors` [rows, dimension]. The error's code; its message is written to standard error.
+// `ids`, `mask` and `types` are [rows, length], `vectors` [rows, dimension]. The session computes so many times, a share of the rows first and at
+// last all of them. The error's code; its message is written to standard error.
 extern "C" int compute(const char *plan, int threads, int times, size_t rows, size_t length, const int64_t *ids, const int64_t *mask, const int64_t *types,
                        size_t dimension, float *vectors) {
     embed::Session session;
-    embed::Batch batch;
-    batch.rows = rows, batch.length = length;
-    batch.ids.assign(ids, ids + rows * length), batch.mask.assign(mask, mask + rows * length), batch.types.assign(types, types + rows * length);
     embed::Error error = session.open("", plan, threads);
     std::vector<float> made;
-    for (int time = 0; time < times && !error; time++) {
+    for (int time = 1; time <= times && !error; time++) {
+        embed::Batch batch;
+        batch.rows = rows * size_t(time) / size_t(times), batch.length = length;
+        const size_t count = batch.rows * length;
+        batch.ids.assign(ids, ids + count), batch.mask.assign(mask, mask + count), batch.types.assign(types, types + count);
         made.clear();
         error = session.run(batch, dimension, made);
     }

@@ -1,6 +1,7 @@
 """``edgepack_engine``'s session by itself, with the kernels of any processor, called as a library."""
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,26 @@ def session_sources() -> dict[str, str]:
     return {**base, **engine}
 
 
-def compile_session(library: Path, changed: dict[str, str] | None = None) -> Path:
+def compile_session(
+    library: Path,
+    changed: Mapping[str, str] | None = None,
+    *,
+    by: Sequence[str] = COMPILER,
+    flags: Sequence[str] = ("-O2",),
+) -> Path:
     """The library; ``changed`` are sources in the place of the engine's."""
     own = Path(__file__).with_name("engine_session.cc")
     sources = {**session_sources(), **(changed or {}), own.name: own.read_text(encoding="utf-8")}
-    return compile_apart(sources, library, "-O2", "-shared", "-fPIC", by=COMPILER)
+    return compile_apart(sources, library, *flags, "-shared", "-fPIC", by=by)
 
 
 def session_vectors(
     library: Path, plan: Path, tokens: Any, *, dimension: int, threads: int = 1, times: int = 1
 ) -> Array:
-    """float32 [texts, dimension]. Raises ``ValueError`` with the error's code."""
+    """float32 [texts, dimension], of a session that computes ``times`` batches, the first of few texts and the last of all.
+
+    Raises ``ValueError`` with the error's code.
+    """
     rows, length = tokens.ids.shape
     made = np.full((rows, dimension), np.nan, "<f4")
     given = [np.ascontiguousarray(each, "<i8") for each in (tokens.ids, tokens.mask, tokens.types)]

@@ -55,12 +55,30 @@ def without_clamped_rows(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
+NAMES = ("encoder", "decoder", "other")
+POOLED = (
+    *(("mean", True), ("mean", False), ("cls", True), ("cls", False)),
+    *(("lasttoken", True), ("max", False)),
+)
+
+
 def plans() -> list[Any]:
+    """Each with one pooling."""
     return [
-        pytest.param(replace(without_clamped_rows(plan), pooling=pooling, normalize=normalize), id=name)
-        for plan, names in zip(sound_plans(), (("encoder", "decoder")), strict=True)
-        for pooling, normalize in (("mean", True), ("cls", False), ("lasttoken", True), ("max", False))
-        for name in [f"{names}, {pooling}"]
+        pytest.param(without_clamped_rows(plan), id=name)
+        for plan, name in zip(sound_plans(), NAMES, strict=True)
+    ]
+
+
+def pooled_plans() -> list[Any]:
+    """Each with each pooling."""
+    return [
+        pytest.param(
+            replace(without_clamped_rows(plan), pooling=pooling, normalize=normalize),
+            id=f"{name}, {pooling}{', normalized' if normalize else ''}",
+        )
+        for plan, name in zip(sound_plans(), NAMES, strict=True)
+        for pooling, normalize in POOLED
     ]
 
 
@@ -69,7 +87,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "plan"
 
 
-@pytest.mark.parametrize("plan", plans())
+@pytest.mark.parametrize("plan", pooled_plans())
 def test_vectors_are_those_of_the_plan(library: Path, file: Path, plan: Plan) -> None:
     tokens = texts(*LENGTHS)
     write_plan(plan, file)
@@ -79,7 +97,7 @@ def test_vectors_are_those_of_the_plan(library: Path, file: Path, plan: Plan) ->
     assert np.abs(made - wanted).max() <= 2e-3 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("plan", plans()[::4])
+@pytest.mark.parametrize("plan", plans())
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_that_share_texts_change_no_bit(library: Path, file: Path, plan: Plan, threads: int) -> None:
     write_plan(plan, file)
@@ -93,7 +111,7 @@ def test_threads_that_share_texts_change_no_bit(library: Path, file: Path, plan:
         assert np.array_equal(one, several)
 
 
-@pytest.mark.parametrize("plan", plans()[::4])
+@pytest.mark.parametrize("plan", plans())
 def test_neighbours_change_no_bit(library: Path, file: Path, plan: Plan) -> None:
     write_plan(plan, file)
     tokens = texts(*LENGTHS)
@@ -133,6 +151,15 @@ def test_texts_without_tokens_are_zeros(library: Path, file: Path) -> None:
     assert made[1].any()
     tokens.mask[1] = 0
     assert not session.session_vectors(library, file, tokens, dimension=plan.vector.width, threads=2).any()
+
+
+def test_vectors_of_zeros_stay_zeros(library: Path, file: Path) -> None:
+    plan = sound_plans()[1]
+    *before, norm = plan.steps
+    norm = replace(norm, tensors=[None, np.zeros(plan.vector.width, "<f4"), None, None])
+    write_plan(replace(plan, steps=(*before, norm), normalize=True), file)
+    made = session.session_vectors(library, file, texts(3, 7), dimension=plan.vector.width)
+    assert not made.any()
 
 
 def test_texts_that_are_too_long_are_refused(library: Path, file: Path) -> None:
