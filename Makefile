@@ -26,6 +26,7 @@ test-all: prepared
 # Mutated inputs for all that reads what strangers wrote, SECONDS for each parser (docs/security.md).
 fuzz: prepared
 	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.plans $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.requests $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)

@@ -1,6 +1,11 @@
-"""Small sound plans of every step, and the program that computes what became of them."""
+"""Small sound plans of every step, and the program that computes what became of them.
 
+``python -m tests.fuzz.plans SECONDS`` mutates them for so long with sanitizers, with another seed each time.
+"""
+
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -257,3 +262,21 @@ def _other(chance: np.random.Generator) -> Plan:
         normalize=False,
         longest=LONGEST,
     )
+
+
+def main() -> None:
+    from tests.fuzz.native import SANITIZERS, has_sanitizers, run_target
+
+    seconds, seed = float(sys.argv[1]), int(time.time())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = compile_plans(folder / "fuzz", *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
+        seeds = [folder / f"plan-{number}" for number in range(len(sound_plans()))]
+        for path, content in zip(seeds, small_plans(), strict=True):
+            path.write_bytes(content)
+        runs = run_target(program, "plan", seeds, seconds=seconds, seed=seed)
+    print(f"plan: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -3,13 +3,15 @@
 Every array ends where a page that nobody may read begins: what a kernel reads or writes beyond an end brings the test down.
 """
 
+import bisect
 import ctypes
 import mmap
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from ctypes import c_bool, c_float, c_int32, c_size_t, c_uint32, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -102,10 +104,25 @@ class Table(ctypes.Structure):
 class Guarded:
     """Room for arrays that end where nobody may read."""
 
+    _all: ClassVar[weakref.WeakSet["Guarded"]] = weakref.WeakSet()
+
+    @classmethod
+    def end_of(cls, place: int) -> int:
+        """Where the array at, or around, an address ends."""
+        for one in cls._all:
+            at = bisect.bisect_right(one._ends, place)
+            if at < len(one._ends) and one._begins[one._ends[at]] <= place:
+                return one._ends[at]
+        raise ValueError(f"no guarded array is at {place:#x}")
+
     def __init__(self) -> None:
         self._pages: dict[int, list[mmap.mmap]] = {}
         self._used: dict[int, int] = {}
+        self._ends: list[int] = []
+        self._begins: dict[int, int] = {}
+        """By end."""
         self._protect = ctypes.CDLL(None, use_errno=True).mprotect
+        self._all.add(self)
 
     def empty(self, shape: tuple[int, ...], type: str) -> Array:
         """An array that holds what was there before; valid until ``clear``."""
@@ -120,6 +137,8 @@ class Guarded:
             begin = ctypes.addressof(ctypes.c_char.from_buffer(known[used]))
             guard = c_void_p(begin + pages * mmap.PAGESIZE)
             assert self._protect(guard, c_size_t(mmap.PAGESIZE), 0) == 0
+            bisect.insort(self._ends, begin + pages * mmap.PAGESIZE)
+            self._begins[begin + pages * mmap.PAGESIZE] = begin
         offset = pages * mmap.PAGESIZE - size
         return np.frombuffer(known[used], type, count, offset).reshape(shape)
 
@@ -164,8 +183,8 @@ def compile_kernels(
 
 
 def is_in(library: Path, level: str) -> bool:
-    """Whether a library has a level."""
-    return hasattr(ctypes.CDLL(str(library)), level)
+    """Whether a library has a level of this processor."""
+    return library.suffix == ".so" and hasattr(ctypes.CDLL(str(library)), level)
 
 
 def level_of(library: Path, level: str) -> Table:

@@ -14,11 +14,11 @@ FAILED = 1
 def tried(
     tests: Iterable[str], variable: str, library: Path, *, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """pytest with tests such as ``test_kernels.py::test_norms``, what is quick of them, up to the first that fails.
+    """pytest with tests such as ``test_kernels.py::test_norms``, and options among them, up to the first that fails.
 
     ``variable`` names the library to them. What the library itself writes to standard error stands there.
     """
-    names = [f"tests/plugins/engine/{test}" for test in tests]
+    names = [f"tests/plugins/engine/{test}" if test.startswith("test_") else test for test in tests]
     options = ("-q", "-x", "-s", "-p", "no:cacheprovider", "-p", "no:faulthandler")
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, *names],

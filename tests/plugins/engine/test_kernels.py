@@ -12,20 +12,26 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from scipy.special import erf
+from tests.support import engine_arm64
 from tests.support import engine_kernels as engine
 from tests.support.engine_kernels import Array, Guarded, place
 from tests.support.once import made_once
 
+from edgepack.foundry.proof.emulator import find_emulator
 from edgepack_engine.plan import Activation, packed
 
 pytestmark = [
-    pytest.mark.tools("python"),
+    pytest.mark.tools("python", may=("qemu-aarch64", "qemu-aarch64-static")),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64"),
 ]
 
 
 def compile_all(folder: Path) -> None:
     engine.compile_kernels(folder / "kernels.so")
+
+
+def compile_arm64(folder: Path) -> None:
+    engine_arm64.compile_program(folder / "kernels")
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +42,34 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "engine-kernels", compile_all) / "kernels.so"
 
 
-@pytest.fixture(scope="module", params=engine.NEEDS)
-def level(library: Path, request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(
+    scope="module",
+    params=[*engine.NEEDS, *(pytest.param(level, marks=pytest.mark.slow) for level in engine_arm64.LEVELS)],
+)
+def level(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param in engine_arm64.LEVELS:
+        program = request.getfixturevalue("program")
+        emulator = find_emulator("aarch64", context=request.getfixturevalue("shared_context")).command("max")
+        emulated = engine_arm64.Emulated(emulator, program, request.param)
+        yield emulated
+        emulated.close()
+        return
     if not engine.has_level(request.param):
         pytest.skip(f"this processor has no {engine.NEEDS[request.param]}")
+    library = request.getfixturevalue("library")
     if not engine.is_in(library, request.param):
         pytest.skip("a mutant of another level")
-    return engine.level_of(library, request.param)
+    yield engine.level_of(library, request.param)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For arm64."""
+    if given := os.environ.get(engine.LIBRARY):
+        if given.endswith(".so"):
+            pytest.skip("a mutant of another processor")
+        return Path(given)
+    return made_once(tmp_path_factory, "engine-arm64", compile_arm64) / "kernels"
 
 
 @pytest.fixture(params=[12, pytest.param(3000, marks=pytest.mark.slow)])

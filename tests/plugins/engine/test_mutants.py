@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support import engine_kernels, engine_session
+from tests.support import engine_arm64, engine_kernels, engine_session
 from tests.support.engine_tried import FAILED, tried
 
 from edgepack_engine.builder import sources
@@ -183,6 +183,10 @@ def dot(level: str, test: str, now: str, then: str) -> Mutant:
     return kernel(test, now, then, level=level, file=f"kernels_{level}.cc")
 
 
+def arm64(test: str, now: str, then: str, *, file: str) -> Mutant:
+    return kernel(test, now, then, level="arm64", file=file)
+
+
 LEVELS = (
     dot(
         "avx512",
@@ -211,6 +215,27 @@ LEVELS = (
     ),
     dot("base", "products", "_mm_shuffle_ps(low, high, 0xDD)", "_mm_shuffle_ps(low, high, 0x88)"),
     dot("base", "products", "_mm_cmpgt_epi8(none, raw)", "_mm_cmpgt_epi8(raw, none)"),
+    arm64(
+        "products",
+        "vmull_s8(vget_high_s8(raw), bytes)",
+        "vmull_s8(vget_low_s8(raw), bytes)",
+        file="kernels_base.cc",
+    ),
+    arm64("products", "vpadalq_s16(int32x4_t(sums), pairs)", "vpaddlq_s16(pairs)", file="kernels_base.cc"),
+    arm64(
+        "products",
+        "constexpr int MIDDLE = 128, ROWS",
+        "constexpr int MIDDLE = 127, ROWS",
+        file="kernels_base.cc",
+    ),
+    arm64("products", "constexpr int MIDDLE = 128;", "constexpr int MIDDLE = 0;", file="kernels_neon.cc"),
+    arm64("products", "int32_t(0x80808080)", "int32_t(0x00808080)", file="kernels_neon.cc"),
+    arm64(
+        "attention",
+        "largest = larger(largest, load(row + at))",
+        "largest = smaller(largest, load(row + at))",
+        file="kernels.inc",
+    ),
 )
 THREADS, VECTORS = "threads_that_share_texts_change_no_bit", "vectors_are_those_of_the_plan"
 SESSION = (
@@ -297,39 +322,38 @@ SESSION = (
 MUTANTS = (*NORMS, *BYTES, *PRODUCTS, *ACTIVATIONS, *ATTENTION, *ROTATIONS, *LEVELS, *SESSION)
 
 
-def tests_of(mutants: Iterable[Mutant]) -> list[str]:
-    return sorted({mutant.test for mutant in mutants})
-
-
 def compiled(folder: Path, level: str, changed: Mapping[str, str]) -> Path:
+    if level == "arm64":
+        return engine_arm64.compile_program(folder / "kernels", changed)
     if level:
         return engine_kernels.compile_kernels(folder / "kernels.so", [level], changed)
     return engine_session.compile_session(folder / "session.so", changed)
 
 
-def variable(level: str) -> str:
-    return engine_kernels.LIBRARY if level else engine_session.LIBRARY
-
-
-def require(level: str) -> None:
-    if level and not engine_kernels.has_level(level):
+def run(folder: Path, level: str, tests: Iterable[str], changed: Mapping[str, str]) -> tuple[int, str]:
+    """pytest's exit status with these tests of what is compiled so, and what it says."""
+    if engine_kernels.NEEDS.get(level) and not engine_kernels.has_level(level):
         pytest.skip(f"this processor has no {engine_kernels.NEEDS[level]}")
+    library = compiled(folder, level, changed)
+    # Those of arm64 are slow; of few shapes, they are quick enough.
+    options = ("--slow", "-k", "(neon or dotprod) and not 3000") if level == "arm64" else ()
+    variable = engine_kernels.LIBRARY if level else engine_session.LIBRARY
+    done = tried([*options, *tests], variable, library)
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("level", sorted({mutant.level for mutant in MUTANTS}))
 def test_what_is_not_changed_passes(tmp_path: Path, level: str) -> None:
-    require(level)
-    wanted = tests_of(mutant for mutant in MUTANTS if mutant.level == level)
-    done = tried(wanted, variable(level), compiled(tmp_path, level, {}))
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    wanted = {mutant.test for mutant in MUTANTS if mutant.level == level}
+    status, said = run(tmp_path, level, sorted(wanted), {})
+    assert status == 0, said
+    assert " passed" in said
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_mutant_fails_its_test(tmp_path: Path, mutant: Mutant) -> None:
-    require(mutant.level)
     source = dict(sources())[mutant.file]
     assert source.count(mutant.now) == 1, mutant.now
-    library = compiled(tmp_path, mutant.level, {mutant.file: source.replace(mutant.now, mutant.then)})
-    done = tried([mutant.test], variable(mutant.level), library)
-    assert done.returncode == FAILED or done.returncode < 0, done.stdout
+    changed = {mutant.file: source.replace(mutant.now, mutant.then)}
+    status, said = run(tmp_path, mutant.level, [mutant.test], changed)
+    assert status == FAILED or status < 0, said
