@@ -4,6 +4,8 @@ A mutant is one change of a line that compiles. What is not here because nothing
 
 - attention's last tile of causal texts (``if (task.causal) last = …``), and its loops for two vectors: slower, the same numbers;
 - zeros behind a short tile's keys: scores of what lies there are overwritten;
+- ``score > 0.5f * LOWEST``, twice: what a tile of masked keys alone adds is faded to nothing by the tile that has a query's own key;
+- rows of a piece rounded down: more pieces, of fewer rows;
 - dpbusds for dpbusd: sums stay below 2^31, so nothing saturates;
 - ``if (!task.tokens) return``: a text of no tokens has nothing to attend to;
 - room that two threads share (``lane * work.room``): a race, which may go well. ThreadSanitizer sees it (test_sanitizers.py).
@@ -123,7 +125,7 @@ ACTIVATIONS = (
     kernel("activations", "int term = 11; term >= 0;", "int term = 11; term > 0;"),
     kernel("activations", "0.0713548163f", "0.0713f"),
     kernel("activations", "below : 1.0f - below", "below : below"),
-    kernel("exponentials", "1.6666665459e-1f", "1.66666e-1f"),
+    kernel("exponentials", "1.6666665459e-1f", "1.6665e-1f"),
     kernel("gates", "task.input + 2 * row * task.width", "task.input + row * task.width"),
     kernel(
         "gates",
@@ -155,7 +157,6 @@ ATTENTION = (
         "load(sums + each * size + vector * LANES) * fade[each]",
         "load(sums + each * size + vector * LANES)",
     ),
-    kernel("attention", "power = score > 0.5f * LOWEST ? power : all(0);", ""),
     kernel(
         "attention",
         "    for (; at < size; at += LANES) add_values<COUNT, 1>(weights, values + at, stride, keys, fade, sums + at, size);\n",
@@ -298,7 +299,6 @@ SESSION = (
         "progress.each(stage, (work.tokens + together - 1) / together,",
         "progress.each(stage, work.tokens / together,",
     ),
-    session(THREADS, "(work.tokens + shares - 1) / shares", "work.tokens / shares"),
     session(VECTORS, "header_.pooling == FIRST ? 0 : count - 1", "header_.pooling == FIRST ? 0 : count / 2"),
     session(
         VECTORS,
@@ -316,7 +316,7 @@ SESSION = (
     session(
         "neighbours_change_no_bit",
         "position = turns.size() / size; position < longest",
-        "position = turns.size() / size; turns.empty() && position < longest",
+        "position = turns.empty() ? 0 : longest; position < longest",
     ),
 )
 MUTANTS = (*NORMS, *BYTES, *PRODUCTS, *ACTIVATIONS, *ATTENTION, *ROTATIONS, *LEVELS, *SESSION)

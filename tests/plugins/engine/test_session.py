@@ -115,7 +115,7 @@ def test_threads_that_share_texts_change_no_bit(library: Path, file: Path, plan:
 def test_neighbours_change_no_bit(library: Path, file: Path, plan: Plan) -> None:
     write_plan(plan, file)
     tokens = texts(*LENGTHS)
-    together = session.session_vectors(library, file, tokens, dimension=plan.vector.width, times=2)
+    together = session.session_vectors(library, file, tokens, dimension=plan.vector.width, times=3)
     for row in range(len(LENGTHS)):
         one = Tokens(**{name: getattr(tokens, name)[row : row + 1] for name in ("ids", "mask", "types")})
         alone = session.session_vectors(library, file, one, dimension=plan.vector.width)
