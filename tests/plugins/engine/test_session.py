@@ -14,7 +14,7 @@ from tests.support.berts import Tokens
 from tests.support.engine_plan import vectors_of
 from tests.support.once import made_once
 
-from edgepack_engine.plan import Operation, Plan, Rows, write_plan
+from edgepack_engine.plan import Buffer, Operation, Plan, Rows, Step, write_plan
 
 pytestmark = [
     pytest.mark.tools("python"),
@@ -139,6 +139,27 @@ def test_tokens_and_positions_beyond_a_table_are_its_last_row(library: Path, fil
     ]
     wanted = vectors_of(replace(plan, steps=tuple(steps)), tokens.ids, tokens.mask, tokens.types)
     np.testing.assert_allclose(made, wanted, atol=2e-3 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(("type", "width"), [("<f4", 1040), ("<f4", 3072), ("<i1", 4112)])
+def test_rows_of_words_are_read_in_pieces(library: Path, file: Path, type: str, width: int) -> None:
+    """Of 4,096 bytes each, and of what is left."""
+    table = np.random.default_rng(1).integers(-127, 128, (30, width)).astype(type)
+    output = Buffer(width=width)
+    scales = np.linspace(0.01, 1, 30).astype("<f4") if type == "<i1" else None
+    step = Step(
+        operation=Operation.LOOKUP,
+        inputs=(int(Rows.TOKENS),),
+        outputs=[output],
+        sizes=(width, 30, 0, 0),
+        tensors=[table, scales],
+    )
+    plan = Plan(steps=(step,), vector=output, pooling="mean", normalize=False, longest=LONGEST)
+    write_plan(plan, file)
+    tokens = texts(5, 100)
+    made = session.session_vectors(library, file, tokens, dimension=width)
+    wanted = vectors_of(plan, tokens.ids, tokens.mask, tokens.types)
+    np.testing.assert_allclose(made, wanted, atol=1e-5 * np.abs(wanted).max())
 
 
 def test_texts_without_tokens_are_zeros(library: Path, file: Path) -> None:
