@@ -30,12 +30,15 @@ FOR = {
 
 
 def environment(runtime: str) -> Mapping[str, str]:
-    """A sanitizer's library must be loaded before all others."""
-    found = subprocess.run(
-        ["g++", f"-print-file-name={runtime}"], capture_output=True, encoding="utf-8", check=True
-    ).stdout.strip()
+    """A sanitizer's library must be loaded before all others, and what it finds exceptions in before who throws some."""
+    found = [
+        subprocess.run(
+            ["g++", f"-print-file-name={name}"], capture_output=True, encoding="utf-8", check=True
+        ).stdout.strip()
+        for name in (runtime, "libstdc++.so.6")
+    ]
     return {
-        "LD_PRELOAD": found,
+        "LD_PRELOAD": " ".join(found),
         "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1",
         "TSAN_OPTIONS": "halt_on_error=1",
     }
