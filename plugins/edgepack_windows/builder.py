@@ -34,6 +34,7 @@ SCHEMA = "1"
 OPTIONS: OptionTable = {
     "runtime": ("minimal", "minimal-extended"),
     "library": False,
+    "serve": False,
     "check": ("size", "start"),
     "authenticode": None,
 }
@@ -41,13 +42,14 @@ OPTIONS: OptionTable = {
 
 @dataclass(frozen=True, kw_only=True)
 class WindowsBuilder:
-    """Makes bundles that need of their device what kernel32 has, and nothing else."""
+    """Makes bundles that need of their device what kernel32 has, with a server ws2_32 too, and nothing else."""
 
     target: Target
     context: BuildContext
     runtime: api.RuntimeKind
     check_at_start: bool
     library: bool = False
+    serve: bool = False
     sign: tuple[str, ...] = ()
     """The command that signs the program (Authenticode), with ``{unsigned}`` and ``{signed}`` for files."""
     gives: tuple[str, ...] = ("scores", "sparse", "tokens")
@@ -68,6 +70,7 @@ class WindowsBuilder:
             platform=self.target.platform,
             kind=self.runtime,
             library=self.library,
+            serve=self.serve,
             context=self.context,
         )
         folder = self.context.work_dir / "windows-runner"
@@ -82,6 +85,10 @@ class WindowsBuilder:
         return replace(
             made, directory=folder, program=PROGRAM, library=library, check_at_start=self.check_at_start
         )
+
+    def _serves(self, name: str) -> bool:
+        """Whether a file has the server, and with it sockets: the program may, the library never does."""
+        return self.serve and name == PROGRAM
 
     def _lay_library(self, made: Path, elf: str, folder: Path) -> None:
         """The library, what links to it and its header."""
@@ -106,7 +113,7 @@ class WindowsBuilder:
                 f"target {self.target.name}: {self.sign[0]} signed nothing: there is no {program.name}",
                 hint="authenticode names {unsigned} and {signed}, each as a word of its own (docs/windows.md)",
             )
-        require_imports(program.read_bytes(), name=program.name)
+        require_imports(program.read_bytes(), name=program.name, serves=self._serves(program.name))
         self.context.note(f"{program.name} signed by {Path(self.sign[0]).name}")
 
     def _laid_out(self, elf: Path, name: str) -> Path:
@@ -116,7 +123,7 @@ class WindowsBuilder:
             require_no_thread_register(elf)
             lay_out = windows_program if name == PROGRAM else windows_library
             laid_out = lay_out(elf.read_bytes(), name=name)
-            require_imports(laid_out, name=name)
+            require_imports(laid_out, name=name, serves=self._serves(name))
             (folder / name).write_bytes(laid_out)
 
         inputs = {"program": sha256_of(elf), "schema": SCHEMA}
@@ -160,5 +167,6 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         runtime=options["runtime"],
         check_at_start=options["check"] == "start",
         library=options["library"],
+        serve=options["serve"],
         sign=words,
     )

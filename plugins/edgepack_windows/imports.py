@@ -8,6 +8,8 @@ from edgepack.api import BundleError
 
 ALLOWED = frozenset({"kernel32.dll", "api-ms-win-core-synch-l1-2-0.dll"})
 """Libraries of every Windows from 8 on: the second is a name for what kernel32's own library has to wait by."""
+SOCKETS = "ws2_32.dll"
+"""What a program with a server needs besides, of every Windows too."""
 EXPORT, IMPORT, CERTIFICATES = 0, 1, 4
 """Places in the table of directories."""
 
@@ -89,9 +91,10 @@ def is_signed(program: bytes) -> bool:
     return any(struct.unpack_from("<II", program, header + 24 + 112 + 8 * CERTIFICATES))
 
 
-def require_imports(program: bytes, *, name: str) -> None:
-    """Raise ``BundleError`` for a program that imports from other libraries than every Windows has."""
-    others = sorted(set(map(str.lower, imports_of(program))) - ALLOWED)
+def require_imports(program: bytes, *, name: str, serves: bool = False) -> None:
+    """Raise ``BundleError`` for a program that imports from other libraries than every Windows has, or from sockets without a server."""
+    allowed = ALLOWED | {SOCKETS} if serves else ALLOWED
+    others = sorted(set(map(str.lower, imports_of(program))) - allowed)
     if others:
         raise BundleError(
             f"{name} would need {', '.join(others)} of its device", hint="this is a bug in edgepack"

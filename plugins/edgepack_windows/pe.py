@@ -203,13 +203,17 @@ class _Image:
     def imported(self) -> Iterator[Imported]:
         """What is imported, by library. Raises ``BundleError`` where names and slots do not fit."""
         section = self.file.section(NAMES)
-        words = self.file.data(section).decode("ascii").rstrip("\0").split("\0") if section else []
+        text = self.file.data(section).decode("ascii") if section else ""
+        # Between two lists the linker may leave room.
+        words = [word for word in text.split("\0") if word]
         start, size = self.slots
         if len(words) * 8 != size:
             raise self.wrong(f"{len(words)} names for {size // 8} slots of imports")
         marks = [index for index, word in enumerate(words) if word.startswith("=")]
         for here, after in pairwise(marks):
             functions = tuple(words[here + 1 : after])
+            if not functions:  # the end of one list, before another
+                continue
             yield Imported(library=words[here][1:], functions=functions, slot=start + 8 * (here + 1))
 
 

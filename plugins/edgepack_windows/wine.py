@@ -1,7 +1,6 @@
 """wine, which runs programs for Windows where there is none: what ran under it did not run on Windows."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -79,7 +78,7 @@ def wine_program() -> Path | None:
 def find_wine(*, context: BuildContext) -> Wine:
     """wine, as it is installed. Raises ``MissingToolError``."""
     program = wine_program()
-    libraries = next(_libraries(program), None) if program else None
+    libraries = find_libraries(program) if program else None
     if program is None or libraries is None:
         raise MissingToolError("wine is not installed, which runs programs for Windows here", hint=HINT)
     said = context.run([program, "--version"])
@@ -88,8 +87,7 @@ def find_wine(*, context: BuildContext) -> Wine:
     )
 
 
-def _libraries(program: Path) -> Iterator[Path]:
-    for place in LIBRARIES:
-        folder = Path(place.format(bin=program.resolve().parent))
-        if (folder / "kernel32.dll").is_file():
-            yield folder
+def find_libraries(program: Path) -> Path | None:
+    """Where a wine has Windows' own libraries."""
+    folders = (Path(place.format(bin=program.resolve().parent)) for place in LIBRARIES)
+    return next((folder for folder in folders if (folder / "kernel32.dll").is_file()), None)

@@ -1,5 +1,6 @@
 """The program for Windows, run under wine and not on Windows: bits, words, paths, pipes."""
 
+import base64
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.bundles import made_bundle
+from tests.support.embed_serve import running
 
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.plugins.context import HostContext
@@ -93,6 +95,23 @@ def test_the_self_test_and_a_measurement(under_wine: Embed) -> None:
     for words in (["--check"], ["--info"], ["--help"], ["--bench", "--json"]):
         done = under_wine(*words)
         assert done.returncode == 0 and done.stdout and not done.stderr, done.stderr
+
+
+def test_its_server_gives_the_program_s_vectors(
+    tmp_path_factory: pytest.TempPathFactory, under_wine: Embed
+) -> None:
+    served = made_bundle("windows-x64", tmp_path_factory.mktemp("served"), "--set", "serve=true")
+    program = served.program.read_bytes()
+    assert set(imports_of(program)) == {
+        "KERNEL32.dll",
+        "api-ms-win-core-synch-l1-2-0.dll",
+        "WS2_32.dll",
+    }
+    assert len(program) < LARGEST_PROGRAM
+    with running(served.directory) as server:
+        answer = server.embed(TEXTS, encoding_format="base64").json
+    vectors = b"".join(base64.b64decode(row["embedding"]) for row in answer["data"])
+    assert vectors == under_wine("--jsonl", "--out", "raw", input=LINES).stdout
 
 
 def test_words_are_taken_apart_and_are_utf_8(linux: Bundle, under_wine: Embed) -> None:

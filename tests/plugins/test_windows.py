@@ -3,7 +3,8 @@
 import importlib.util
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,13 +48,17 @@ def test_a_target_of_its_own_builder(context: HostContext) -> None:
     target = load_plugins().target("windows-x64")
     found = find_platform(target.platform, load_plugins().extensions("platform"))
     assert (found.os, found.libc, found.architectures) == ("windows", None, ("x86_64",))
-    builder.create_builder(target, context)
+    made = builder.create_builder(target, context)
+    served = builder.create_builder(load_plugins().target("windows-x64", ["serve=true"]), context)
+    assert isinstance(made, builder.WindowsBuilder) and served == replace(
+        made, target=served.target, serve=True
+    )
 
 
 @pytest.mark.parametrize(
     ("overrides", "said", "todo"),
     [
-        (["serve=true"], "unknown option serve", "builder windows: authenticode, check, library, runtime"),
+        (["signatures=true"], "unknown option signatures", "builder windows: authenticode, check,"),
         (["runtime=stock"], "runtime", "minimal"),
         (
             ["authenticode=osslsigncode sign program"],
@@ -117,12 +122,10 @@ def test_what_is_compiled_for_it_is_told_from_linux_own(
     assert ours.revision and ours.revision != theirs.revision
 
 
-def linked(folder: Path, text: str, *flags: str) -> Path:
-    """A program without musl: what imports.c and a source give."""
+def linked(folder: Path, text: str, *flags: str, lists: Sequence[str] = ("imports",)) -> Path:
+    """A program without musl: what lists of imports and a source give."""
     zig = zig_program()
-    sources = {"main.c": text}
-    for name, content in sources.items():
-        (folder / name).write_text(content)
+    (folder / "main.c").write_text(text)
     compiler = [
         str(zig),
         "clang",
@@ -133,8 +136,9 @@ def linked(folder: Path, text: str, *flags: str) -> Path:
         f"-isystem{zig.parent}/lib/include",
     ]
     compiler += ["-O1", "-fPIC", "-ffreestanding", "-ffunction-sections", "-fdata-sections", f"-I{CSRC}"]
-    objects = [folder / "main.o", folder / "imports.o"]
-    for source, made in zip((folder / "main.c", CSRC / "imports.c"), objects, strict=True):
+    objects = [folder / f"{name}.o" for name in ("main", *lists)]
+    wanted = [folder / "main.c", *(CSRC / f"{name}.c" for name in lists)]
+    for source, made in zip(wanted, objects, strict=True):
         subprocess.run([*compiler, "-c", source, "-o", made], check=True)
     program = folder / "program"
     subprocess.run([zig, "ld.lld", *LINK, *flags, "-o", program, *objects], check=True)
@@ -232,6 +236,23 @@ def test_what_is_imported_is_listed_and_limited(laid_out: bytes) -> None:
     for wrong in (b"", b"MZ", laid_out[:500], b"\x7fELF" + bytes(100)):
         with pytest.raises(ValueError):
             imports_of(wrong)
+
+
+@pytest.mark.tools(may=("zig", "clang", "ld.lld"))
+@needs_zig
+@pytest.mark.parametrize("lists", [("imports", "imports_ws2"), ("imports_ws2", "imports")])
+def test_sockets_are_imported_where_they_are_asked_for(tmp_path: Path, lists: tuple[str, ...]) -> None:
+    """In whichever order the linker meets the two lists."""
+    text = PROGRAM.replace('#include "win32.h"', '#include "ws2.h"')
+    text = text.replace("&done, NULL);", "&done, NULL);\n\tws2.closesocket(ws2.socket(2, 1, 0));")
+    laid_out = windows_program(linked(tmp_path, text, lists=lists).read_bytes(), name="program.exe")
+    found = imports_of(laid_out)
+    assert {"GetStdHandle", "ExitProcess"} <= {*found["KERNEL32.dll"]}
+    assert {"WSAStartup", "closesocket", "socket"} <= {*found["WS2_32.dll"]}
+    assert len(found) == 3 and all(all(names) for names in found.values())
+    require_imports(laid_out, name="program.exe", serves=True)
+    with pytest.raises(BundleError, match=r"program.exe would need ws2_32.dll of its device"):
+        require_imports(laid_out, name="program.exe")
 
 
 @pytest.mark.tools(may=("zig", "clang", "ld.lld"))

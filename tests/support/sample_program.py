@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.support.wine import under_wine
+
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 START = (
@@ -29,7 +31,9 @@ def run_program(
 
 def command_of(bundle: Path) -> list[str]:
     """How a sample bundle's program is started."""
-    native = bundle / "embed"
+    native, windows = bundle / "embed", bundle / "embed.exe"
+    if windows.exists():
+        return under_wine(windows)
     return [str(native)] if native.exists() else [sys.executable, "-c", START, str(bundle)]
 
 

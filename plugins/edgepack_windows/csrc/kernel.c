@@ -12,6 +12,8 @@
 #include "kstat.h"
 #include "win32.h"
 
+HIDDEN long __plain_kernel(long, long, long, long, long, long, long);
+
 static long on_path(const char *path, int (*act)(const Wide *)) {
 	long failure;
 	Wide *wide = __wide_path(path, &failure);
@@ -116,7 +118,7 @@ static long on_files(long number, long a, long b, long c, long d) {
 	return -ENOSYS;
 }
 
-long __kernel(long number, long a, long b, long c, long d, long e, long f) {
+long __plain_kernel(long number, long a, long b, long c, long d, long e, long f) {
 	switch (number) {
 	case SYS_mmap: return __map((void *)a, (size_t)b, (int)c, (int)d, (int)e, f);
 	case SYS_munmap: return __unmap((void *)a, (size_t)b);
@@ -150,3 +152,6 @@ long __kernel(long number, long a, long b, long c, long d, long e, long f) {
 	}
 	return on_files(number, a, b, c, d);
 }
+
+// In a program with sockets theirs comes first, and asks this one for the rest.
+weak_alias(__plain_kernel, __kernel);

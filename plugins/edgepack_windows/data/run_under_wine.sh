@@ -1,5 +1,5 @@
-# run_under_wine.sh WINE LIBRARIES PROGRAM WORD...: in a Windows of its own that has kernel32 and nothing else, and that is
-# gone afterwards. Nothing of the user's folder is read or written.
+# run_under_wine.sh WINE LIBRARIES PROGRAM WORD...: in a Windows of its own that has kernel32 and nothing else (and for a
+# program with a server sockets, with what wine's are made of), and that is gone afterwards. Nothing of the user's folder is read or written.
 wine=$1 libraries=$2
 shift 2
 prefix=$(mktemp -d "${TMPDIR:-/tmp}/edgepack-wine-XXXXXX") || exit 1
@@ -10,7 +10,10 @@ trap 'exit 143' HUP INT TERM
 mkdir -p "$prefix/dosdevices" "$prefix/drive_c/windows/system32"
 ln -s ../drive_c "$prefix/dosdevices/c:"
 ln -s / "$prefix/dosdevices/z:"
-for name in ntdll kernel32 kernelbase; do ln -s "$libraries/$name.dll" "$prefix/drive_c/windows/system32/"; done
-# Without this wine would first lay a whole Windows.
+sockets=
+grep -qa WS2_32.dll "$1" && sockets="ws2_32 ucrtbase"
+for name in ntdll kernel32 kernelbase $sockets; do ln -s "$libraries/$name.dll" "$prefix/drive_c/windows/system32/"; done
+# Without these wine would first lay a whole Windows.
 echo disable > "$prefix/.update-timestamp"
+export WINEDLLOVERRIDES=wineboot.exe=d
 "$wine" "$@"

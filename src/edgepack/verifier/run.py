@@ -152,11 +152,13 @@ class BundleRunner:
     def require_server(self, bundle: Bundle) -> None:
         """Have the program's server answer a request of its own, ``embed serve --check``, where the manifest says that it has one.
 
-        In a sandbox, which has no network, on a socket in the sandbox's own /tmp. Nothing is asked of a server of scores or of other
-        outputs than vectors. Raises what ``embed`` raises, but for ``CannotRunHere``.
+        In a sandbox, which has no network, on a socket in the sandbox's own /tmp; there a program for Windows, which has no such
+        sockets, is not asked. Nothing is asked of a server of scores or of other outputs than vectors. Raises what ``embed`` raises, but for ``CannotRunHere``.
         """
         model = bundle.manifest["model"]
         if not bundle.manifest["runner"].get("serve") or "task" in model or "outputs" in model:
+            return
+        if self.sandbox is not None and bundle.system == "windows":
             return
         where = ["--port", "0"] if self.sandbox is None else ["--unix", SOCKET]
         try:

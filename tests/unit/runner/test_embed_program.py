@@ -20,6 +20,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.verifier import run as embed_program
 from edgepack.verifier.limits import RunLimits
 from edgepack.verifier.run import BundleRunner
+from edgepack.verifier.sandbox import Sandbox
 
 pytestmark = pytest.mark.tools("c++", "python", "env", may=("setpriv",))
 
@@ -118,6 +119,20 @@ def test_its_server_is_asked(copy: Path, context: HostContext, tmp_path: Path) -
     assert not asked.exists(), "it has no vectors"
     runner.require_server(serving(bundle))
     assert asked.read_text() == "serve --check --port 0\n"
+
+
+def test_a_sandbox_has_nothing_that_a_server_on_windows_could_listen_on(
+    copy: Path, context: HostContext, tmp_path: Path
+) -> None:
+    """A sandbox has no network, and the program no unix sockets."""
+    bundle = serving(bundle_of(copy, "#!/bin/sh\nexit 5\n"))
+    target = bundle.manifest["target"]
+    platform = {**target["platform"], "os": "windows"}
+    windows = replace(bundle, manifest={**bundle.manifest, "target": {**target, "platform": platform}})
+    runner = BundleRunner(context=context)
+    replace(runner, sandbox=Sandbox(kind="bubblewrap", root=tmp_path)).require_server(windows)
+    with pytest.raises(ProofError):
+        runner.require_server(windows)
 
 
 def test_a_server_that_does_not_answer_is_refused(copy: Path, context: HostContext) -> None:

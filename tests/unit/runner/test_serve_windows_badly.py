@@ -1,0 +1,7 @@
+"""The tests of ``test_serve_badly.py`` on the program for Windows, under wine."""
+
+from tests.support.windows_sample import ON_WINDOWS, not_under_wine, sample  # noqa: F401
+
+from .test_serve_badly import *  # noqa: F403
+
+pytestmark = ON_WINDOWS
