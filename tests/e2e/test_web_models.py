@@ -10,21 +10,14 @@ from tests.support.bundles import made_bundle
 from tests.support.families import write_family
 from tests.support.static_models import write_with_words
 from tests.support.tiny import write_json
+from tests.support.vocabularies import tokenlearn_model
 
 from edgepack.console import Story
-from edgepack.fetch.wheels import Wheel, wheel_files
 from edgepack.plugins.context import host_context
 from edgepack.records.model import ModelSource
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-TOKENLEARN = Wheel(
-    name="tokenlearn-static-model",
-    version="0.1.1",
-    sha256="6ba4a2b1b4394023910f90bde6a408542e8c52b4aed00f2718685c217b2b2112",
-    size=7_304_131,
-)
-"""A static model with 276,326 tokens of SentencePiece's Unigram kind. Fetched, never given on."""
 LIMITS = ("model.min_cosine=0.9", "model.min_agreement=0.5", "model.min_top10=0.5")
 """Random weights make many texts alike, whose nearest neighbour is a matter of chance."""
 
@@ -32,7 +25,7 @@ LIMITS = ("model.min_cosine=0.9", "model.min_agreement=0.5", "model.min_top10=0.
 @pytest.fixture(scope="module")
 def tokenlearn() -> Path:
     with host_context(story=Story(quiet=True), offline=False) as context:
-        return wheel_files(TOKENLEARN, keep=("static_model/model/*",), context=context) / "static_model/model"
+        return tokenlearn_model(context)
 
 
 def transformer(folder: Path, kind: str, tokenizer: Path) -> Path:

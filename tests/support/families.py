@@ -1,6 +1,7 @@
 """Models of every architecture that is written without PyTorch, with random weights, saved by transformers."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,21 +139,32 @@ def write_family(
 ) -> tuple[ModelSource, Any]:
     """A model folder with random weights, as a source, and the torch model."""
     family = FAMILIES[kind]
+
+    def fill(name: str, weight: Any) -> None:
+        is_norm = "norm" in name.lower() and name.endswith("weight")
+        weight.normal_(mean=family.norm if is_norm else 0.0, std=std)
+
+    model = save_family(folder, kind, fill, {**family.small, **shape})
+    write_json(folder / "tokenizer.json", tokenizer_document())
+    return source_of(folder, pooling=pooling), model
+
+
+def save_family(folder: Path, kind: str, fill: Callable[[str, Any], None], shape: dict[str, Any]) -> Any:
+    """What transformers saves of a model of this shape, and the torch model; ``fill`` is given each weight by its name."""
+    family = FAMILIES[kind]
     torch.manual_seed(1)
-    config = getattr(transformers, family.config)(**{**family.small, **shape})
+    config = getattr(transformers, family.config)(**shape)
     config._attn_implementation = "eager"
     model: Any = getattr(transformers, family.model)(config)
     model.eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            is_norm = "norm" in name.lower() and name.endswith("weight")
-            weight.normal_(mean=family.norm if is_norm else 0.0, std=std)
+            fill(name, weight)
     model.save_pretrained(folder)
     if family.called:
         written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         write_json(folder / "config.json", {**written, "model_type": family.called})
-    write_json(folder / "tokenizer.json", tokenizer_document())
-    return source_of(folder, pooling=pooling), model
+    return model
 
 
 def tokens_of(kind: str, *, lengths: tuple[int, ...] = (9, 5, 2, 12), vocabulary: int = 60) -> Tokens:

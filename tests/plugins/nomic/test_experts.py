@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tests.support.berts import Tokens, Vectors, onnx_vectors, source_of
+from tests.support.experts import CONFIG, expert_shapes
 from tests.support.families import tokens_of
 from tests.support.installed import export_onnx
 from tests.support.tiny import tokenizer_document, write_json
@@ -23,58 +24,16 @@ from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack.passes.int8_dynamic import int8_dynamic
 from edgepack.records.model import ModelSource
 
-HIDDEN, HEADS, INNER, LAYERS, EXPERTS, WORDS = 32, 4, 48, 4, 5, 60
-CONFIG: dict[str, Any] = {
-    "model_type": "nomic_bert",
-    "vocab_size": WORDS,
-    "n_embd": HIDDEN,
-    "n_head": HEADS,
-    "n_inner": INNER,
-    "n_layer": LAYERS,
-    "n_positions": 40,
-    "type_vocab_size": 1,
-    "layer_norm_epsilon": 1e-5,
-    "activation_function": "gelu",
-    "qkv_proj_bias": True,
-    "mlp_fc1_bias": True,
-    "mlp_fc2_bias": True,
-    "rotary_emb_base": 10000.0,
-    "rotary_emb_fraction": 1.0,
-    "moe_every_n_layers": 2,
-    "num_experts": EXPERTS,
-    "moe_top_k": 2,
-    "moe_normalize_expert_weights": False,
-    "num_shared_experts": 0,
-    "expert_choice_router": False,
-    "ffn_div": 1,
-}
+HIDDEN, HEADS, INNER, LAYERS, EXPERTS = (
+    int(CONFIG[key]) for key in ("n_embd", "n_head", "n_inner", "n_layer", "num_experts")
+)
 Weights = dict[str, torch.Tensor]
 
 
 def weights_of(seed: int = 5) -> Weights:
     """Random ones, by the names of the hub."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (WORDS, HIDDEN),
-        "embeddings.token_type_embeddings.weight": (1, HIDDEN),
-        "emb_ln.weight": (HIDDEN,),
-        "emb_ln.bias": (HIDDEN,),
-    }
-    for number in range(LAYERS):
-        part = f"encoder.layers.{number}."
-        linear = {"attn.Wqkv": (3 * HIDDEN, HIDDEN), "attn.out_proj": (HIDDEN, HIDDEN)}
-        if number % 2:
-            shapes[f"{part}mlp.router.layer.weight"] = (EXPERTS, HIDDEN)
-            shapes[f"{part}mlp.experts.mlp.w1"] = (EXPERTS * INNER, HIDDEN)
-            shapes[f"{part}mlp.experts.mlp.w2"] = (EXPERTS * INNER, HIDDEN)
-            shapes[f"{part}mlp.experts.bias"] = (HIDDEN,)
-        else:
-            linear |= {"mlp.fc1": (INNER, HIDDEN), "mlp.fc2": (HIDDEN, INNER)}
-        for name, shape in linear.items():
-            shapes |= {f"{part}{name}.weight": shape, f"{part}{name}.bias": shape[:1]}
-        for norm in ("norm1", "norm2"):
-            shapes |= {f"{part}{norm}.weight": (HIDDEN,), f"{part}{norm}.bias": (HIDDEN,)}
     random = torch.Generator().manual_seed(seed)
-    made = {name: 0.3 * torch.randn(shape, generator=random) for name, shape in shapes.items()}
+    made = {name: 0.3 * torch.randn(shape, generator=random) for name, shape in expert_shapes().items()}
     return {
         name: values + 1
         if "n" in name and name.endswith(("norm1.weight", "norm2.weight", "ln.weight"))
