@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import TargetError
+from edgepack.models.graph.aside import gathered_where_they_fit
 from edgepack.models.graph.precision import require_float16
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.quantization.layers import ENCODER
@@ -51,7 +52,7 @@ def half_fused(model: onnx.ModelProto, note: Note, *, mantissa: int = MANTISSA) 
             f"pass half-fused: mantissa is {mantissa}", hint="float16 has 10 bits; 8 are enough to compress"
         )
     require_float16(model)
-    copy = deepcopy(model)
+    copy = deepcopy(gathered_where_they_fit(model))
     blocked = pooling_nodes(copy)
     if not blocked:
         note("pooling in float16 too: no encoder is recognised")

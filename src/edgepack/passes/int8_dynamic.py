@@ -86,57 +86,63 @@ def int8_dynamic(
     of matrices by trying each, of rows by how rare their tokens are. ``rarity`` is the power of a token's rank that the steps of its row
     follow, 0.25 where it is 0 and ``weighed`` is said. ``layers`` are patterns of the matrices' names.
     """
-    isa = material.isa if material else ()
+    material = material or Material()
     moments = _moments(model, material, layers, variants=VARIANTS if weighed else 0) if steps else {}
     run = DynamicQuantizer(
         editor=edit(model),
         activations=activations,
-        weight_range=_weight_range(weight_range, isa),
+        weight_range=_weight_range(weight_range, material.isa),
         steps=steps,
         moments=moments,
         factors=_step_factors(model, moments, steps, material) if weighed and steps else {},
         rarity=rarity or (RARITY if weighed else 0.0),
     )
-    for node in run.editor.take_nodes():
-        if is_weight_matmul(run.editor, node, layers):
-            _quantize_matmul(run, node)
-        elif node.op_type == "Attention" and activations == "tensor" and is_chosen(node.input[1], layers):
-            _quantize_attention(run, node)
-        elif tables and is_embedding_lookup(run.editor, node):
-            rows = len(run.editor.array(node.input[0]))
-            int8_embedding(
-                run.editor,
-                node,
-                steps=table_steps if rows >= FEW_ROWS else 0.0,
-                rarity=run.rarity,
-                tokenizer=material.source.tokenizer if material and material.source else None,
-            )
-        else:
-            run.editor.keep(_corrected(run, node))
+    matrices = len(matrix_inputs(run.editor, layers))
+    with material.progress("round matrices", matrices) as advance:
+        for node in run.editor.take_nodes():
+            if is_weight_matmul(run.editor, node, layers):
+                _quantize_matmul(run, node)
+                advance()
+            elif node.op_type == "Attention" and activations == "tensor" and is_chosen(node.input[1], layers):
+                _quantize_attention(run, node)
+            elif tables and is_embedding_lookup(run.editor, node):
+                rows = len(run.editor.array(node.input[0]))
+                int8_embedding(
+                    run.editor,
+                    node,
+                    steps=table_steps if rows >= FEW_ROWS else 0.0,
+                    rarity=run.rarity,
+                    tokenizer=material.source.tokenizer if material.source else None,
+                )
+            else:
+                run.editor.keep(_corrected(run, node))
     return run.editor.finish()
 
 
 def _moments(
-    model: onnx.ModelProto, material: Material | None, layers: Patterns, *, variants: int
+    model: onnx.ModelProto, material: Material, layers: Patterns, *, variants: int
 ) -> Mapping[str, Doubles]:
     """Xᵀ·X of what each matrix takes, over the calibration texts."""
     takes = matrix_inputs(edit(model), layers)
-    found = input_moments(model, takes, material or Material(), variants=variants)
+    found = input_moments(model, takes, material, variants=variants)
     return {weight: found[value] for weight, value in takes.items()}
 
 
 def _step_factors(
-    model: onnx.ModelProto, moments: Mapping[str, Doubles], steps: float, material: Material | None
+    model: onnx.ModelProto, moments: Mapping[str, Doubles], steps: float, material: Material
 ) -> Mapping[str, float]:
     """How many times as wide the steps of each matrix are, by what each costs the vectors of some calibration texts."""
-    feeds = list(calibration_feeds(model, material or Material()))
+    feeds = list(calibration_feeds(model, material))
     editor = edit(model)
     rounded = {}
-    for name, products in moments.items():
-        values, scales = entropy_coded_columns(editor.array(name), steps, products)
-        rounded[name] = values * scales
-    texts = max(FEWEST, TRIED // max(1, len(rounded)))
-    return step_factors(model, rounded, feeds[:: max(1, len(feeds) // texts)]) if rounded else {}
+    with material.progress("try matrices", 2 * len(moments)) as advance:
+        for name, products in moments.items():
+            values, scales = entropy_coded_columns(editor.array(name), steps, products)
+            rounded[name] = values * scales
+            advance()
+        texts = max(FEWEST, TRIED // max(1, len(rounded)))
+        chosen = feeds[:: max(1, len(feeds) // texts)]
+        return step_factors(model, rounded, chosen, advance=advance) if rounded else {}
 
 
 def _weight_range(wanted: Range, isa: Sequence[str]) -> WeightRange:

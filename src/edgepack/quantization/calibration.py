@@ -104,4 +104,12 @@ def input_moments(
 ) -> dict[str, Doubles]:
     """Second moments of the values that matrices take (``matrix_inputs``), over the calibration texts and their variants."""
     values = sorted(set(inputs.values()))
-    return second_moments(model, values, varied_feeds(model, material, variants=variants)) if values else {}
+    return second_moments(model, values, _shown(model, material, variants)) if values else {}
+
+
+def _shown(model: onnx.ModelProto, material: Material, variants: int) -> Iterator[Feed]:
+    texts = len(material.texts or built_in_texts()) if material.source else RANDOM_SEQUENCES
+    with material.progress("run calibration texts", texts * (1 + variants)) as advance:
+        for feed in varied_feeds(model, material, variants=variants):
+            yield feed
+            advance()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
@@ -12,6 +13,9 @@ from edgepack.quantization.token_ranks import token_ranks
 
 FEW_ROWS = 1024
 """Tables with fewer rows (positions, token types) weigh little and are added to every token: int8 is exact enough."""
+
+ROWS_AT_ONCE = 1 << 14
+"""Of a table, each by itself: what is worked out on the way has several times the size of the rows."""
 
 
 def int8_embedding(
@@ -28,12 +32,16 @@ def int8_embedding(
     ``entropy_coded_rows``; ``tokenizer`` says which tokens are rare.
     """
     table, ids, output = node.input[0], node.input[1], node.output[0]
-    rows_of = editor.array(table)
-    if steps:
-        ranks = token_ranks(tokenizer, len(rows_of)) if rarity else None
-        values, scales = entropy_coded_rows(rows_of, steps, rarity=rarity, ranks=ranks)
-    else:
-        values, scales = quantized_rows(rows_of)
+    floats = editor.array(table)
+    ranks = token_ranks(tokenizer if steps and rarity else None, len(floats))
+    parts = []
+    for start in range(0, len(floats), ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        if steps:
+            parts.append(entropy_coded_rows(floats[some], steps, rarity=rarity, ranks=ranks[some]))
+        else:
+            parts.append(quantized_rows(floats[some]))
+    values, scales = map(np.concatenate, zip(*parts, strict=True))
     rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")

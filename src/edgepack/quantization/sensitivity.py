@@ -15,6 +15,7 @@ from edgepack.models.graph.aside import values_of
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
 from edgepack.quantization.arrays import Doubles, Floats
+from edgepack.records.recipe import Advance
 
 NARROWEST, WIDEST = 0.35, 2.5
 GRADES = 4
@@ -23,11 +24,16 @@ LEAST_COST = 1e-12
 
 
 def step_factors(
-    model: onnx.ModelProto, rounded: Mapping[str, Floats], feeds: Sequence[Feed]
+    model: onnx.ModelProto,
+    rounded: Mapping[str, Floats],
+    feeds: Sequence[Feed],
+    *,
+    advance: Advance = lambda: None,
 ) -> dict[str, float]:
     """How many times as wide the steps of each matrix should be, for about as many bits in all.
 
-    ``rounded`` are the matrices as steps of one width make them; ``feeds`` are what the model is run on.
+    ``rounded`` are the matrices as steps of one width make them; ``feeds`` are what the model is run on. ``advance`` is called after
+    each matrix.
     """
     exact = {each.name: values_of(each) for each in model.graph.initializer if each.name in rounded}
     session = open_session(_taking(model, exact).SerializeToString())
@@ -40,7 +46,10 @@ def step_factors(
         return found
 
     right = units({})
-    costs = [1 - (units({name: values}) * right).sum(axis=1).mean() for name, values in rounded.items()]
+    costs = []
+    for name, values in rounded.items():
+        costs.append(1 - (units({name: values}) * right).sum(axis=1).mean())
+        advance()
     return dict(zip(rounded, _factors(costs, [exact[name].size for name in rounded]), strict=True))
 
 

@@ -1,8 +1,10 @@
 """From a source to the file that is shipped: export, the recipe's passes, conversion, and what the result needs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from edgepack.quantization.token_ranks import characters_of
 from edgepack.recipes.registry import apply, key_of_passes, passes_for
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.recipe import PREPARE_SCHEMA, Material
+from edgepack.records.recipe import PREPARE_SCHEMA, Advance, Material
 from edgepack.records.target import FORMATS, ModelOptions, Pass, Platform
 from edgepack.words import did_you_mean
 
@@ -63,7 +65,7 @@ def prepare_model(
     texts = read_texts(options.calibration) if options.calibration else ()
 
     def make(folder: Path) -> None:
-        material = Material(source=source, texts=texts, isa=isa)
+        material = Material(source=source, texts=texts, isa=isa, progress=partial(_progress, context))
         _make(source, passes, options.format, material, folder, whole_runtime=whole_runtime, context=context)
 
     inputs = {
@@ -130,6 +132,12 @@ def _make(
         "notes": notes,
     }
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+@contextmanager
+def _progress(context: BuildContext, what: str, count: int) -> Iterator[Advance]:
+    with context.progress(what, count) as shown:
+        yield shown.advance
 
 
 def in_one_file(model: onnx.ModelProto, source: ModelSource) -> onnx.ModelProto:

@@ -98,6 +98,8 @@ def apply(
     """What a pass makes of a model. Raises ``PluginError`` for a plugin's pass that fails, or makes none."""
     import onnx
 
+    from edgepack.models.graph.aside import gathered_where_they_fit
+
     found = pass_named(step.name, context)
     transform = _transform_of(found)
     wanted = (material,) if "material" in inspect.signature(transform).parameters else ()
@@ -107,7 +109,7 @@ def apply(
     if not found.identity:
         return transform(model, note, *wanted, **parameters)
     with blamed_on(found.plugin, f"pass {step.name}"):
-        made = transform(model, note, *wanted, **parameters)
+        made = transform(gathered_where_they_fit(model), note, *wanted, **parameters)
     if not isinstance(made, onnx.ModelProto):
         raise PluginError(
             f"plugin {found.plugin}: pass {step.name} returned {repr(made)[:80]}, expected an onnx.ModelProto"

@@ -1,6 +1,7 @@
 """What a recipe is: an ordered list of passes with parameters, under a name; and what a pass is given to work with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from edgepack.records.model import ModelSource
@@ -16,6 +17,16 @@ Patterns = tuple[str, ...]
 """Shell patterns of weights' names, e.g. ``("encoder.layer.0.*",)``; a pass leaves weights that none matches alone."""
 
 ALL: Patterns = ("*",)
+
+
+Advance = Callable[[], None]
+"""One more is done."""
+
+
+@contextmanager
+def untold(what: str, count: int) -> Iterator[Advance]:
+    """Progress that nobody sees."""
+    yield lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,3 +51,5 @@ class Material:
     """Instruction sets that the device is known to have; empty: unknown."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What a pass makes to be shipped instead of the source's, by name (``tokenizer.json``)."""
+    progress: Callable[[str, int], AbstractContextManager[Advance]] = untold
+    """Shows long work on stderr: ``with material.progress("round matrices", 36) as advance:``, and ``advance()`` after each."""

@@ -1,13 +1,15 @@
-"""Models that no single ONNX file can hold in full precision: weights beside the graph, and recipes that make them small."""
+"""Large models, whose weights lie beside the graph: recipes make of them what they make of weights inside, as far as one file holds it."""
 
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from tests.support.berts import change_config
-from tests.support.families import write_family
+from tests.support.families import FAMILIES, write_family
 from tests.support.installed import export_onnx
+from tests.support.quick import quick
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.inspection import inspect_model
@@ -17,7 +19,9 @@ from edgepack.recipes.model_files import convert_model
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions, Pass
+from edgepack.typed import load_toml
 
+RECIPES = tuple(load_toml(files("edgepack.recipes") / "recipes.toml"))
 TEXTS = ("hello world", "a small model", "hello")
 
 
@@ -27,9 +31,15 @@ def source(tmp_path: Path) -> ModelSource:
 
 
 def with_small_files(patch: pytest.MonkeyPatch) -> None:
-    """A file holds less than this model has in full precision, and a weight of 1 kB is large."""
+    """A file holds less than this model has in full precision."""
+    with_large_weights(patch)
     for module in ("models.export.from_source", "recipes.prepare"):
         patch.setattr(f"edgepack.{module}.LARGEST_MODEL", 70_000)
+
+
+def with_large_weights(patch: pytest.MonkeyPatch) -> None:
+    """A model of 30 kB is large, and so is a weight of 1 kB."""
+    patch.setattr("edgepack.models.export.from_source.LARGE", 30_000)
     patch.setattr("edgepack.models.graph.writer.SMALLEST", 1_000)
 
 
@@ -51,6 +61,31 @@ def test_vectors_files_and_counts_are_those_of_weights_inside(
     np.testing.assert_array_equal(reference_vectors(again, TEXTS, context=context), exact)
     assert prepared(again, recipe, context).file.read_bytes() == inside
     assert inspect_model(again, context=context).parameters == parameters
+
+
+@pytest.mark.parametrize("kind", quick(FAMILIES, "xlm-roberta", "gemma3_text"))
+@pytest.mark.parametrize("recipe", quick(RECIPES, "fp32", "half-fused", "int8"))
+def test_one_file_is_the_same_wherever_the_weights_were(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch, kind: str, recipe: str
+) -> None:
+    source, _ = write_family(tmp_path / "model", kind, std=0.15)
+    if "half" in recipe and "gemma" in kind:
+        pytest.skip("EmbeddingGemma is not computed in float16")
+    inside = prepared(source, recipe, context).file.read_bytes()
+    with_large_weights(monkeypatch)
+    again = change_config(source, kept_apart=True)
+    assert exported_model(again, context=context).with_name("model.onnx.data").is_file()
+    assert prepared(again, recipe, context).file.read_bytes() == inside
+
+
+def test_a_pass_of_a_plugin_is_given_weights_inside(
+    source: ModelSource, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code of others reads them with onnx's own functions, which follow no absolute path."""
+    with_large_weights(monkeypatch)
+    recipe = (Pass(name="float-levels", parameters={"levels": 16}),)
+    made = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+    assert (embed_with_onnxruntime(made.file, source, TEXTS)).shape == (3, 32)
 
 
 def prepared(source: ModelSource, recipe: str, context: HostContext) -> PreparedModel:

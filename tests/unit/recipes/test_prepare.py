@@ -4,9 +4,11 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from edgepack.files.store import sha256_of
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.operators.config import operators_of_ort_model, required
 from edgepack.plugins.context import HostContext
+from edgepack.quantization.calibration import built_in_texts
 from edgepack.recipes import prepare
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
@@ -37,6 +40,17 @@ class Listening:
 
     inner: HostContext
     notes: list[str] = field(default_factory=list)
+    shown: dict[str, tuple[int | None, int]] = field(default_factory=dict)
+    """Long work → how much there was, and how much was said to be done."""
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None, *, unit: str = "") -> Iterator[Any]:
+        self.shown[label] = total, 0
+
+        def advance(amount: int = 1) -> None:
+            self.shown[label] = total, self.shown[label][1] + amount
+
+        yield SimpleNamespace(advance=advance)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -53,6 +67,14 @@ def source(tmp_path: Path) -> ModelSource:
 @pytest.fixture
 def listening(context: HostContext) -> Any:
     return Listening(inner=context)
+
+
+def test_long_passes_say_how_far_they_are(source: ModelSource, listening: Any) -> None:
+    prepare_model(source, options=ModelOptions(recipe="int8-download"), context=listening)
+    texts, matrices = 11 * len(built_in_texts()), 12
+    assert listening.shown["run calibration texts"] == (texts, texts)
+    assert listening.shown["try matrices"] == (2 * matrices, 2 * matrices)
+    assert listening.shown["round matrices"] == (matrices, matrices)
 
 
 def cosines(model: PreparedModel, source: ModelSource, context: HostContext) -> np.ndarray:

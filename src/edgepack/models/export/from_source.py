@@ -19,7 +19,7 @@ from edgepack.files.store import written_beside
 from edgepack.models.export.by_plugin import finished, written_by_plugin
 from edgepack.models.export.torch_export import export_with_torch
 from edgepack.models.export.unread import Asked, require_all_layers
-from edgepack.models.graph.aside import LARGEST_MODEL, graph_on_disk, weight_bytes
+from edgepack.models.graph.aside import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.adapt import adapt_graph
 from edgepack.models.read.architectures import AXIS, written_by
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 LARGEST_WEIGHTS = 4 * LARGEST_MODEL
 """Bytes of weights in full precision: those of a model that int8 makes small enough for one file."""
 BESIDE = ".data"
-"""After the name of a graph's file: that of its weights, where one file cannot hold both."""
+"""After the name of a graph's file: that of its weights, where they are many."""
 
 
 def export_onnx(source: ModelSource, destination: Path, *, context: BuildContext) -> Path:
     """Write the full-precision model, unfused, pooling and normalisation included, to ``destination``.
 
-    Weights that one file cannot hold are in a file beside it, ``destination`` with ``.data`` at its end. Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
+    Many weights (``LARGE``) are in a file beside it, ``destination`` with ``.data`` at its end. Raises ``ModelError`` for files that are damaged or contradict each other, ``UnsupportedModelError`` for an
     architecture or an operator that cannot be run.
     """
     beside = destination.with_name(destination.name + BESIDE)
@@ -95,7 +95,7 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension, asid
     weights = open_tensors(file)
     size = 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values())
     _require_size(source, size, LARGEST_WEIGHTS)
-    writer = GraphWriter(aside=aside if size > LARGEST_MODEL else None)
+    writer = GraphWriter(aside=aside if size > LARGE else None)
     written = dimension_of(source.config)
     announced = source.pooling.dimension(written) if written is not None else source.dimension
     if source.outputs is None and announced != source.dimension:

@@ -8,15 +8,18 @@ Cost: none; the vectors stay the same to 0.00001, which is checked.
 """
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from io import StringIO
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from edgepack.errors import EdgepackError
 from edgepack.models.fuse.attention import fuse_attention
@@ -27,6 +30,7 @@ from edgepack.models.fuse.sizes import settle_sizes
 from edgepack.models.fuse.split_attention import split_attention
 from edgepack.models.fuse.split_embeddings import split_embeddings
 from edgepack.models.fuse.usual import usual_operators
+from edgepack.models.graph.aside import values_of
 from edgepack.models.graph.editor import MICROSOFT
 from edgepack.models.graph.sample_inputs import Feed, padded_batch
 from edgepack.models.graph.writer import OUTPUT, PRODUCER
@@ -108,7 +112,7 @@ def _optimized(model: onnx.ModelProto, attention: AttentionOperator, embeddings:
     options.use_multi_head_attention = attention == "MultiHeadAttention"
     options.enable_embed_layer_norm = embeddings
     # It prints what it trips over, and stdout is for results.
-    with quiet_logs(), redirect_stdout(StringIO()):
+    with quiet_logs(), weights_found(), redirect_stdout(StringIO()):
         optimized = optimize_model(model, "bert", optimization_options=options, opt_level=0)
     fused: onnx.ModelProto = optimized.model
     fused.producer_name, fused.producer_version = producer
@@ -118,6 +122,21 @@ def _optimized(model: onnx.ModelProto, attention: AttentionOperator, embeddings:
 def fused_operators(model: onnx.ModelProto) -> dict[str, int]:
     """How often each operator of domain com.microsoft occurs."""
     return dict(Counter(node.op_type for node in model.graph.node if node.domain == MICROSOFT))
+
+
+@contextmanager
+def weights_found() -> Iterator[None]:
+    """onnxruntime.transformers reads weights by onnx, which follows no absolute path to those set aside."""
+    # Its modules lie on sys.path since it was imported, and import one another by their short names.
+    modules = [sys.modules[name] for name in ("fusion_utils", "onnx_model")]
+    reading = SimpleNamespace(**{**vars(numpy_helper), "to_array": values_of})
+    for module in modules:
+        vars(module)["numpy_helper"] = reading
+    try:
+        yield
+    finally:
+        for module in modules:
+            vars(module)["numpy_helper"] = numpy_helper
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Weights of a model that no single ONNX file can hold: in a file beside the graph, read when they are asked for.
+"""Weights of a large model: in a file beside the graph, read when they are asked for; that of more than 2 GB no single file can hold.
 
 A graph in memory names that file by its whole path, which sessions of ONNX Runtime follow; a graph on disk by its name, so that its
 folder can move.
@@ -15,6 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 LARGEST_MODEL = 2**31 - 2**20
 """Bytes of weights in one file: protobuf's limit for one message, less room for the graph."""
+LARGE = 1 << 29
+"""Bytes of weights from which on they are set aside, though one file could hold them: passes copy graphs, and each session would copy the
+weights twice. EmbeddingGemma's 1.2 GB were 13 times in memory."""
 SMALLEST = 1 << 16
 """Bytes from which on a weight is set aside."""
 ALIGNMENT = 64
@@ -71,6 +74,11 @@ def gathered(model: onnx.ModelProto) -> onnx.ModelProto:
         if is_aside(tensor):
             tensor.CopyFrom(numpy_helper.from_array(values_of(tensor), tensor.name))
     return whole
+
+
+def gathered_where_they_fit(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model as code of others takes it, which reads no weights from a path; one that is too large stays as it is."""
+    return gathered(model) if weight_bytes(model) <= LARGEST_MODEL else model
 
 
 def load_graph(file: Path) -> onnx.ModelProto:

@@ -44,7 +44,7 @@ class GraphWriter:
     prefix: str = ""
     """Put before every name; keeps names apart from those of a graph that is added to."""
     aside: Path | None = None
-    """Where large weights go, of a model that no single file can hold."""
+    """Where large weights go, of a model that has many."""
 
     def add(self, operator: str, name: str, *inputs: str, **attributes: Any) -> str:
         """Append a node with one output; returns that output's name."""
