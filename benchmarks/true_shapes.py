@@ -151,6 +151,7 @@ def context_of(work: Path) -> Any:
 def write(name: str, work: Path) -> int:
     """The checkpoint, unless it is there; its parameters."""
     folder = work / name
+    work.mkdir(parents=True, exist_ok=True)
     (work / "model").unlink(missing_ok=True)
     (work / "model").symlink_to(name)
     if not (folder / "parameters").is_file():
