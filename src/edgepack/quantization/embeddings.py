@@ -41,7 +41,8 @@ def int8_embedding(
             parts.append(entropy_coded_rows(floats[some], steps, rarity=rarity, ranks=ranks[some]))
         else:
             parts.append(quantized_rows(floats[some]))
-    values, scales = map(np.concatenate, zip(*parts, strict=True))
+    values = np.concatenate([integers for integers, _ in parts])
+    scales = np.concatenate([factors for _, factors in parts])
     rows = editor.weight(f"{table}.int8", values)
     factors = editor.weight(f"{table}.scales", scales)
     row = editor.add("Gather", [rows, ids], [f"{output}.int8"], name=f"{node.name}.int8")
