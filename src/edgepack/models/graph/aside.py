@@ -17,7 +17,7 @@ LARGEST_MODEL = 2**31 - 2**20
 """Bytes of weights in one file: protobuf's limit for one message, less room for the graph."""
 LARGE = 1 << 29
 """Bytes of weights from which on they are set aside, though one file could hold them: passes copy graphs, and each session would copy the
-weights twice. EmbeddingGemma's 1.2 GB were 13 times in memory."""
+weights twice. EmbeddingGemma, 1.2 GB, took 13 GB."""
 SMALLEST = 1 << 16
 """Bytes from which on a weight is set aside."""
 ALIGNMENT = 64
