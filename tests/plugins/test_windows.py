@@ -50,9 +50,8 @@ def test_a_target_of_its_own_builder(context: HostContext) -> None:
     assert (found.os, found.libc, found.architectures) == ("windows", None, ("x86_64",))
     made = builder.create_builder(target, context)
     served = builder.create_builder(load_plugins().target("windows-x64", ["serve=true"]), context)
-    assert isinstance(made, builder.WindowsBuilder) and served == replace(
-        made, target=served.target, serve=True
-    )
+    assert isinstance(made, builder.WindowsBuilder) and isinstance(served, builder.WindowsBuilder)
+    assert served == replace(made, target=served.target, serve=True)
 
 
 @pytest.mark.parametrize(

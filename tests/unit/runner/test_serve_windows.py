@@ -1,5 +1,7 @@
 """The tests of ``test_serve.py`` on the program for Windows, under wine and not on Windows; how it is told to stop."""
 
+import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -10,9 +12,9 @@ from tests.support.sample_program import Run, complaint
 from tests.support.windows_sample import ON_WINDOWS, not_under_wine, sample  # noqa: F401
 
 from .test_serve import *  # noqa: F403
-from .test_serve import signal, socket, values
+from .test_serve import values
 
-pytestmark = ON_WINDOWS
+pytestmark = ON_WINDOWS  # type: ignore[assignment]  # in place of what * brings
 
 
 def test_it_checks_itself_on_a_port(run: Run, tmp_path: Path) -> None:

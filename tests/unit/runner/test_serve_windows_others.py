@@ -4,4 +4,4 @@ from tests.support.windows_sample import ON_WINDOWS, not_under_wine, sample  # n
 
 from .test_serve_others import *  # noqa: F403
 
-pytestmark = ON_WINDOWS
+pytestmark = ON_WINDOWS  # type: ignore[assignment]  # in place of what * brings
