@@ -162,6 +162,20 @@ def test_rows_of_words_are_read_in_pieces(library: Path, file: Path, type: str, 
     np.testing.assert_allclose(made, wanted, atol=1e-5 * np.abs(wanted).max())
 
 
+def test_a_disk_that_gives_no_row_of_a_word_is_an_error(
+    tmp_path: Path, file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = session.session_sources()["session.cc"]
+    assert source.count("pread(file_,") == 1
+    failing = {"session.cc": source.replace("pread(file_,", "pread(-1,")}
+    library = session.compile_session(tmp_path / "failing.so", failing, flags=("-O0",))
+    plan = sound_plans()[0]
+    write_plan(plan, file)
+    with pytest.raises(ValueError, match="5"):
+        session.session_vectors(library, file, texts(4, 9), dimension=plan.vector.width, threads=2)
+    assert "cannot be read any more" in capfd.readouterr().err
+
+
 def test_texts_without_tokens_are_zeros(library: Path, file: Path) -> None:
     plan = sound_plans()[0]
     write_plan(plan, file)
