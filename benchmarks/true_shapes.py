@@ -119,9 +119,11 @@ def main() -> None:
         for recipe in asked.recipe or ["int8"]:
             made = step(prepare, work, recipe)
             size, archive = step(weigh, work, Path(made.value)).value
-            cosines = (step(embed, work, None).value * step(embed, work, Path(made.value)).value).sum(axis=1)
+            exact = step(embed, work, None).value
+            cosines = (exact * step(embed, work, Path(made.value)).value).sum(axis=1)
+            apart = (exact @ exact.T)[np.triu_indices(len(exact), 1)].mean()
             sys.stdout.write(
-                f"{recipe}: cosine {cosines.mean():.4f}, lowest {cosines.min():.4f}; model {size:,} bytes, "
+                f"{recipe}: cosine {cosines.mean():.4f}, lowest {cosines.min():.4f} (of two texts {apart:.2f}); model {size:,} bytes, "
                 f"archive {archive:,}; {told(made)}\n"
             )
             sys.stdout.flush()

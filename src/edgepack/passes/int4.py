@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
 from edgepack.quantization.arrays import Doubles, Floats
 from edgepack.quantization.calibration import input_moments
-from edgepack.quantization.embeddings import FEW_ROWS, int8_embedding, is_embedding_lookup
+from edgepack.quantization.embeddings import FEW_ROWS, ROWS_AT_ONCE, int8_embedding, is_embedding_lookup
 from edgepack.quantization.layers import is_weight_matmul, matrix_inputs
 from edgepack.quantization.rounding import (
     Grid,
@@ -130,17 +130,20 @@ def _multiply(editor: GraphEditor, node: onnx.NodeProto, grid: Grid, integers: F
 def _int4_table(editor: GraphEditor, node: onnx.NodeProto, block: int) -> None:
     """Rows are expanded when they are gathered; their scales are float16, and so is what comes out."""
     table, ids, output = node.input[0], node.input[1], node.output[0]
-    rows = np.ascontiguousarray(editor.array(table).T)
-    grid = with_fitted_scales(asymmetric_grid(rows, block=block, bits=BITS), rows)
-    grid = replace(grid, scales=grid.scales.astype(np.float16).astype(np.float32))
-    scales = editor.weight(f"{table}.scales", np.ascontiguousarray(grid.scales.T).astype(np.float16))
+    floats = editor.array(table)
+    parts = [
+        _int4_rows(floats[start : start + ROWS_AT_ONCE], block)
+        for start in range(0, len(floats), ROWS_AT_ONCE)
+    ]
+    integers, zeros, steps = (np.concatenate(each) for each in zip(*parts, strict=True))
+    scales = editor.weight(f"{table}.scales", steps)
     gathered = editor.add(
         "GatherBlockQuantized",
         [
-            _signed_nibbles(editor, f"{table}.int4", round_to_nearest(grid, rows).T),
+            _signed_nibbles(editor, f"{table}.int4", integers),
             ids,
             scales,
-            _signed_nibbles(editor, f"{table}.zeros", grid.zeros.T),
+            _signed_nibbles(editor, f"{table}.zeros", zeros),
         ],
         [f"{output}.half"],
         name=f"{node.name}.half",
@@ -152,7 +155,18 @@ def _int4_table(editor: GraphEditor, node: onnx.NodeProto, block: int) -> None:
     editor.add("Cast", [gathered], [output], name=node.name, to=TensorProto.FLOAT)
 
 
-def _signed_nibbles(editor: GraphEditor, name: str, values: Floats) -> str:
+def _int4_rows(
+    floats: Floats, block: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
+    """Of rows [rows, width] the integers from 0 to 15, and zero points and scales [rows, blocks]."""
+    rows = np.ascontiguousarray(floats.T)
+    grid = with_fitted_scales(asymmetric_grid(rows, block=block, bits=BITS), rows)
+    grid = replace(grid, scales=grid.scales.astype(np.float16).astype(np.float32))
+    integers = np.ascontiguousarray(round_to_nearest(grid, rows).T).astype(np.uint8)
+    return integers, grid.zeros.T.astype(np.uint8), np.ascontiguousarray(grid.scales.T).astype(np.float16)
+
+
+def _signed_nibbles(editor: GraphEditor, name: str, values: npt.NDArray[np.uint8]) -> str:
     """An int4 tensor of values from 0 to 15 less 8; two elements a byte, across the ends of rows."""
     flat = (values.astype(np.int16) - SIGNED).ravel().astype(np.uint8) & np.uint8(15)
     content = packed_nibbles(_even(flat)).tobytes()

@@ -142,6 +142,22 @@ def test_rows_are_gathered_as_integers_and_expanded_after(steps: float) -> None:
     assert len(set(names)) == 4 and names[-1] == "words" and all(name.startswith("words") for name in names)
 
 
+@pytest.mark.parametrize(("steps", "rarity"), [(0.0, 0.0), (6.0, 0.0), (6.0, 0.3)])
+def test_a_table_in_portions_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, steps: float, rarity: float
+) -> None:
+    """The ranks of rows go on from one portion to the next."""
+    table = floats(5000, 8) * np.linspace(0.1, 4, 5000, dtype=np.float32)[:, None]
+    node = helper.make_node("Gather", ["table", "x"], ["y"], name="words")
+    made = []
+    for portion in (1 << 14, 700):
+        monkeypatch.setattr("edgepack.quantization.embeddings.ROWS_AT_ONCE", portion)
+        editor = edit(graph([node], inputs=TensorProto.INT64, table=table))
+        int8_embedding(editor, node, steps=steps, rarity=rarity)
+        made.append(editor.finish().SerializeToString(deterministic=True))
+    assert made[0] == made[1]
+
+
 @pytest.mark.parametrize(("opset", "inputs"), [(17, 1), (18, 2)])
 def test_the_largest_of_each_token(opset: int, inputs: int) -> None:
     """Axes are an attribute before opset 18, and an input since."""
