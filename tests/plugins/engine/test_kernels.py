@@ -260,9 +260,11 @@ def test_bytes(level: Any, shapes: Any) -> None:
             },
             domain="",
         )
-        # What lies within 1e-4 of a half goes either way: check_bytes says which.
+        # What lies next to a half goes either way: small numbers, raised, are few steps of a float apart, and many of them halves.
+        exact = numbers.astype(float) / found[1][:, None] * (255 if unsigned else 127)
+        away = np.abs(exact - np.floor(exact) - 0.5) > 1e-3
+        np.testing.assert_array_equal(found[0][away], stock[away])
         assert np.abs(found[0].astype(int) - stock).max() <= 1
-        assert (found[0] != stock).mean() <= 0.01 + 1 / stock.size
 
 
 @pytest.mark.parametrize(("steps", "raised", "middle"), [(127, None, 128), (255, 0.0, 0)])
