@@ -3,6 +3,7 @@
     .venv/bin/pip install -e '.[benchmark]'          # or an environment of its own, named by --peers
     .venv/bin/python benchmarks/runner.py dist/all-MiniLM-L6-v2-linux-x86-min --peers PYTHON
     .venv/bin/python benchmarks/runner.py FROZEN-BUNDLE --beside NATIVE-BUNDLE --bundles-only
+    .venv/bin/python benchmarks/runner.py WINDOWS-BUNDLE --beside LINUX-BUNDLE --bundles-only     # under wine
 
 Every side is a process that turns lines into float32. They take turns, chunk by chunk, so that whatever else the machine
 does meets all alike; seconds by the clock and seconds of processor time are both told, for on a busy machine only the latter
@@ -30,7 +31,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-
 from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.models.find.source import ingest
@@ -137,8 +137,17 @@ def lay_out(source: ModelSource, folder: Path, context: HostContext) -> Path:
 def side_of(path: Path, options: argparse.Namespace) -> Side:
     """A bundle's own program."""
     bundle = open_bundle(path)
-    command = ["env", "-i", str(bundle.program), "--out=raw", f"--threads={options.threads}"]
-    return Side(name=f"embed, {bundle.manifest['runner']['kind']}", command=command)
+    program = under_wine(bundle.program) if bundle.system == "windows" else ["env", "-i", str(bundle.program)]
+    name = f"embed, {bundle.manifest['runner']['kind']}, {bundle.manifest['target']['name']}"
+    return Side(name=name, command=[*program, "--out=raw", f"--threads={options.threads}"])
+
+
+def under_wine(program: Path) -> list[str]:
+    """The process is the program's own; wine's server is another, and not counted."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support import wine
+
+    return wine.under_wine(program)
 
 
 def peers(source: ModelSource, folder: Path, options: argparse.Namespace) -> list[Side]:
