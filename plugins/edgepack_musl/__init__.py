@@ -16,10 +16,10 @@ def edgepack_specs() -> Iterable[Spec]:
             summary=f"static programs for Linux on {arch}, with musl inside",
             make=lazy(f"edgepack_musl.platforms:{arch}"),
         )
-        for arch in ("x86_64", "aarch64")
+        for arch in ("x86_64", "aarch64", "armv7l")
     ]
 
 
 @hookimpl
 def edgepack_targets() -> Iterable[Traversable]:
-    return [files(__name__) / f"linux-{name}-musl.toml" for name in ("x86", "arm64")]
+    return [files(__name__) / f"linux-{name}-musl.toml" for name in ("x86", "arm64", "armv7")]

@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -20,6 +20,8 @@ START, OWN, LIBC, RUNTIME = "rcrt1.o", "edgepack.a", "musl.a", "libcompiler_rt.a
 """What runs before ``main``; what edgepack has in the place of some of musl; musl; zig's runtime of the compiler."""
 FLAGS = ("-O2", "-g0", "-fPIC", "-ffreestanding", "-fno-builtin", "-fno-sanitize=all", "-fomit-frame-pointer")
 """Without the compiler's own memcpy, which would call itself."""
+THUMB = {"arm-linux-musleabihf": "thumb-linux-musleabihf"}
+"""What zig calls a platform with code of half the width: musl is a fifth smaller in it."""
 STACK = 8 << 20
 """Bytes of a thread's stack, as glibc has it; musl's own are 128 kB. Pages that are not touched cost nothing."""
 
@@ -28,13 +30,17 @@ STACK = 8 << 20
 class Musl:
     """musl, in every program that is linked."""
 
+    flags: tuple[str, ...] = ()
+    """What edgepack's own part of it is compiled with on a processor, beside ``FLAGS``."""
+
     @property
     def glibc(self) -> None:
         return None
 
     @cached_property
     def revision(self) -> str:
-        return hashlib.sha256("\0".join((SCHEMA, *FLAGS, *_sources().values())).encode()).hexdigest()[:16]
+        words = (SCHEMA, *FLAGS, *self.flags, *_sources().values())
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
     @property
     def ends_threads(self) -> bool:
@@ -59,14 +65,15 @@ class Musl:
         return processor.triple
 
     def headers(self, processor: Processor) -> tuple[str, ...]:
-        return (f"libc/include/{processor.triple}", "libc/include/generic-musl")
+        # zig has one folder for all of 32-bit ARM's ways to pass numbers.
+        return (f"libc/include/{processor.triple.removesuffix('eabihf')}", "libc/include/generic-musl")
 
     def libraries(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
         musl = _musl(zig, platform, identity, context)
         own = context.store.cached(
             "musl-own",
             {"toolchain": identity, "revision": self.revision},
-            lambda folder: _compile_own(zig, platform, folder, context),
+            lambda folder: _compile_own(zig, platform, self.flags, folder, context),
         )
         libraries = (own / OWN, musl / LIBC, musl / RUNTIME)
         return HostLibraries(files=libraries, offered=frozenset().union(*map(archive_symbols, libraries)))
@@ -103,20 +110,31 @@ def _musl(zig: Path, platform: str, identity: str, context: BuildContext) -> Pat
     """What zig links an empty program of, from the store."""
 
     def make(folder: Path) -> None:
-        words = zig_links(zig, platform, ["build-exe", "-fPIE"], "int main(void) { return 0; }\n", context)
+        words = zig_links(
+            zig,
+            THUMB.get(platform, platform),
+            ["build-exe", "-fPIE"],
+            "int main(void) { return 0; }\n",
+            context,
+        )
         for name, kept in ((START, START), ("libc.a", LIBC), (RUNTIME, RUNTIME)):
             shutil.copyfile(next(word for word in words if word.endswith(f"/{name}")), folder / kept)
 
     return context.store.cached("musl", {"toolchain": identity, "schema": SCHEMA}, make)
 
 
-def _compile_own(zig: Path, platform: str, folder: Path, context: BuildContext) -> None:
+def _compile_own(zig: Path, platform: str, flags: Sequence[str], folder: Path, context: BuildContext) -> None:
     work = context.work_dir / "musl"
+    compiler: list[str | Path] = [zig, "cc", "-target", THUMB.get(platform, platform), *FLAGS, *flags]
     work.mkdir(exist_ok=True)
     objects = []
     for name, text in sorted(_sources().items()):
         (work / name).write_text(text, encoding="utf-8")
         objects.append(Path(name).with_suffix(".o").name)
-        command: list[str | Path] = [zig, "cc", "-target", platform, *FLAGS, "-c", name, "-o", objects[-1]]
-        context.run(command, cwd=work, env=zig_environment(work / "cache"), log_file=work / "compile.log")
+        context.run(
+            [*compiler, "-c", name, "-o", objects[-1]],
+            cwd=work,
+            env=zig_environment(work / "cache"),
+            log_file=work / "compile.log",
+        )
     context.run([zig, "ar", "rcsD", folder / OWN, *objects], cwd=work)

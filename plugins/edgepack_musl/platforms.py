@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from edgepack.api.axes import AARCH64, X86_64, LinuxPlatform, Processor
 from edgepack.api.kit import Patch
+from edgepack_armv7.api import ARMV7L
 from edgepack_musl.libc import Musl
 
 _EXECINFO = re.compile(r"^#include <execinfo\.h>$", re.M)
@@ -16,6 +17,10 @@ NO_STACK_TRACES = Patch(
     rewrite=lambda text, _: _EXECINFO.sub("", text),
 )
 """musl has none; what it is included for is in debug builds only."""
+MUSL = Musl()
+WIDE_SIZES = "-D__builtin_clzl=__builtin_clzll"
+"""For 32 bits: malloc.c counts the zeros before a size as those of 64. A flag and not another text, since kernel archives of the
+other processors are found by the text."""
 
 
 def x86_64() -> LinuxPlatform:
@@ -27,11 +32,15 @@ def aarch64() -> LinuxPlatform:
     return _with_musl(replace(AARCH64, protection=None))
 
 
-def _with_musl(processor: Processor) -> LinuxPlatform:
+def armv7l() -> LinuxPlatform:
+    return _with_musl(ARMV7L, Musl(flags=("-mcpu=cortex_a7", WIDE_SIZES)))
+
+
+def _with_musl(processor: Processor, libc: Musl = MUSL) -> LinuxPlatform:
     own = replace(
         processor,
         triple=processor.triple.replace("-gnu", "-musl"),
         loader="",
         patches=(*processor.patches, NO_STACK_TRACES),
     )
-    return LinuxPlatform(processor=own, libc="musl", c_library=Musl())
+    return LinuxPlatform(processor=own, libc="musl", c_library=libc)
