@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.files.elf import is_system_library
@@ -22,10 +23,13 @@ CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
 
 
 class Device:
-    """A bare root folder with a bundle in it."""
+    """A bare root folder with a bundle in it; for another processor its static emulator, which the command begins with, too."""
 
-    def __init__(self, root: Path, bundle: Path) -> None:
+    def __init__(self, root: Path, bundle: Path, emulator: Sequence[str | Path] = ()) -> None:
         self.root = root
+        self._before = [f"/{Path(emulator[0]).name}", *map(str, emulator[1:])] if emulator else []
+        if emulator:
+            shutil.copy(emulator[0], root)
         self._bundle = bundle
         self._user = f"--userspec={NOBODY}" if os.geteuid() == 0 else ""
         self._unshare = ["unshare", "--mount", *([] if self._user else ["--map-root-user"])]
@@ -48,7 +52,7 @@ class Device:
         else:
             words = ["env", "-i", CHROOT, *filter(None, [self._user]), str(self.root)]
         return subprocess.run(
-            [*words, *command], input=input, capture_output=True, encoding="utf-8", check=False
+            [*words, *self._before, *command], input=input, capture_output=True, encoding="utf-8", check=False
         )
 
 

@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -90,10 +90,15 @@ def receive(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def running(bundle: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """A server on a free port, or on the unix socket that the options name."""
+def running(
+    bundle: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    before: Sequence[str | Path] = (),
+) -> Iterator[Running]:
+    """A server on a free port, or on the unix socket that the options name; ``before``: what its command line begins with."""
     where = () if "--unix" in options else ("--port", "0")
-    command = [*command_of(bundle), "serve", *where, *options]
+    command = [*before, *command_of(bundle), "serve", *where, *options]
     # What runs the tests in the background may have had them ignore an interrupt.
     heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding, env=environment) as process:
