@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
 from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.models.find.source import ingest
