@@ -90,12 +90,16 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         raise TargetError(
             f"target {target.name}: builder static makes bundles for linux, not for {target.platform.os}"
         )
+    return static_builder(target, serve=read_options(target, OPTIONS)["serve"], context=context)
+
+
+def static_builder(target: Target, *, serve: bool, context: BuildContext) -> StaticBuilder:
+    """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
     require_runtime(target.platform, context=context)
-    options = read_options(target, OPTIONS)
     recipe = target.model.recipe
     if recipe not in FORMS:
         named = recipe if isinstance(recipe, str) else "a list of passes"
         raise TargetError(
             f"target {target.name}: a table has no recipe {named!r}", hint=f"--recipe {' or '.join(FORMS)}"
         )
-    return StaticBuilder(target=target, context=context, form=str(recipe), serve=options["serve"])
+    return StaticBuilder(target=target, context=context, form=str(recipe), serve=serve)

@@ -1,4 +1,4 @@
-"""Windows on x86-64: the platform, the builder, and a target."""
+"""Windows on x86-64: the platform, two builders, and their targets."""
 
 from collections.abc import Callable, Iterable
 from importlib.resources import files
@@ -33,6 +33,16 @@ def edgepack_specs() -> Iterable[Spec]:
             fetch=lazy("edgepack_windows.builder:fetch"),
         ),
         Spec(
+            axis="builder",
+            name="windows-static",
+            summary="one program for Windows on x86-64 with static embeddings: a table, without ONNX Runtime",
+            make=lazy("edgepack_windows.static:create_builder"),
+            formats=("table",),
+            options=lazy("edgepack_windows.static:OPTIONS"),
+            missing=lazy("edgepack_windows.static:missing"),
+            fetch=lazy("edgepack_windows.static:fetch"),
+        ),
+        Spec(
             axis="report",
             name="windows",
             summary="Windows",
@@ -43,4 +53,4 @@ def edgepack_specs() -> Iterable[Spec]:
 
 @hookimpl
 def edgepack_targets() -> Iterable[Traversable]:
-    return [files(__name__) / "windows-x64.toml"]
+    return [files(__name__) / f"{name}.toml" for name in ("windows-x64", "windows-x64-static")]

@@ -12,18 +12,17 @@ import numpy as np
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.embed_serve import running
+from tests.support.wine import required_wine
 
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack_windows.imports import imports_of
-from edgepack_windows.wine import wine_program
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(wine_program() is None, reason="wine is not installed"),
 ]
 
 LARGEST_PROGRAM = 1_500_000
@@ -42,6 +41,7 @@ Embed = Callable[..., subprocess.CompletedProcess[bytes]]
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The first time it compiles ONNX Runtime for Windows: ten minutes on two cores."""
+    required_wine()
     return made_bundle("windows-x64", tmp_path_factory.mktemp("windows"))
 
 
@@ -65,9 +65,14 @@ def under_wine(shared_context: HostContext, windows: Bundle) -> Embed:
     return embed
 
 
+def width(bundle: Bundle) -> int:
+    """Numbers of a vector."""
+    found: int = bundle.manifest["model"]["dimension"]
+    return found
+
+
 def test_the_bundle_is_verified_under_wine_and_says_so(windows: Bundle) -> None:
     assert windows.program.name == "embed.exe"
-    assert windows.program.stat().st_size <= LARGEST_PROGRAM
     libraries = {name.lower() for name in imports_of(windows.program.read_bytes())}
     assert libraries == {"kernel32.dll", "api-ms-win-core-synch-l1-2-0.dll"}
     report = json.loads(Path(f"{windows.directory}.report.json").read_text())
@@ -78,6 +83,10 @@ def test_the_bundle_is_verified_under_wine_and_says_so(windows: Bundle) -> None:
     assert {"label": "run", "value": "under wine, not on Windows"} in section["rows"]
 
 
+def test_the_program_is_small(windows: Bundle) -> None:
+    assert windows.program.stat().st_size <= LARGEST_PROGRAM
+
+
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_vectors_have_the_bits_of_linux(
     windows: Bundle, linux: Bundle, under_wine: Embed, threads: str
@@ -86,7 +95,7 @@ def test_vectors_have_the_bits_of_linux(
     ours = under_wine(*words, input=LINES)
     assert ours.returncode == 0, ours.stderr
     theirs = subprocess.run([linux.program, *words], input=LINES, capture_output=True, check=True)
-    assert len(ours.stdout) == 4 * 384 * len(TEXTS) and ours.stdout == theirs.stdout
+    assert len(ours.stdout) == 4 * width(windows) * len(TEXTS) and ours.stdout == theirs.stdout
 
 
 def test_the_self_test_and_a_measurement(under_wine: Embed) -> None:
@@ -97,10 +106,12 @@ def test_the_self_test_and_a_measurement(under_wine: Embed) -> None:
         assert done.returncode == 0 and done.stdout and not done.stderr, done.stderr
 
 
-def test_its_server_gives_the_program_s_vectors(
-    tmp_path_factory: pytest.TempPathFactory, under_wine: Embed
-) -> None:
-    served = made_bundle("windows-x64", tmp_path_factory.mktemp("served"), "--set", "serve=true")
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return made_bundle("windows-x64", tmp_path_factory.mktemp("served"), "--set", "serve=true")
+
+
+def test_its_server_gives_the_program_s_vectors(served: Bundle, under_wine: Embed) -> None:
     program = served.program.read_bytes()
     assert set(imports_of(program)) == {
         "KERNEL32.dll",
@@ -141,9 +152,9 @@ def test_a_bundle_and_its_output_lie_anywhere(windows: Bundle, under_wine: Embed
         assert tested.returncode == 0, tested.stderr
         output = folder / "vectors ü.npy"
         done = under_wine("a", "--out", "npy", "--output", str(output), program=program, cwd=Path("/"))
-        assert done.returncode == 0 and np.load(output).shape == (1, 384), done.stderr
+        assert done.returncode == 0 and np.load(output).shape == (1, width(windows)), done.stderr
         again = under_wine("a", "b", "--out", "npy", "--output", str(output), program=program)
-        assert again.returncode == 0 and np.load(output).shape == (2, 384), again.stderr
+        assert again.returncode == 0 and np.load(output).shape == (2, width(windows)), again.stderr
         assert sorted(path.name for path in folder.iterdir()) == ["bundle", output.name]
         backslashes = "Z:" + str(folder / "texts.txt").replace("/", "\\")
         (folder / "texts.txt").write_bytes("über\r\nzwei\r\n".encode())
@@ -151,11 +162,13 @@ def test_a_bundle_and_its_output_lie_anywhere(windows: Bundle, under_wine: Embed
         assert read.stdout.count(b"\n") == 2 and b"\r" not in read.stdout, read.stderr
 
 
-def test_bytes_go_through_pipes_and_files_as_they_are(under_wine: Embed, tmp_path: Path) -> None:
+def test_bytes_go_through_pipes_and_files_as_they_are(
+    windows: Bundle, under_wine: Embed, tmp_path: Path
+) -> None:
     """No byte is added before a line feed, and none ends the input."""
     texts = b"one\ntwo\x1athree\r\nGr\xc3\xbc\xc3\x9fe"
     done = under_wine("--out", "raw", input=texts)
-    assert done.returncode == 0 and len(done.stdout) == 3 * 384 * 4
+    assert done.returncode == 0 and len(done.stdout) == 3 * width(windows) * 4
     lines = under_wine("--tokens", input=texts)
     assert lines.stdout.count(b"\n") == 3 and b"\r" not in lines.stdout
     place = tmp_path / "vectors.npy"
@@ -246,10 +259,10 @@ def test_what_is_wrong_is_said_in_two_lines(windows: Bundle, under_wine: Embed, 
         assert done.returncode != 0 and len(said) <= 2, (words, code, said)
     copy = tmp_path / "copy"
     shutil.copytree(windows.directory, copy)
-    model = copy / "model/model.ort"
+    model = copy / windows.manifest["model"]["file"]
     os.truncate(model, model.stat().st_size - 1)
     damaged = under_wine("a", program=copy / "embed.exe")
-    assert damaged.returncode == 4 and b"model.ort is damaged" in damaged.stderr
+    assert damaged.returncode == 4 and f"{model.name} is damaged".encode() in damaged.stderr
     model.unlink()
     missing = under_wine("a", program=copy / "embed.exe")
     assert missing.returncode == 4 and b"is missing from the bundle" in missing.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.windows_library import CALLS, LIBRARY, compile_for_windows
+from tests.support.wine import required_wine
 
 from edgepack.errors import ProofError
 from edgepack.plugins.context import HostContext
@@ -16,13 +17,12 @@ from edgepack.runner.native.sources import EXPORTS
 from edgepack.verifier.proofs import prove_bundle
 from edgepack.verifier.run import BundleRunner
 from edgepack_windows.imports import exports_of, require_imports
-from edgepack_windows.wine import Wine, find_wine, wine_program
+from edgepack_windows.wine import Wine
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(wine_program() is None, reason="wine is not installed"),
 ]
 
 LARGEST_LIBRARY, LARGEST_ARCHIVE = 1_200_000, 14_000_000
@@ -31,7 +31,7 @@ TEXTS = b"A man is eating food.\nA dog.\n\xff is no character\nGr\xc3\xbc\xc3\x9
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def bundle(tmp_path_factory: pytest.TempPathFactory, wine: Wine) -> Bundle:
     return made_bundle("windows-x64", tmp_path_factory.mktemp("library"), "--set", "library=true")
 
 
@@ -40,9 +40,9 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_for_windows(CALLS, tmp_path_factory.mktemp("calls") / "calls.exe")
 
 
-@pytest.fixture
-def wine(shared_context: HostContext) -> Wine:
-    return find_wine(context=shared_context)
+@pytest.fixture(scope="module")
+def wine() -> Wine:
+    return required_wine()
 
 
 def called(calls: Path, bundle: Bundle, wine: Wine, test: str) -> bytes:

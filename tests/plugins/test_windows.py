@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.wine import required_wine
 
 from edgepack.cli import cli
-from edgepack.errors import BundleError, EdgepackError, MissingToolError, TargetError, UsageError
+from edgepack.errors import BundleError, MissingToolError, TargetError, UsageError
 from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.foundry.toolchains.choose import choose
@@ -19,8 +20,9 @@ from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.target import Platform
-from edgepack_windows import builder, wine
+from edgepack_windows import builder, static, wine
 from edgepack_windows.imports import imports_of, is_signed, require_imports
+from edgepack_windows.layout import layout_of, sign_file
 from edgepack_windows.libc import FLAGS, TARGET
 from edgepack_windows.pe import BASE, PAGE, windows_program
 from edgepack_windows.registers import require_no_thread_register
@@ -39,7 +41,7 @@ WINDOWS void _start(void) {
 	Handle output = win32.GetStdHandle((uint32_t)-11);
 	win32.WriteFile(output, texts[zero[69999]], sizeof said - 1, &done, NULL);
 	win32.WakeByAddressAll(&done);
-	win32.ExitProcess((uint32_t)ready[0]);
+	win32.TerminateProcess(win32.GetCurrentProcess(), (uint32_t)ready[0]);
 }
 """
 
@@ -51,7 +53,8 @@ def test_a_target_of_its_own_builder(context: HostContext) -> None:
     made = builder.create_builder(target, context)
     served = builder.create_builder(load_plugins().target("windows-x64", ["serve=true"]), context)
     assert isinstance(made, builder.WindowsBuilder) and isinstance(served, builder.WindowsBuilder)
-    assert served == replace(made, target=served.target, serve=True)
+    layout = replace(made.layout, serves=True)
+    assert served == replace(made, target=served.target, serve=True, layout=layout)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +81,10 @@ def test_what_is_refused_before_anything_is_fetched(
 
 
 def signed_by(command: str, program: bytes, context: HostContext, folder: Path) -> Path:
-    made = builder.create_builder(load_plugins().target("windows-x64", [f"authenticode={command}"]), context)
-    assert isinstance(made, builder.WindowsBuilder)
+    target = load_plugins().target("windows-x64", [f"authenticode={command}"])
     (folder / "unsigned.exe").write_bytes(program)
-    made._sign(folder / "unsigned.exe", folder / "embed.exe")
+    layout = layout_of(target, {"serve": False, **target.options}, context=context)
+    sign_file(folder / "unsigned.exe", folder / "embed.exe", layout=layout)
     return folder / "embed.exe"
 
 
@@ -228,7 +231,7 @@ def test_what_is_imported_is_listed_and_limited(laid_out: bytes) -> None:
         "WakeByAddressAll",
         "WakeByAddressSingle",
     )
-    assert {"CreateFileW", "WriteFile", "ExitProcess"} <= {*found["KERNEL32.dll"]}
+    assert {"CreateFileW", "WriteFile", "TerminateProcess"} <= {*found["KERNEL32.dll"]}
     require_imports(laid_out, name="program.exe")
     with pytest.raises(BundleError, match=r"program.exe would need nernel32.dll of its device"):
         require_imports(laid_out.replace(b"KERNEL32.dll", b"NERNEL32.dll"), name="program.exe")
@@ -246,7 +249,7 @@ def test_sockets_are_imported_where_they_are_asked_for(tmp_path: Path, lists: tu
     text = text.replace("&done, NULL);", "&done, NULL);\n\tws2.closesocket(ws2.socket(2, 1, 0));")
     laid_out = windows_program(linked(tmp_path, text, lists=lists).read_bytes(), name="program.exe")
     found = imports_of(laid_out)
-    assert {"GetStdHandle", "ExitProcess"} <= {*found["KERNEL32.dll"]}
+    assert {"GetStdHandle", "TerminateProcess"} <= {*found["KERNEL32.dll"]}
     assert {"WSAStartup", "closesocket", "socket"} <= {*found["WS2_32.dll"]}
     assert len(found) == 3 and all(all(names) for names in found.values())
     require_imports(laid_out, name="program.exe", serves=True)
@@ -277,12 +280,12 @@ def test_a_file_that_is_not_of_our_linking_is_refused(program: Path) -> None:
 
 @pytest.mark.tools(may=("zig", "clang", "ld.lld", "env", "wine64"))
 @needs_zig
-@pytest.mark.skipif(wine.wine_program() is None, reason="wine is not installed")
-def test_it_runs_under_wine(context: HostContext, laid_out: bytes, tmp_path: Path) -> None:
+def test_it_runs_under_wine(shared_context: HostContext, laid_out: bytes, tmp_path: Path) -> None:
+    required_wine()
     file = tmp_path / "program.exe"
     file.write_bytes(laid_out)
     file.chmod(0o755)
-    emulator = find_system("windows", file, context=context)
+    emulator = find_system("windows", file, context=shared_context)
     assert emulator is not None and emulator.version.endswith(", not Windows")
     command = ["env", "-i", *emulator.command("x86_64"), file]
     done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path)
@@ -306,7 +309,11 @@ def test_without_wine_it_is_said_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     program = tmp_path / "program.exe"
     program.write_bytes(b"MZ")
-    with pytest.raises(MissingToolError) as caught:
-        find_system("windows", program, context=context)
-    assert isinstance(caught.value, EdgepackError) and caught.value.hint == wine.HINT
-    assert "wine64" in {*builder.missing(load_plugins().target("windows-x64"))}
+    for machine, said in (("x86_64", "libwine_8.0~repack-4_amd64.deb"), ("aarch64", "")):
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        with pytest.raises(MissingToolError, match=f"^wine is not installed.*{said}") as caught:
+            find_system("windows", program, context=context)
+        assert caught.value.hint == wine.HINT
+        for build in (builder, static):
+            missing = {*build.missing(load_plugins().target("windows-x64"))}
+            assert ("wine64" in missing) == (machine == "aarch64")

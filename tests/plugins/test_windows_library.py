@@ -16,20 +16,20 @@ from tests.support.windows_library import (
     compile_for_windows,
     write_library_sample,
 )
+from tests.support.wine import required_wine
 
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
 from edgepack.runner.native.sources import EXPORTS
 from edgepack_windows.imports import exports_of, imports_of, require_imports
 from edgepack_windows.pe import LIBRARY_BASE
-from edgepack_windows.wine import Wine, find_wine, wine_program
+from edgepack_windows.wine import Wine
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1200),
     pytest.mark.tools(may=("zig", "clang", "ld.lld", "env", "wine64")),
 ]
-needs_wine = pytest.mark.skipif(wine_program() is None, reason="wine is not installed")
 CSRC = Path(__file__).parents[2] / "plugins/edgepack_windows/csrc"
 DOCS = Path(__file__).parents[2] / "docs/windows.md"
 HEADER = Path(__file__).parents[2] / "src/edgepack/runner/native/csrc/libembed/embed.h"
@@ -53,8 +53,8 @@ def library(sample: Path) -> bytes:
 
 
 @pytest.fixture
-def wine(shared_context: HostContext) -> Wine:
-    return find_wine(context=shared_context)
+def wine() -> Wine:
+    return required_wine()
 
 
 @pytest.fixture
@@ -108,7 +108,6 @@ def test_it_is_a_library_anywhere_in_64_bits(library: bytes) -> None:
     assert struct.unpack_from("<H", library, at + 24 + 70)[0] & 0x160 == 0x160
 
 
-@needs_wine
 @pytest.mark.parametrize("test", ["errors", "registers", "mode", "threads", "ending", "loads", "unclosed"])
 def test_called_by_a_program_of_another_compiler(calls: Call, test: str) -> None:
     """Each of ``calls_library.c``, which says what is wrong."""
@@ -116,7 +115,6 @@ def test_called_by_a_program_of_another_compiler(calls: Call, test: str) -> None
     assert (done.returncode, done.stdout) == (0, b"right\n"), done
 
 
-@needs_wine
 def test_the_proofs_caller_has_the_same_vectors(
     calls: Call, sample: Path, wine: Wine, shared_context: HostContext
 ) -> None:
@@ -132,7 +130,6 @@ def test_the_proofs_caller_has_the_same_vectors(
     assert [struct.pack("<8f", *row) for row in made] == [struct.pack("<8f", *row) for row in rows]
 
 
-@needs_wine
 def test_what_the_proofs_caller_cannot_do(
     sample: Path, wine: Wine, shared_context: HostContext, tmp_path: Path
 ) -> None:
@@ -159,7 +156,6 @@ void start(void) {
 """
 
 
-@needs_wine
 def test_a_program_is_linked_by_the_import_library(sample: Path, wine: Wine, tmp_path: Path) -> None:
     (tmp_path / "linked.c").write_text(LINKED)
     words = [f"-I{sample / 'include'}", str(sample / "lib/embed.lib")]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.windows_library import compile_for_windows
+from tests.support.wine import required_wine
 
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
-from edgepack_windows import builder
 from edgepack_windows.imports import imports_of, is_signed
-from edgepack_windows.wine import find_wine, wine_program
+from edgepack_windows.layout import layout_of, sign_file
 
 pytestmark = [
     pytest.mark.tools("osslsigncode", "openssl", may=("zig", "env", "wine64")),
@@ -54,11 +54,11 @@ def test_the_manuals_command_signs_program_and_library(
     (team / "program.c").write_text(PROGRAM)
     unsigned = compile_for_windows(team / "program.c", team / "unsigned.exe")
     target = load_plugins().target("windows-x64", [f"authenticode={command}"])
-    made = builder.create_builder(target, context)
-    assert isinstance(made, builder.WindowsBuilder)
+    options = {"serve": False, **target.options}
+    layout = layout_of(target, options, context=context)
     for name in ("embed.exe", "embed.dll"):
         signed = team / name
-        made._sign(unsigned, signed)
+        sign_file(unsigned, signed, layout=layout)
         assert is_signed(signed.read_bytes()) and not is_signed(unsigned.read_bytes())
         assert imports_of(signed.read_bytes()) == imports_of(unsigned.read_bytes())
         assert verified(manual, signed)
@@ -66,9 +66,8 @@ def test_the_manuals_command_signs_program_and_library(
         content[0x400] ^= 1
         (team / "changed.exe").write_bytes(content)
         assert not verified(manual, team / "changed.exe")
-    if wine_program() is not None:
-        run = ["env", "-i", *find_wine(context=context).command("x86_64"), team / "embed.exe"]
-        assert subprocess.run(run, check=False).returncode == 43
+    run = ["env", "-i", *required_wine().command("x86_64"), team / "embed.exe"]
+    assert subprocess.run(run, check=False).returncode == 43
 
 
 def verified(manual: str, file: Path) -> bool:

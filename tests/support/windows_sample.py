@@ -26,9 +26,8 @@ from edgepack_static.table import sources, write_table
 from edgepack_windows.imports import require_imports
 from edgepack_windows.pe import windows_program
 from edgepack_windows.registers import require_no_thread_register
-from edgepack_windows.wine import wine_program
 from tests.support.once import made_once
-from tests.support.wine import under_wine
+from tests.support.wine import required_wine, under_wine
 
 WINDOWS = Platform(os="windows", arch="x86_64")
 
@@ -78,6 +77,8 @@ def write_windows_sample(folder: Path, *, context: BuildContext) -> None:
 def sample(tmp_path_factory: pytest.TempPathFactory, shared_context: BuildContext) -> Path:
     """For modules that try the program for Windows in the place of the others; not to be changed."""
 
+    required_wine()
+
     def make(folder: Path) -> None:
         write_windows_sample(folder / "bundle", context=shared_context)
 
@@ -106,6 +107,5 @@ NOT_UNDER_WINE = {
 ON_WINDOWS = [
     pytest.mark.slow,
     pytest.mark.tools("zig", may=("c++", "python", "env", "wine64", "wineserver", "uname")),
-    pytest.mark.skipif(wine_program() is None, reason="wine is not installed"),
 ]
 """Marks of such modules."""

@@ -197,7 +197,7 @@ def test_every_option_of_a_builder_is_documented() -> None:
     text = page("targets.md")
     documented = {
         name: set(first_column(section(text, f'### `builder = "{name}"`')))
-        for name in re.findall(r'### `builder = "(\w+)"`', text)
+        for name in re.findall(r'### `builder = "([\w-]+)"`', text)
     }
     known = {name: set(each.spec.options()) for name, each in load_plugins().builders.items()}
     assert documented == known

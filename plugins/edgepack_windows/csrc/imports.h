@@ -19,7 +19,6 @@ IMPORT(Handle, CreateThread, (void *security, size_t stack, ThreadStart start, v
 IMPORT(int, CreateDirectoryW, (const Wide *path, void *security))
 IMPORT(int, DeleteFileW, (const Wide *path))
 #ifndef LIBRARY
-IMPORT(void, ExitProcess, (uint32_t code))
 IMPORT(void, ExitThread, (uint32_t code))
 #endif
 IMPORT(int, FindClose, (Handle search))
@@ -68,6 +67,9 @@ IMPORT(int, SetConsoleCtrlHandler, (ControlHandler handler, int add))
 #endif
 IMPORT(int, SetFilePointerEx, (Handle file, int64_t distance, int64_t *place, uint32_t from))
 IMPORT(void, Sleep, (uint32_t milliseconds))
+#ifndef LIBRARY
+IMPORT(int, TerminateProcess, (Handle process, uint32_t code))
+#endif
 IMPORT(uint32_t, TlsAlloc, (void))
 IMPORT(void *, TlsGetValue, (uint32_t index))
 IMPORT(int, TlsSetValue, (uint32_t index, void *value))

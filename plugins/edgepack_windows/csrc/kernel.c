@@ -132,7 +132,7 @@ long __plain_kernel(long number, long a, long b, long c, long d, long e, long f)
 #ifdef LIBRARY
 	case SYS_exit_group: __stop();
 #else
-	case SYS_exit_group: win32.ExitProcess((uint32_t)a);
+	case SYS_exit_group: __end_process((uint32_t)a);
 #endif
 	case SYS_getpid: return win32.GetCurrentProcessId();
 	case SYS_gettid:

@@ -22,6 +22,14 @@ void __stop(void) {
 }
 #endif
 
+#ifndef LIBRARY
+// As Linux does, at once: ExitProcess would first run other libraries' code, for which a thread that is ending may have a lock.
+hidden void __end_process(uint32_t code) {
+	win32.TerminateProcess(win32.GetCurrentProcess(), code);
+	__builtin_trap();
+}
+#endif
+
 void __deliver(int number) {
 	void (*handler)(int) = actions[number].handler;
 	if (handler == SIG_IGN) return;
@@ -29,7 +37,7 @@ void __deliver(int number) {
 	if (handler == SIG_DFL && number == SIGPIPE) return;
 	if (handler == SIG_DFL) __stop();
 #else
-	if (handler == SIG_DFL) win32.ExitProcess(128 + (uint32_t)number);
+	if (handler == SIG_DFL) __end_process(128 + (uint32_t)number);
 #endif
 	if (actions[number].flags & SA_RESETHAND) actions[number].handler = SIG_DFL;
 	handler(number);

@@ -134,7 +134,8 @@ static long send_some(Socket socket, const void *data, size_t size) {
 	return sent < 0 ? failed() : sent;
 }
 
-// Two sockets that speak to each other alone: Windows waits for sockets, and for nothing else with them.
+// Two sockets that speak to each other alone: Windows waits for sockets, and for nothing else with them. The end that is written
+// to waits, whatever is asked: while another thread writes it would refuse, and who waits for the other end were not woken.
 static long make_pipe(int *ends, int flags) {
 	struct sockaddr_in places[2];
 	long failure = 0;
@@ -142,7 +143,7 @@ static long make_pipe(int *ends, int flags) {
 	for (int end = 0; !failure && end < 2; end++) {
 		socklen_t size = sizeof places[end];
 		places[end] = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = LOOPBACK};
-		long made = open_socket(AF_INET, SOCK_DGRAM | (flags & O_NONBLOCK), 0);
+		long made = open_socket(AF_INET, SOCK_DGRAM | (end ? 0 : flags & O_NONBLOCK), 0);
 		if (made < 0) failure = made;
 		else ends[end] = (int)made, failure = on_address(ws2.bind, socket_of(made), &places[end], size);
 		if (!failure) failure = own_address(socket_of(made), &places[end], &size);

@@ -60,6 +60,9 @@ HIDDEN void *__block(size_t size);
 HIDDEN char *__narrow(const Wide *text, int slashes);
 
 HIDDEN void __deliver(int signal);
+#ifndef LIBRARY
+HIDDEN void __end_process(uint32_t code) __attribute__((noreturn));
+#endif
 HIDDEN long __signal_action(int number, const void *action, void *old);
 HIDDEN void __use_thread_pointer(void);
 

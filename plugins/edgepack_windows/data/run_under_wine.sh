@@ -5,7 +5,8 @@ shift 2
 prefix=$(mktemp -d "${TMPDIR:-/tmp}/edgepack-wine-XXXXXX") || exit 1
 # wine makes folders of its own where TMPDIR says, and leaves them; words and names of files are UTF-8 for it where LC_ALL says so.
 export WINEPREFIX="$prefix" WINEDEBUG=-all TMPDIR="$prefix" LC_ALL=C.UTF-8
-trap 'WINEPREFIX="$prefix" "${wine%/*}/wineserver" -k >/dev/null 2>&1; rm -rf "$prefix"' EXIT
+# At once: what it would write down for the next time goes with the folder.
+trap 'WINEPREFIX="$prefix" "${WINESERVER:-${wine%/*}/wineserver}" -k9 >/dev/null 2>&1; rm -rf "$prefix"' EXIT
 trap 'exit 143' HUP INT TERM
 mkdir -p "$prefix/dosdevices" "$prefix/drive_c/windows/system32"
 ln -s ../drive_c "$prefix/dosdevices/c:"

@@ -74,6 +74,7 @@ from edgepack.foundry.patch import PROTOBUF_MESSAGES as PROTOBUF_MESSAGES
 from edgepack.foundry.patch import Patch as Patch
 from edgepack.foundry.patch import RuntimeRequest as RuntimeRequest
 from edgepack.foundry.proof.emulator import find_emulator as find_emulator
+from edgepack.foundry.proof.emulator import unpack_emulator as unpack_emulator
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE as QUANTIZED_TOLERANCE
 from edgepack.foundry.proof.prove import TOLERANCE as TOLERANCE
 from edgepack.foundry.proof.prove import VOCABULARY as VOCABULARY

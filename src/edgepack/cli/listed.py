@@ -39,9 +39,10 @@ def _target_row(host: PluginHost, found: TargetFile) -> Row:
 
 def _processor(device: Platform) -> str:
     """Whether what is made for a device's processor can be run here; empty where that is no question of a processor."""
+    here = device.arch == platform.machine()
     if device.os != "linux":
-        return ""
-    return "this one" if device.arch == platform.machine() else f"{device.arch}, emulated"
+        return f"{device.os}, emulated" if here else ""
+    return "this one" if here else f"{device.arch}, emulated"
 
 
 def model_rows() -> list[Row]:

@@ -28,14 +28,13 @@ FETCHED = (
         "addresses",
         "downloads",
         "emscripten",
+        "emulator",
         "hub",
-        "libc-aarch64",
-        "libc-riscv64",
         "models",
         "npm",
         "protoc",
     ),
-    *("qemu", "source-tree", "sources", "wheels", "wordnet"),
+    *("source-tree", "sources", "wheels", "wordnet"),
 )
 COMPILED = ("kernel-archive", "standalone-objects", "tensorrt-engine")
 """Objects, one by one: a minute to an hour. Linking is done again."""

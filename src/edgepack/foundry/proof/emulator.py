@@ -1,7 +1,7 @@
 """Emulators that run a program for another processor: the system's qemu, or Debian's, unpacked into the store."""
 
 import platform as host
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,7 +11,6 @@ from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, MissingToolError
 from edgepack.fetch.unpack import unpack_download
-from edgepack.files.store import sha256_of
 from edgepack.foundry.platform import Emulator
 from edgepack.foundry.platforms import platforms
 from edgepack.foundry.processor import Processor
@@ -86,7 +85,8 @@ def _program(arch: str, table: Mapping[str, Any], *, context: BuildContext) -> P
     if host.machine() != table["arch"]:
         raise MissingToolError(f"qemu-{arch} is not installed", hint=HINT.format(arch=arch))
     place = f"usr/bin/qemu-{arch}"
-    program = _unpacked("qemu", map(read_archive, table["packages"]), keep=place, context=context) / place
+    packages = map(read_archive, table["packages"])
+    program = unpack_emulator(packages, keep=[place], context=context) / place
     if not program.is_file():
         raise MissingToolError(
             f"qemu-{arch} is not installed, and qemu has none", hint=HINT.format(arch=arch)
@@ -105,20 +105,23 @@ def _libc(processor: Processor, *, context: BuildContext) -> Path:
             hint=f"apt-get install libc6-{processor.debian}-cross",
         )
     place = f"{processor.sysroot.root}/lib".lstrip("/")
-    folder = _unpacked(f"libc-{processor.name}", processor.sysroot.packages, keep=place, context=context)
+    folder = unpack_emulator(processor.sysroot.packages, keep=[place], context=context)
     return folder / processor.sysroot.root
 
 
-def _unpacked(kind: str, packages: Iterable[Archive], *, keep: str, context: BuildContext) -> Path:
-    """What packages have below ``keep``, in the store."""
-    files = fetch_archives([(package,) for package in packages], context=context)
+def unpack_emulator(packages: Iterable[Archive], *, keep: Sequence[str], context: BuildContext) -> Path:
+    """A folder of the store with what packages have below the paths of ``keep``: an emulator, or what it needs.
+
+    Fetched where they are not in the store; raises ``DownloadError``, ``HashMismatchError`` or ``MissingToolError``.
+    """
+    wanted = list(packages)
 
     def lay_out(folder: Path) -> None:
-        for file in files:
-            unpack_download(file, folder, keep=[keep])
+        for file in fetch_archives([(package,) for package in wanted], context=context):
+            unpack_download(file, folder, keep=keep)
 
-    inputs = {file.name: sha256_of(file) for file in files}
-    return context.store.cached(kind, {**inputs, "keep": keep}, lay_out)
+    inputs = {package.file: package.sha256 for package in wanted}
+    return context.store.cached("emulator", {**inputs, "keep": " ".join(keep)}, lay_out)
 
 
 def _catalogue() -> dict[str, Any]:
