@@ -16,8 +16,8 @@ from edgepack_oci.content.documents import (
 from edgepack_oci.content.layers import HOME, Layer
 from edgepack_oci.content.modelpack import annotations_of
 
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What OCI calls them."""
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm/v7"}
+"""What OCI calls them: architecture, and where it has several its variant."""
 CREATED = "1980-01-01T00:00:00Z"
 """The time of all files: an image's own would give it another digest each time."""
 NOBODY = "65534:65534"
@@ -27,12 +27,15 @@ def platform_of(bundle: Bundle) -> Mapping[str, str]:
     """As OCI says it, e.g. ``{"architecture": "amd64", "os": "linux"}``."""
     platform = bundle.manifest["target"]["platform"]
     arch = str(platform["arch"])
-    return {"architecture": ARCHITECTURES.get(arch, arch), "os": str(platform["os"])}
+    architecture, _, variant = ARCHITECTURES.get(arch, arch).partition("/")
+    said = {"architecture": architecture, "os": str(platform["os"])}
+    return {**said, "variant": variant} if variant else said
 
 
 def platform_name(platform: Mapping[str, str]) -> str:
-    """``linux/amd64``"""
-    return f"{platform['os']}/{platform['architecture']}"
+    """``linux/amd64``, ``linux/arm/v7``; arm64 has one variant only, which some say and some do not."""
+    variant = platform.get("variant", "") if platform["architecture"] == "arm" else ""
+    return "/".join(filter(None, (platform["os"], platform["architecture"], variant)))
 
 
 def image(bundle: Bundle, layers: Sequence[Layer]) -> tuple[Document, Document]:

@@ -91,7 +91,9 @@ def _tags(bundles: Sequence[Bundle], packed: Sequence[Packed], tag: str) -> dict
         entries.append(each.modelpack.descriptor(annotations=annotations, platform=ELSEWHERE))
     base = MODEL_TAG.format(tag=tag)
     models = {
-        base if len(packed) == 1 else f"{base}-{each.platform.rpartition('/')[2]}": each.modelpack
+        base
+        if len(packed) == 1
+        else f"{base}-{each.platform.partition('/')[2].replace('/', '')}": each.modelpack
         for each in packed
     }
     return {

@@ -10,6 +10,7 @@ import pytest
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import UsageError
 from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
 from edgepack_oci.content import libc
 from edgepack_oci.content.documents import BUNDLE, MODELPACK, MODELPACK_CONFIG, PLATFORM
 from edgepack_oci.content.layers import bundle_layers
@@ -132,6 +133,29 @@ def test_an_index_has_every_platform_and_shares_what_is_the_same(
     assert sorted(layer.part for layer in made.layers.values()) == [
         "code", "code", "libc", "libc", "licenses", "manifest", "manifest", "weights",
     ]  # fmt: skip
+
+
+def for_musl(folder: Path, arch: str) -> Bundle:
+    opened = open_bundle(folder)
+    platform = {"os": "linux", "arch": arch, "glibc": None, "libc": "musl"}
+    target = {**opened.manifest["target"], "platform": platform}
+    opened.program.write_bytes(program(""))
+    return type(opened)(directory=folder, manifest={**opened.manifest, "target": target})
+
+
+def test_32_bit_arm_is_what_docker_looks_for(context: HostContext, bundle: Path, other: Path) -> None:
+    made = make_release([for_musl(bundle, "armv7l"), for_musl(other, "aarch64")], "1.0", context=context)
+    images = [
+        entry for entry in json.loads(made.tags["1.0"].content)["manifests"] if "annotations" not in entry
+    ]
+    assert [entry["platform"] for entry in images] == [
+        {"architecture": "arm", "os": "linux", "variant": "v7"},
+        {"architecture": "arm64", "os": "linux"},
+    ]
+    assert [each.platform for each in made.packed] == ["linux/arm/v7", "linux/arm64"]
+    assert set(made.tags) == {"1.0", "1.0-modelpack-armv7", "1.0-modelpack-arm64"}
+    (config,) = [said for each in made.configs if "variant" in (said := json.loads(each.content))]
+    assert (config["architecture"], config["variant"]) == ("arm", "v7")
 
 
 def test_two_bundles_of_one_platform_do_not_go_under_one_tag(context: HostContext, bundle: Path) -> None:
