@@ -40,12 +40,13 @@ checked:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The second to the fourth are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
+# The second to the fifth are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
 # The last two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page.
 fetched:
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	-$(BIN)/edgepack fetch --target linux-armv7-min
+	-$(BIN)/edgepack fetch --target linux-riscv64-min
 	-$(BIN)/edgepack fetch --target windows-x64-static
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/python -m tests.support.npm_tools
