@@ -15,6 +15,7 @@ from edgepack.bundles.manifest import JSON_LINES
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture
+from edgepack.foundry.platforms import platforms
 from edgepack.foundry.processors.known import find_processor
 from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
@@ -258,6 +259,7 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
         ) from error
     if built_for is None:
         return _of_another_system(bundle, program, context)
+    _require_for_device(bundle, program, built_for, context)
     if built_for == platform.machine():
         return []
     processor = find_processor(built_for, context=context)
@@ -273,6 +275,22 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
             f"the program is for {built_for}, this host is {platform.machine()}: {error.message}"
         ) from error
     return emulator.command(best)
+
+
+def _require_for_device(bundle: Bundle, program: Path, built_for: str, context: BuildContext) -> None:
+    """Else a program would be run, and found right, that no device of the bundle can run."""
+    if bundle.system == "linux":
+        device = bundle.manifest["target"].get("platform", {}).get("arch", built_for)
+        fits, wanted = device == built_for, device
+    else:
+        own = [found for _, found in platforms(context.extensions("platform")) if found.os == bundle.system]
+        # What programs look like for a system that has no platform here, its plugin alone knows.
+        fits, wanted = not own or any(found.recognizes(program) for found in own), bundle.system
+    if not fits:
+        raise BundleError(
+            f"the program of {bundle.name} is for linux on {built_for}, the bundle is for {wanted}",
+            hint="build it again",
+        )
 
 
 def _of_another_system(bundle: Bundle, program: Path, context: BuildContext) -> list[str | Path]:

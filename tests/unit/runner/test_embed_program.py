@@ -150,17 +150,32 @@ def test_an_answer_that_is_not_vectors_is_refused(copy: Path, context: HostConte
         BundleRunner(context=context).embed(bundle, ["a"])
 
 
+def of_processor(bundle: Bundle, arch: str, number: int) -> Bundle:
+    """Its program has the number that ELF has for a processor."""
+    bundle.program.write_bytes(b"\x7fELF" + bytes(14) + number.to_bytes(2, "little"))
+    target = {**bundle.manifest["target"], "platform": {"os": "linux", "arch": arch}}
+    return replace(bundle, manifest={**bundle.manifest, "target": target})
+
+
+@pytest.mark.parametrize("device", [{"os": "linux", "arch": "riscv64"}, {"os": "windows", "arch": "x86_64"}])
+def test_a_program_for_other_devices_than_the_bundle_s_is_refused(
+    copy: Path, context: HostContext, device: dict[str, str]
+) -> None:
+    """Though it runs here, and its vectors are right."""
+    bundle = of_processor(bundle_of(copy), "x86_64", 62)
+    other = replace(bundle, manifest={**bundle.manifest, "target": {"platform": device}})
+    with pytest.raises(BundleError, match=r"is for linux on x86_64, the bundle is for (riscv64|windows)"):
+        BundleRunner(context=context).embed(other, ["a"])
+
+
 def test_a_program_for_another_processor_cannot_run_here(copy: Path, context: HostContext) -> None:
-    bundle = bundle_of(copy)
-    other = 243  # RISC-V
-    bundle.program.write_bytes(b"\x7fELF" + bytes(14) + other.to_bytes(2, "little"))
+    bundle = of_processor(bundle_of(copy), "riscv64", 243)
     with pytest.raises(CannotRunHere, match="riscv64"):
         BundleRunner(context=context).embed(bundle, ["a"])
 
 
 def for_arm64(copy: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
-    bundle = bundle_of(copy)
-    bundle.program.write_bytes(b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little"))
+    bundle = of_processor(bundle_of(copy), "aarch64", 183)
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     return bundle
 

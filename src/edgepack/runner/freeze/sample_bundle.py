@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from platform import machine
 from typing import Any
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -74,7 +75,7 @@ def write_manifest(folder: Path, *, library: str) -> None:
 
 
 def sample_manifest(library: str, tokenizer: str) -> dict[str, Any]:
-    platform = {"os": "linux", "arch": "x86_64", "glibc": None}
+    platform = {"os": "linux", "arch": machine(), "glibc": None}
     return {
         "schema": 1,
         "name": "sample",
