@@ -103,13 +103,17 @@ def made_table(tmp_path_factory: pytest.TempPathFactory, minilm: ModelSource) ->
     return made
 
 
-@pytest.fixture(scope="module")
-def cortex_a7(shared_context: HostContext) -> list[str | Path]:
-    """`edgepack fetch --target linux-armv7-min` brings the emulator."""
+def emulator_of(arch: str, processor: str, context: HostContext) -> list[str | Path]:
+    """`edgepack fetch` of a processor's target brings it."""
     try:
-        return find_emulator("armv7l", context=shared_context).command("cortex-a7")[:3]
+        return find_emulator(arch, context=context).command(processor)[:3]
     except MissingToolError as error:
         pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def cortex_a7(shared_context: HostContext) -> list[str | Path]:
+    return emulator_of("armv7l", "cortex-a7", shared_context)
 
 
 def test_a_table_answers_in_an_empty_root(tmp_path: Path, made_table: Callable[[str], Bundle]) -> None:
@@ -121,15 +125,21 @@ def test_a_table_answers_in_an_empty_root(tmp_path: Path, made_table: Callable[[
     assert tested.returncode == 0 and json.loads(tested.stdout)["min_cosine"] > 0.99999, tested.stderr
 
 
-def test_a_table_for_armv7_answers_beside_nothing_but_its_emulator(
-    tmp_path: Path, made_table: Callable[[str], Bundle], cortex_a7: list[str | Path]
+@pytest.mark.parametrize(("arch", "processor"), [("armv7l", "cortex-a7"), ("aarch64", "cortex-a53")])
+def test_a_table_answers_beside_nothing_but_its_emulator(
+    tmp_path: Path,
+    made_table: Callable[[str], Bundle],
+    shared_context: HostContext,
+    arch: str,
+    processor: str,
 ) -> None:
-    bundle = made_table("armv7l")
-    assert architecture(bundle.program) == "armv7l"
+    emulator = emulator_of(arch, processor, shared_context)
+    bundle = made_table(arch)
+    assert architecture(bundle.program) == arch
     require_alone(bundle.program)
-    if read_needs(Path(cortex_a7[0])).libraries:
+    if read_needs(Path(emulator[0])).libraries:
         pytest.skip("this machine's qemu needs libraries, which an empty root has none of")
-    device = empty_root(tmp_path, bundle, *cortex_a7)
+    device = empty_root(tmp_path, bundle, *emulator)
     tested = device.run("/bundle/embed", "--self-test", "--json")
     assert tested.returncode == 0 and json.loads(tested.stdout)["min_cosine"] > 0.99999, tested.stderr
     assert device.run("/bundle/embed", "serve", "--check", "--port", "0").returncode == 0
