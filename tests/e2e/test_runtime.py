@@ -194,6 +194,7 @@ def cross_compiles(shared_context: HostContext) -> None:
         pytest.skip(error.message)
 
 
+@pytest.mark.slow  # Ten minutes of compiling on a new machine.
 def test_a_bundle_for_arm64_is_verified_under_an_emulator(
     tmp_path: Path, tiny_model: Path, cross_compiles: None
 ) -> None:
@@ -209,6 +210,7 @@ def test_a_bundle_for_arm64_is_verified_under_an_emulator(
     assert {proof["level"] for proof in report["proofs"]} == {"neon", "dotprod", "i8mm"}
 
 
+@pytest.mark.slow  # Ten minutes of compiling on a new machine.
 def test_arm64_is_cross_compiled_and_proved_under_an_emulator(tmp_path: Path, cross_compiles: None) -> None:
     folder = tmp_path / "onnxruntime"
     done = edgepack("runtime", "lib", "-t", "linux-arm64-min", "-o", str(folder), "--offline", "--json")
