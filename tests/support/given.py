@@ -34,12 +34,15 @@ def table() -> np.ndarray:
 
 
 def write_given(sample: Path, folder: Path, outputs: dict[str, Any], program: Path | None = None) -> Path:
-    """A copy of a sample bundle with these outputs in its manifest; ``program`` takes the place of a native one."""
+    """A copy of a sample bundle with these outputs in its manifest; ``program`` takes the place of a native one.
+
+    A sample without a runtime has a table in its model's place, whose rows are there anyway.
+    """
     shutil.copytree(sample, folder, symlinks=True)
-    if "multi_vector" in outputs:
+    if "multi_vector" in outputs and (folder / "lib").is_dir():
         (folder / "model/model.onnx").write_bytes(model_of_tokens())
     if program is not None:
-        shutil.copy(program, folder / "embed")
+        shutil.copy(program, folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["model"]["outputs"] = outputs
     for file in manifest["files"]:

@@ -16,6 +16,7 @@ from edgepack.verifier.scores import activated
 from tests.support.native import compile_together
 
 LABELS = {"rank": ("score",), "classes": ("cats", "mats \U0001f408", "neither")}
+PROGRAMS = ("embed", "embed.exe")
 ACTIVATIONS = {"rank": "sigmoid", "classes": "softmax"}
 
 
@@ -38,11 +39,11 @@ def write_scored(sample: Path, folder: Path, task: str, program: Path | None = N
     head = {"task": task, "head": "model/head.bin", "labels": LABELS[task], "activation": ACTIVATIONS[task]}
     manifest["model"] |= head
     if program is not None:
-        shutil.copy(program, folder / "embed")
+        shutil.copy(program, folder)
         table = folder / "model/tokenizer.bin"
         table.write_bytes(compile_tokenizer(sample_document(), pairs=True))
-    kept = [file for file in manifest["files"] if not file["path"].endswith((".bin", "embed"))]
-    for name in ("model/head.bin", "model/tokenizer.bin", "embed"):
+    kept = [file for file in manifest["files"] if not file["path"].endswith((".bin", *PROGRAMS))]
+    for name in ("model/head.bin", "model/tokenizer.bin", *PROGRAMS):
         if (folder / name).is_file():
             found = digest_file(folder / name, relative_to=folder)
             kept.append(

@@ -20,7 +20,14 @@ from edgepack.runner.freeze.sample_bundle import (
     write_manifest,
     write_sample,
 )
-from edgepack.runner.native.sources import program_with_encoder
+from edgepack.runner.native.sources import (
+    EMBEDS,
+    NOT_RANKED,
+    output_sources,
+    program_with_encoder,
+    scoring_sources,
+    server_sources,
+)
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack_static.table import sources, write_table
 from edgepack_windows.imports import require_imports
@@ -41,13 +48,57 @@ def slow_encoder() -> dict[str, str]:
     return {**found, "session.cc": f"#include <unistd.h>\n{text}"}
 
 
-def build_program(context: BuildContext) -> bytes:
-    """``embed.exe`` with its server. Compiles for most of a minute the first time."""
-    wanted = ProgramSources(files=program_with_encoder(slow_encoder(), served=True), output="embed")
+TOKENS_TOO = """
+// What each token has: its row.
+Error Session::run_tokens(Batch &batch, size_t dimension, std::vector<float> &vectors, size_t width, std::vector<float> &tokens) const {
+    for (int64_t id : batch.ids) {
+        std::vector<float> row(std::max<size_t>(width, header_.dimension));
+        add(uint32_t(id), row.data());
+        tokens.insert(tokens.end(), row.begin(), row.begin() + ptrdiff_t(width));
+    }
+    return run(batch, dimension, vectors);
+}
+
+}  // namespace embed
+"""
+TOKENS_DECLARED = "    Error run_tokens(Batch &, size_t, std::vector<float> &, size_t, std::vector<float> &) const;\n\nprivate:\n"
+
+
+def program_files(*, served: bool, scored: bool, given: bool) -> dict[str, str]:
+    """Place below ``csrc`` → text; the options are those of ``program_sources``."""
+    encoder = slow_encoder()
+    if given:
+        encoder["session.h"] = encoder["session.h"].replace("\nprivate:\n", TOKENS_DECLARED, 1)
+        whole, end = encoder["session.cc"].rsplit("}  // namespace embed", 1)
+        encoder["session.cc"] = whole + TOKENS_TOO.lstrip() + end
+    found = program_with_encoder(encoder, served=served)
+    if scored:
+        del found[EMBEDS], found[NOT_RANKED]
+        found |= scoring_sources(True) | server_sources(served, scored=True)
+    if given:
+        for name in output_sources(False):
+            del found[name]
+        found |= {name: text for name, text in output_sources(True).items() if "session" not in name}
+    return found
+
+
+def build_program(
+    context: BuildContext, *, served: bool = True, scored: bool = False, given: bool = False
+) -> bytes:
+    """``embed.exe``. Compiles for most of a minute the first time."""
+    wanted = ProgramSources(files=program_files(served=served, scored=scored, given=given), output="embed")
     elf = build_standalone(wanted, platform=WINDOWS, context=context) / "embed"
     require_no_thread_register(elf)
     program = windows_program(elf.read_bytes(), name="embed.exe")
-    require_imports(program, name="embed.exe", serves=True)
+    require_imports(program, name="embed.exe", serves=served)
+    return program
+
+
+def lay_program(folder: Path, content: bytes) -> Path:
+    """As a file that can be run."""
+    program = folder / "embed.exe"
+    program.write_bytes(content)
+    program.chmod(0o755)
     return program
 
 
@@ -63,14 +114,22 @@ def write_windows_sample(folder: Path, *, context: BuildContext) -> None:
     )
     table = StaticTable(vectors=numpy_helper.to_array(tensor), rows=None, scales=None, unknown=None)
     write_table(table, "fp32", normalize=True, destination=folder / "model/model.onnx")
-    program = folder / "embed.exe"
-    program.write_bytes(build_program(context))
-    program.chmod(0o755)
-    write_manifest(folder, library="")
+    program = lay_program(folder, build_program(context))
+    write_windows_manifest(folder)
     command = [*under_wine(program), "--", "a cat", "the kitten sat", ""]
     done = subprocess.run(command, capture_output=True, check=True)
     write_golden(folder, {record["text"]: record["embedding"] for record in json.loads(done.stdout)})
+    write_windows_manifest(folder)
+
+
+def write_windows_manifest(folder: Path) -> None:
+    """The other samples' manifest, but for the platform and the program's name."""
     write_manifest(folder, library="")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["target"]["platform"] |= {"os": WINDOWS.os, "arch": WINDOWS.arch}
+    manifest["runner"] |= {"program": "embed.exe", "kind": "native"}
+    manifest["runtime"]["library"] = "embed.exe"
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 
 @pytest.fixture(scope="session")
@@ -93,19 +152,58 @@ def not_under_wine(request: pytest.FixtureRequest) -> None:
         pytest.skip(reason)
 
 
-PYTHON, MODES = "of the server in Python", "files have no modes there"
+PYTHON, MODES = "of the program in Python", "files have no modes there"
+INSIDE = "the runtime is in the program: there is no library"
+OWN = "has a test of its own in windows/"
+SIGTERM = "wine ends a program at SIGTERM; Windows has no such signal"
+CLOSED = "wine opens a folder of its own in a closed file's place"
 NOT_UNDER_WINE = {
+    # The server.
     "test_serving_is_not_imported_to_embed": PYTHON,
     "test_tiny_chunks_let_others_have_their_turn": PYTHON,
     "test_who_else_may_know_or_set_the_token": MODES,
-    "test_it_can_check_itself": "on a unix socket, too, which Windows' program has not",
+    "test_it_can_check_itself": f"on a unix socket, too, which Windows' program has not; {OWN}",
     "test_a_unix_socket_is_its_owners_and_goes_with_the_server": "Windows' program has no unix sockets",
-    "test_told_to_stop_it_answers_what_was_asked[15]": "wine ends a program at SIGTERM; Windows has no such signal",
-    "test_told_twice_it_ends_at_once": "by SIGTERM",
+    "test_told_to_stop_it_answers_what_was_asked[15]": SIGTERM,
+    "test_told_twice_it_ends_at_once": f"by SIGTERM: {SIGTERM}; {OWN}",
+    # What is run is not the program.
+    "test_a_mapped_file_that_is_cut_short_is_a_message": PYTHON,
+    "test_the_npy_header_fits_any_number": PYTHON,
+    "test_every_float32_comes_back_from_its_json": PYTHON,
+    "test_a_record_with_quotes_is_sound_json": PYTHON,
+    "test_a_library_that_aborts_is_an_error_with_a_code_of_its_own": PYTHON,
+    "test_int8_of_nothing_is_nothing": PYTHON,
+    "test_binary_is_what_numpy_packs": PYTHON,
+    "test_a_text_of_which_the_model_makes_nothing_is_near_to_nothing": PYTHON,
+    "test_a_bundle_with_the_library_s_own_file_is_not_asked": PYTHON,
+    "test_a_longer_list_is_shown_from_where_the_other_ends": "of the check, which runs no program",
+    "test_systemd_takes_the_unit_with_and_without_the_token": "of systemd's file, which runs no program",
+    "test_libembed_gives_all_from_one_call": "of libembed",
+    # The runtime.
+    "test_a_missing_file_is_named[library]": INSIDE,
+    "test_a_file_cut_short_is_named[library]": INSIDE,
+    "test_a_library_that_is_none_is_said_to_be_so": INSIDE,
+    "test_a_model_that_is_none_is_said_to_be_so": f"by ONNX Runtime; the table {OWN}",
+    "test_info_as_json_has_sizes_in_place_of_files": f"{INSIDE}; {OWN}",
+    # What Windows, or wine, does otherwise.
+    "test_a_model_cut_short_under_the_native_program_is_a_message": "Windows does not shorten a mapped file; where Linux does, wine calls it an access violation",
+    "test_info_says_what_the_bundle_is": f"names Linux; {OWN}",
+    "test_a_native_program_without_a_server_says_so": f"compiles Linux' program; {OWN}",
+    "test_a_closed_standard_input_is_an_error": CLOSED,
+    "test_a_closed_standard_output_is_an_error": CLOSED,
+    "test_what_is_not_utf8_is_refused_when_strict": f"bytes in the command line, which is UTF-16 there; lines: {OWN}",
+    "test_npy_onto_an_appended_output_is_refused": f"nothing says before that a file is appended to; what then happens {OWN}",
+    "test_a_reader_that_goes_away_ends_it_without_a_word": f"ends by SIGPIPE; {OWN}",
+    "test_a_signal_ends_it_quietly_and_leaves_no_half_file[2]": f"ends by SIGINT; {OWN}",
+    "test_a_signal_ends_it_quietly_and_leaves_no_half_file[15]": SIGTERM,
+    "test_an_interrupt_ends_it_while_it_waits_for_a_line": f"ends by SIGINT; {OWN}",
+    "test_what_was_ignored_at_the_start_stays_ignored": "wine makes Ctrl-C of SIGINT even where it was ignored",
+    "test_a_table_is_as_wide_as_the_terminal": f"wine's console says more to a terminal; {OWN}",
+    "test_told_to_stop_it_leaves_no_half_of_an_index": f"by SIGTERM: {SIGTERM}; {OWN}",
 }
 """Test → why it cannot be passed there."""
 ON_WINDOWS = [
     pytest.mark.slow,
-    pytest.mark.tools("zig", may=("c++", "python", "env", "wine64", "wineserver", "uname")),
+    pytest.mark.tools("zig", may=("c++", "python", "sh", "bash", "env", "wine64", "wineserver", "uname")),
 ]
 """Marks of such modules."""

@@ -1,9 +1,14 @@
 """A Windows of one's own for the programs that a test process starts under wine: kernel32 and sockets, and nothing else."""
 
 import atexit
+import fcntl
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import termios
+import time
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +20,8 @@ from edgepack.plugins.context import host_context
 from edgepack_windows.wine import Wine, find_wine
 
 LIBRARIES = ("apisetschema", "ntdll", "kernel32", "kernelbase", "ws2_32", "ucrtbase")
+FOR_CONSOLES = ("user32", "gdi32", "win32u", "advapi32", "sechost", "msvcrt", "rpcrt4", "zlib1", "version")
+"""What ``conhost.exe`` needs besides, which shows a console."""
 
 
 @cache
@@ -35,10 +42,33 @@ def required_wine() -> Wine:
     return found
 
 
-def under_wine(program: Path) -> list[str]:
-    """What a program's command line begins with; the process is the program's own, so that it can be killed and measured."""
+def under_wine(program: Path, *, console: bool = False) -> list[str]:
+    """What a program's command line begins with; the process is the program's own, so that it can be killed and measured.
+
+    With a console a terminal of Linux is one for the program; the test is skipped where this wine has none.
+    """
     wine = required_wine()
-    return ["env", *_variables(_windows(), wine), str(wine.program), str(program)]
+    if console and not all((wine.libraries / name).is_file() for name in _files(console=True)):
+        pytest.skip("this wine has no console")
+    return ["env", *_variables(_windows(console), wine), str(wine.program), str(program)]
+
+
+def at_terminal() -> None:
+    """In a process that begins: its standard input is the terminal that Ctrl-C is typed at."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def wait_for_console(terminal: int) -> None:
+    """Until wine's console reads a terminal: what is typed before is lost."""
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        time.sleep(0.01)
+
+
+def _files(*, console: bool) -> list[str]:
+    more = ["conhost.exe", *(f"{name}.dll" for name in FOR_CONSOLES)]
+    return [*(f"{name}.dll" for name in LIBRARIES), *(more if console else ())]
 
 
 def _variables(folder: Path, wine: Wine) -> list[str]:
@@ -47,7 +77,7 @@ def _variables(folder: Path, wine: Wine) -> list[str]:
 
 
 @cache
-def _windows() -> Path:
+def _windows(console: bool) -> Path:
     """As ``run_under_wine.sh`` lays one, for all programs of this process."""
     wine = required_wine()
     folder = Path(tempfile.mkdtemp(prefix="edgepack-wine-"))
@@ -56,13 +86,19 @@ def _windows() -> Path:
     (folder / "dosdevices").mkdir()
     (folder / "dosdevices/c:").symlink_to("../drive_c")
     (folder / "dosdevices/z:").symlink_to("/")
-    for name in LIBRARIES:
-        (system / f"{name}.dll").symlink_to(wine.libraries / f"{name}.dll")
+    for name in _files(console=console):
+        (system / name).symlink_to(wine.libraries / name)
+
+    def tell_server(word: str) -> None:
+        command = ["env", *_variables(folder, wine), str(wine.server), word]
+        nowhere = subprocess.DEVNULL
+        subprocess.run(command, check=False, stdout=nowhere, stderr=nowhere)
 
     def end() -> None:
-        command = ["env", *_variables(folder, wine), str(wine.server), "-k9"]
-        subprocess.run(command, check=False, capture_output=True)
+        tell_server("-k9")
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(end)
+    # One that a program started would hold that program's outputs open for seconds after its end. Left alone it ends after ten minutes.
+    tell_server("-p600")
     return folder

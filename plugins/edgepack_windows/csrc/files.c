@@ -207,11 +207,13 @@ long __file_write_at(int number, const void *data, size_t size, long place) {
 	File *file = known(number);
 	if (!file) return -EBADF;
 	Overlapped at = {.offset = (uint64_t)place};
-	int64_t before = 0;
-	if (!win32.SetFilePointerEx(file->handle, 0, &before, 1)) return -ESPIPE;
+	int64_t before = 0, end = 0, after = 0;
+	if (!win32.SetFilePointerEx(file->handle, 0, &before, 1) || !win32.SetFilePointerEx(file->handle, 0, &end, 2)) return -ESPIPE;
 	long done = write_handle(file->handle, data, size, &at);
+	win32.SetFilePointerEx(file->handle, 0, &after, 2);
 	win32.SetFilePointerEx(file->handle, before, NULL, 0);
-	return done;
+	// Where others opened it to append alone, that went to the end; nothing says so before.
+	return after > end && after > place + done ? -ESPIPE : done;
 }
 
 long __file_read_at(int number, void *data, size_t size, long place) {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.sample_program import complaint, library_of, run_program, tokenizer_of
+from tests.support.sample_program import command_of, complaint, library_of, run_program, tokenizer_of
 from tests.support.signed import key_in
 
 from .test_program import replace
@@ -177,7 +177,7 @@ def test_a_mapped_file_that_is_cut_short_is_a_message(tmp_path: Path) -> None:
 def test_a_model_cut_short_under_the_native_program_is_a_message(native_sample: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(native_sample, tmp_path / "bundle", symlinks=True))
     with subprocess.Popen(
-        [folder / "embed", "--batch-size", "1"],
+        [*command_of(folder), "--batch-size", "1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

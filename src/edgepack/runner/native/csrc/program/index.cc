@@ -76,9 +76,9 @@ Error Index::find_kept(const std::string &model) {
     if (!failure && !S_ISREG(status.st_mode)) return foreign(path_);
     found_ = true;
     if (!failure && status.st_size == 0) return {};
-    if (!failure) failure = kept_.open(path_.c_str());
+    if (!failure) failure = kept_->open(path_.c_str());
     if (failure) return fail(INPUT, "cannot read " + path_ + ": " + strerror(failure));
-    std::string_view all(reinterpret_cast<const char *>(kept_.data()), kept_.size());
+    std::string_view all(reinterpret_cast<const char *>(kept_->data()), kept_->size());
     std::string_view start = all.substr(0, HEADER);
     size_t at = start.find(MARK);
     if (at == std::string_view::npos) return foreign(path_);
@@ -94,7 +94,7 @@ Error Index::find_kept(const std::string &model) {
 }
 
 std::string_view Index::kept_rows(size_t start, size_t count) const {
-    return {reinterpret_cast<const char *>(kept_.data()) + HEADER + start * dimension_ * 4, count * dimension_ * 4};
+    return {reinterpret_cast<const char *>(kept_->data()) + HEADER + start * dimension_ * 4, count * dimension_ * 4};
 }
 
 std::string_view Index::digest(size_t at) const { return {kept_rows(count_, 0).data() + at * DIGITS, DIGITS}; }
@@ -164,6 +164,8 @@ Error Index::finish() {
         append(digests_);
         error = output_.patch(0, header(count, model_, checksum_));
     }
+    // Windows puts no file in the place of one that is mapped.
+    kept_.reset();
     if (!error) error = output_.finish();
     if (error) return give_up(error);
     if (!found_) say("note: the vectors are kept in " + path_ + "\n");

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,7 @@ private:
     std::string_view kept_rows(size_t start, size_t count) const;
     ptrdiff_t place(std::string_view wanted, size_t guess);
 
-    Mapping kept_;
+    std::unique_ptr<Mapping> kept_ = std::make_unique<Mapping>();
     Output output_;
     std::map<std::string_view, size_t> places_;
     std::string path_, model_, digests_, problem_;

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support.embed_serve import read_answer, request, running
 from tests.support.sample_program import Run, complaint
-from tests.support.windows_sample import ON_WINDOWS, not_under_wine, sample  # noqa: F401
-
-from .test_serve import *  # noqa: F403
-from .test_serve import values
+from tests.support.windows_sample import ON_WINDOWS
+from tests.unit.runner.test_serve import *  # noqa: F403
+from tests.unit.runner.test_serve import values
 
 pytestmark = ON_WINDOWS  # type: ignore[assignment]  # in place of what * brings
 
@@ -32,7 +31,7 @@ def test_there_are_no_unix_sockets(run: Run, tmp_path: Path) -> None:
     assert complaint(done)[0].endswith("s: Address family not supported by protocol")
 
 
-def test_told_twice_by_ctrl_c_it_ends_at_once(sample: Path) -> None:  # noqa: F811
+def test_told_twice_by_ctrl_c_it_ends_at_once(sample: Path) -> None:
     with running(sample) as server, server.connect() as half:
         half.sendall(request("/v1/embeddings", {"input": "a"})[:-2])
         while values(server)["embed_connections"] != "2":
@@ -48,7 +47,7 @@ def test_told_twice_by_ctrl_c_it_ends_at_once(sample: Path) -> None:  # noqa: F8
             read_answer(half)
 
 
-def test_a_half_closed_client_is_worked_for_quietly(sample: Path) -> None:  # noqa: F811
+def test_a_half_closed_client_is_worked_for_quietly(sample: Path) -> None:
     """Windows says at every look that it has hung up."""
     many = request("/v1/embeddings", {"input": ["a cat sat on the mat " * 20] * 2000})
     with running(sample, "--wait", "1000") as server, server.connect() as client, server.connect() as other:

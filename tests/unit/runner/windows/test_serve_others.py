@@ -1,7 +1,6 @@
 """The tests of ``test_serve_others.py`` on the program for Windows, under wine."""
 
-from tests.support.windows_sample import ON_WINDOWS, not_under_wine, sample  # noqa: F401
-
-from .test_serve_others import *  # noqa: F403
+from tests.support.windows_sample import ON_WINDOWS
+from tests.unit.runner.test_serve_others import *  # noqa: F403
 
 pytestmark = ON_WINDOWS  # type: ignore[assignment]  # in place of what * brings
