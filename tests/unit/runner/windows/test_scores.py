@@ -21,16 +21,16 @@ def program(tmp_path_factory: pytest.TempPathFactory, shared_context: BuildConte
     return made_once(tmp_path_factory, "windows-scored", make) / "embed.exe"
 
 
-@pytest.fixture(scope="module")
-def kind() -> str:  # type: ignore[no-redef]
+@pytest.fixture(scope="module")  # type: ignore[no-redef]
+def kind() -> str:
     return "windows"
 
 
-@pytest.fixture(scope="module")
-def ranker(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # type: ignore[no-redef]
+@pytest.fixture(scope="module")  # type: ignore[no-redef]
+def ranker(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_scored(sample, tmp_path_factory.mktemp("windows-rank") / "bundle", "rank", program)
 
 
-@pytest.fixture(scope="module")
-def classifier(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # type: ignore[no-redef]
+@pytest.fixture(scope="module")  # type: ignore[no-redef]
+def classifier(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_scored(sample, tmp_path_factory.mktemp("windows-classes") / "bundle", "classes", program)
