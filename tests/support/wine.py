@@ -66,6 +66,15 @@ def wait_for_console(terminal: int) -> None:
         time.sleep(0.01)
 
 
+def left_in(folder: Path) -> list[Path]:
+    """What is in a folder when wine's server is done: what an ended program had open it removes a moment after that program's end."""
+    for _ in range(1000):
+        if not list(folder.iterdir()):
+            break
+        time.sleep(0.01)
+    return list(folder.iterdir())
+
+
 def _files(*, console: bool) -> list[str]:
     more = ["conhost.exe", *(f"{name}.dll" for name in FOR_CONSOLES)]
     return [*(f"{name}.dll" for name in LIBRARIES), *(more if console else ())]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.sample_program import command_of, complaint
 from tests.support.windows_sample import ON_WINDOWS
-from tests.support.wine import at_terminal, under_wine, wait_for_console
+from tests.support.wine import at_terminal, left_in, under_wine, wait_for_console
 from tests.unit.runner.test_output import *  # noqa: F403
 
 pytestmark = ON_WINDOWS  # type: ignore[assignment]  # in place of what * brings
@@ -65,7 +65,7 @@ def test_ctrl_c_ends_it_quietly_and_leaves_no_half_file(sample: Path, tmp_path: 
         program.send_signal(signal.SIGINT)
         assert program.wait(60) == 128 + signal.SIGINT
         assert program.stderr.read() == b""
-    assert list(tmp_path.iterdir()) == []
+    assert left_in(tmp_path) == []
 
 
 def test_ctrl_c_ends_it_while_it_waits_for_a_line(sample: Path) -> None:
@@ -127,6 +127,6 @@ def test_ctrl_c_at_a_console_ends_it_and_leaves_no_half_file(sample: Path, tmp_p
         os.write(ours, b"\x03")
         assert program.wait(60) == 128 + signal.SIGINT
         assert program.stderr.read() == b""
-    assert list(tmp_path.iterdir()) == []
+    assert left_in(tmp_path) == []
     os.close(ours)
     os.close(theirs)
