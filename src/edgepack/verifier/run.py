@@ -259,7 +259,10 @@ def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str
         ) from error
     if built_for is None:
         return _of_another_system(bundle, program, context)
-    _require_for_device(bundle, program, built_for, context)
+    if program.is_relative_to(
+        bundle.directory.absolute()
+    ):  # and none of the host's, which runs what the bundle holds
+        _require_for_device(bundle, program, built_for, context)
     if built_for == platform.machine():
         return []
     processor = find_processor(built_for, context=context)
