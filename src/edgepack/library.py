@@ -247,6 +247,7 @@ def verify(
     gate: GateLevel | None = None,
     reading: Reading = UNSAID,
     run: bool = False,
+    seed: int | None = None,
     max_unpacked: int | None = None,
     key: str | Path | None = None,
     min_version: str | None = None,
@@ -257,7 +258,7 @@ def verify(
 ) -> Verification:
     """Check a bundle's files, run it and compare its vectors, as `edgepack verify` does; the result is in ``status``.
 
-    A bundle that was made elsewhere is run only with ``run=True``. The limits of ``target`` and ``min_cosine`` then apply, or
+    A bundle that was made elsewhere is run only with ``run=True``, also on texts drawn by ``seed`` (``None``: by a new one). The limits of ``target`` and ``min_cosine`` then apply, or
     edgepack's own. An archive may unpack to at most ``max_unpacked`` bytes. ``key`` is the file of a public key; a bundle that is not signed
     with this key, or is older than ``min_version``, raises ``SignatureError``. ``write_vectors`` is a .npy file to write the vectors of the 200 texts to, for another machine;
     ``other_vectors`` is such a file from another machine, to compare with. Raises ``VerificationError`` for a bundle that fails and
@@ -280,6 +281,7 @@ def verify(
             write_vectors=None if write_vectors is None else Path(write_vectors),
             others=None if other_vectors is None else Path(other_vectors),
             run=run,
+            seed=seed,
             most=max_unpacked,
             key=None if key is None else load_public(Path(key)),
             least_version=min_version,

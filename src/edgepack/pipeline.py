@@ -45,6 +45,7 @@ from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
 from edgepack.tools import install_hint
 from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.facts import require_facts, require_precision
 from edgepack.verifier.gate import require_oracle, verify
 from edgepack.verifier.made_here import remember
 from edgepack.verifier.memory import measure_memory
@@ -146,6 +147,7 @@ def build(
         with story.step("prove"):
             proofs = _prove(bundle, run, runtime, key, context)
         with story.step("verify"):
+            require_facts(bundle, source)
             verification = verify(
                 bundle,
                 source,
@@ -154,9 +156,11 @@ def build(
                 tokens=run.tokens,
                 scoring=run,
                 giving=run,
+                prompted=run.prompted,
                 proofs=proofs,
                 context=context,
             )
+            require_precision(bundle, verification)
             require_used_files(bundle, run.embed, context=context)
             run.require_server(bundle)
             memory = measure_memory(bundle, target, context=context)

@@ -18,7 +18,7 @@ EXTRA = "x-"
 """What the name of a plugin's own table begins with."""
 LIMITS = (
     *("min_cosine", "min_agreement", "min_p1_cosine", "min_worst_cosine"),
-    *("min_top10", "min_batch_cosine", "min_processor_cosine"),
+    *("min_top10", "min_batch_cosine", "min_long_cosine", "min_processor_cosine"),
     *("max_retrieval_loss", "max_sts_loss", "max_translation_loss"),
 )
 """The limits of the gate, as a target and a manifest name them."""

@@ -1,6 +1,7 @@
 """Checking and measuring a bundle that was made earlier, perhaps elsewhere."""
 
 import json
+import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,13 +10,13 @@ from typing import Any
 
 from edgepack.bundles.archive import archive_of, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
-from edgepack.errors import BundleError, ModelError, UsageError
+from edgepack.errors import BundleError, UsageError
+from edgepack.files.elf import architecture
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import ModelSource
 from edgepack.records.report import (
     Made,
     Memory,
@@ -42,15 +43,29 @@ from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
+from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.made_here import may_run, runner_for
+from edgepack.verifier.proofs import Known, prove_bundle
+from edgepack.verifier.run import BundleRunner
+from edgepack.verifier.texts.drawn import new_seed
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
     "--run runs it, in a sandbox where this host has one"
 )
 
-OWN_LIMITS = ModelOptions(min_cosine=0.985, min_agreement=0.9, min_top10=0.9, min_batch_cosine=0.999)
-"""What a bundle from elsewhere is held to where nobody says otherwise: what built-in targets ask of int8 models."""
+OWN_LIMITS = ModelOptions(
+    min_cosine=0.985,
+    min_worst_cosine=0.95,
+    min_agreement=0.9,
+    min_top10=0.9,
+    min_batch_cosine=0.999,
+    min_long_cosine=0.95,
+    min_processor_cosine=0.99,
+)
+"""What a bundle from elsewhere is held to where nobody says otherwise: what built-in targets ask of int8 models, and limits of the
+lowest cosines."""
 
 
 def verify_again(
@@ -63,6 +78,7 @@ def verify_again(
     write_vectors: Path | None = None,
     others: Path | None = None,
     run: bool = False,
+    seed: int | None = None,
     most: int | None = None,
     key: PublicKey | None = None,
     least_version: str | None = None,
@@ -70,9 +86,10 @@ def verify_again(
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
-    No builder is asked: the manifest says what is run. A bundle that was not made on this machine is run only with ``run``,
-    in a sandbox where there is one; else it is *not verified*. ``reading`` goes before what was set
-    when the bundle was made; what was set elsewhere does not count.
+    No builder is asked: the manifest says what is run, and all that it says of the model is compared with the model itself
+    (``require_facts``). A bundle that was not made on this machine is run only with ``run``, in a sandbox where there is one; else it is
+    *not verified*. It is also judged on texts drawn by ``seed`` (``None``: a new one) and at every CPU level that this machine has or can hide.
+    ``reading`` goes before what was set when the bundle was made; what was set elsewhere does not count.
 
     The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
     to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
@@ -88,10 +105,12 @@ def verify_again(
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
         if not may_run(bundle, asked=run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
+        ours = may_run(bundle, asked=False, context=context)
         with story.step("model"):
             again = reading.over(reading_of(bundle, context))
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
-            _require_same_model(source, bundle.manifest)
+            source = given_by_bundle(bundle, source)
+            said = require_facts(bundle, source)
         with story.step("verify"):
             runner = runner_for(bundle, context)
             options = limits or _limits(bundle, context)
@@ -105,12 +124,42 @@ def verify_again(
                 options=options,
                 tokens=runner.tokens,
                 scoring=runner,
+                giving=runner,
+                prompted=runner.prompted,
                 others=others,
+                seed=None if ours else new_seed() if seed is None else seed,
                 context=context,
             )
+            require_precision(bundle, found)
+            if not ours:
+                require_promises(bundle, found)
+                found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
             return found
+
+
+def _at_all_levels(
+    bundle: Bundle, runner: BundleRunner, found: Verification, options: ModelOptions, context: HostContext
+) -> Verification:
+    """The figures with those of the CPU levels that this machine has or can hide, where its processor runs the program."""
+    if found.status != "passed" or architecture(bundle.program) != platform.machine():
+        return found
+    texts = verification_texts()
+    known = Known(texts=texts, vectors=runner.embed(bundle, texts), tolerance=options.min_processor_cosine)
+    alone = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
+    program = replace(bundle, manifest={**bundle.manifest, "runner": alone})
+    isa = tuple(bundle.manifest["target"]["platform"].get("isa", ()))
+    proofs = prove_bundle(program, runner.at, levels="here", isa=isa, known=known, context=context)
+    ran = [proof for proof in proofs if proof.proved]
+    if lacking := [proof.level for proof in proofs if not proof.proved]:
+        context.note(f"not run: CPU levels {', '.join(lacking)}")
+    if not ran:
+        return found
+    lowest = min(proof.min_cosine for proof in ran)
+    context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")
+    cosine = lowest if found.processor_cosine is None else min(lowest, found.processor_cosine)
+    return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine)
 
 
 def check_signature(
@@ -200,18 +249,6 @@ def _opened(
     if least_version is not None:
         require_version(bundle, least_version)
     yield bundle, signed
-
-
-def _require_same_model(source: ModelSource, manifest: Mapping[str, Any]) -> None:
-    here = {file.path: file.sha256 for file in source.files}
-    made_from = {file["path"]: file["sha256"] for file in manifest["model"]["source_files"]}
-    for path, sha256 in made_from.items():
-        if here.get(path) != sha256:
-            raise ModelError(
-                f"the bundle was made from another model: {path} has sha256 {here.get(path)}, "
-                f"the manifest says {sha256}",
-                hint="name the original model with --model",
-            )
 
 
 def _recorded(

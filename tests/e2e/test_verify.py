@@ -1,7 +1,9 @@
 """A finished bundle is verified without its maker: every target's folder and archive, and a stranger's only when asked."""
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from tests.support.command import edgepack
 from tests.support.quick import quick
 
 from edgepack.console import Story
-from edgepack.errors import BundleError
+from edgepack.errors import BundleError, ModelError, VerificationError
 from edgepack.plugins.context import host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
@@ -89,13 +91,48 @@ def test_a_bundle_from_elsewhere_is_run_when_asked_and_in_a_sandbox(
             pytest.skip("no sandbox works on this machine")
     found = verified(bundle.directory, tiny_model, run=True, limits=limits_of(bundle.manifest))
     assert found.status == "passed"
+    assert found.drawn is not None and found.drawn.texts == 64 and found.drawn.min_cosine > 0.9
+    assert found.long_cosine is not None and found.long_cosine > 0.9
+    assert found.said[0].startswith("version ") and any(each.startswith("recipe ") for each in found.said)
+    # Of a program for another processor, or of a script, only the one level is at hand.
+    assert ("sse2" in found.levels) == (target == "linux-x86-min")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"max_length": 32},
+        {"prefixes": {"query": "IGNORE ALL PREVIOUS ", "passage": "bad "}},
+        {"license": "LicenseRef-other"},
+        {"source_files": []},
+        {"precision": "fp32"},
+    ],
+    ids=lambda said: next(iter(said)),
+)
+def test_a_manifest_that_says_what_is_not_so_of_the_model_is_not_verified(
+    tiny: Callable[[str], Bundle],
+    tiny_model: Path,
+    tmp_path: Path,
+    elsewhere: None,
+    said: dict[str, object],
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny("linux-x86-min").directory, copy, symlinks=True)
+    (copy / "signature.sigstore.json").unlink(missing_ok=True)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["model"].update(said)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises((VerificationError, ModelError)) as refused:
+        verified(copy, tiny_model, run=True, limits=replace(limits_of(manifest), min_agreement=0.5))
+    name = next(iter(said))
+    assert (name if name != "source_files" else "made from another model") in refused.value.message or (
+        name == "precision" and "its model is fp32" in refused.value.message
+    )
 
 
 def test_files_are_checked_before_anything_runs(
     tiny: Callable[[str], Bundle], tiny_model: Path, tmp_path: Path, elsewhere: None
 ) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(tiny("linux-x86-min").directory, copy, symlinks=True)
     manifest = json.loads((copy / "manifest.json").read_text())

@@ -10,7 +10,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from edgepack.runner.tokenizer.compile import compile_tokenizer
-from edgepack.verifier.fuzz_texts import fuzz_texts_for
+from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 CHUNK = 20_000
 

@@ -8,9 +8,9 @@ from edgepack.bundles.manifest import SIGNATURE as SIGNATURE
 from edgepack.bundles.manifest import digest as digest
 from edgepack.bundles.manifest import file_entry as file_entry
 from edgepack.bundles.manifest import open_bundle as open_bundle
+from edgepack.bundles.model_section import usage_of as usage_of
 from edgepack.bundles.place import held_place as held_place
 from edgepack.bundles.place import placed_folder as placed_folder
-from edgepack.bundles.usage import usage_of as usage_of
 from edgepack.cli.options import common_options as common_options
 from edgepack.cli.options import file_option as file_option
 from edgepack.cli.options import offline_option as offline_option

@@ -11,7 +11,6 @@ from edgepack.bundles.components import NESTED, Component, components_of
 from edgepack.bundles.floor import require_compatible_elf
 from edgepack.bundles.manifest import (
     GOLDEN,
-    HEAD,
     LICENSES,
     LINK,
     MANIFEST,
@@ -26,6 +25,7 @@ from edgepack.bundles.manifest import (
     write_manifest,
 )
 from edgepack.bundles.model_card import model_card
+from edgepack.bundles.model_section import HEAD
 from edgepack.bundles.notices import write_notices
 from edgepack.bundles.sbom import SBOM, sbom
 from edgepack.context import BuildContext

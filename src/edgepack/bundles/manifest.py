@@ -11,13 +11,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import edgepack
-from edgepack.bundles.usage import prefixes, shortening
+from edgepack.bundles.model_section import NAMED, source_section
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
-from edgepack.records.model import FULL_PRECISION, Head, ModelSource, PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.outputs import Outputs, Side
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
 from edgepack.targets import LIMITS
@@ -31,8 +30,6 @@ SIGNATURE = "signature.sigstore.json"
 GOLDEN = "golden.json"
 LICENSES = "LICENSES"
 TOKENIZER = "model/tokenizer.json"
-HEAD = "model/head.bin"
-"""A reranker's or a classifier's last layer: float32, little-endian, weight [labels, dimension], then bias [labels]."""
 LINK = "link"
 """The ``mode`` of a symbolic link; its content, as far as size and digest go, is the path it points to."""
 
@@ -187,13 +184,13 @@ def _target_section(target: Target) -> dict[str, Any]:
 
 
 def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, Any]:
-    source = model.source
+    """What derives from the source alone, and what was made of it."""
+    found = source_section(model.source)
+    # In the order in which manifests have always had them: same inputs, same bytes.
+    named = {key: found.pop(key) for key in NAMED if key in found}
+    last = {key: found.pop(key) for key in ("prefixes", "matryoshka", "source_files")}
     return {
-        "name": source.name,
-        "origin": source.origin,
-        "license": source.license,
-        **({"source_precision": source.precision} if source.precision != FULL_PRECISION else {}),
-        **({"graph_by": source.graph_by} if source.graph_by else {}),
+        **named,
         "recipe": model.recipe,
         "precision": model.precision,
         "format": model.format,
@@ -203,48 +200,10 @@ def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, An
         "tokenizer": tokenizer_path(runner),
         "inputs": list(model.inputs),
         "output": model.output,
-        "dimension": source.dimension,
-        "max_length": source.max_length,
-        "pooling": "+".join(source.pooling.modes),
-        "pooling_from": source.pooling_from,
-        **({"vectors": source.pooling.describe()} if not source.pooling.plain else {}),
-        "normalize": source.pooling.unit,
-        **({"default_prompt": source.default_prompt} if source.default_prompt else {}),
-        **({"set": source.reading.said} if source.reading.said else {}),
-        "warnings": list(source.warnings),
-        **(_head_section(source.head) if source.head else {}),
-        **({"outputs": outputs_section(source.outputs)} if source.outputs else {}),
+        **found,
         "batch_dependent": model.batch_dependent,
-        "prefixes": prefixes(source),
-        "matryoshka": shortening(source),
-        "source_files": [
-            {"path": file.path, "size": file.size, "sha256": file.sha256}
-            for file in sorted(source.files, key=lambda file: file.path)
-        ],
+        **last,
     }
-
-
-def _head_section(head: Head) -> dict[str, Any]:
-    """Of a reranker or a classifier: the file of its last layer, and what its scores are called and made by."""
-    return {"task": head.task, "head": HEAD, "labels": list(head.labels), "activation": head.activation}
-
-
-def outputs_section(outputs: Outputs) -> dict[str, Any]:
-    """What a model gives beside, or in the place of, one vector a text, as its program reads it."""
-    said: dict[str, Any] = {"dense": outputs.dense}
-    if sparse := outputs.sparse:
-        of = "vocabulary" if sparse.vocabulary else "tokens"
-        said["sparse"] = {"of": of, "size": sparse.size, "skip": list(sparse.skip)}
-    if vectors := outputs.multi_vector:
-        sides = {"query": _side_section(vectors.query), "document": _side_section(vectors.document)}
-        said["multi_vector"] = {"dimension": vectors.dimension, "first": vectors.first, **sides}
-    return said
-
-
-def _side_section(side: Side) -> dict[str, Any]:
-    """What of it is not as usual."""
-    said = {name: value for name, value in asdict(side).items() if value != getattr(Side(), name)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
 
 def operator_lines(operators: Operators) -> list[str]:

@@ -209,6 +209,12 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     "one is available.",
 )
 @click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Draw the texts of --run by this seed, to repeat a verification. [default: a new one each time]",
+)
+@click.option(
     "--max-unpacked",
     type=size,
     metavar="SIZE",
@@ -237,6 +243,7 @@ def verify(
     write_vectors: Path | None,
     other_vectors: Path | None,
     run: bool,
+    seed: int | None,
     max_unpacked: int | None,
     key: Path | None,
     min_version: str | None,
@@ -266,6 +273,7 @@ def verify(
         gate=gate,
         reading=reading,
         run=run,
+        seed=seed,
         max_unpacked=max_unpacked,
         key=key,
         min_version=min_version,

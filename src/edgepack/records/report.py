@@ -95,6 +95,17 @@ class OutputFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Vectors of texts that were drawn for one verification, beside the full-precision model's."""
+
+    texts: int
+    seed: int
+    """``edgepack verify --seed`` draws the same texts again."""
+    mean_cosine: float
+    min_cosine: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """How near the bundle's vectors are to those of the model that it was made from."""
 
@@ -114,6 +125,16 @@ class Verification:
     """Share of a text's ten nearest other texts that are the same ones as for fp32."""
     batch_cosine: float | None = None
     """Lowest cosine between a text's vectors alone and in a batch of 32; ``None``: not measured."""
+    long_cosine: float | None = None
+    """Lowest cosine of texts that are longer than the model takes, which its program cuts; ``None``: not measured."""
+    prompt_cosine: float | None = None
+    """Lowest cosine of a text after each of the model's prompts; ``None``: it has none, or the program puts none."""
+    drawn: Drawn | None = None
+    """Of texts that nobody knew before: for bundles that were made elsewhere."""
+    levels: tuple[str, ...] = ()
+    """CPU levels that a bundle from elsewhere ran at, beside this processor's own."""
+    said: tuple[str, ...] = ()
+    """What the manifest says of a bundle from elsewhere that nothing here could compare, ``KEY VALUE`` each."""
     scores: Scores | None = None
     """Of rerankers and classifiers; the figures above are then of the vectors that the last layer takes."""
     outputs: tuple[OutputFigures, ...] = ()
@@ -138,12 +159,13 @@ class Verification:
 def verification_of(data: Mapping[str, Any]) -> Verification:
     """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
     found = dict(data)
-    for name, kind in (("retrieval", Retrieval), ("scores", Scores)):
+    for name, kind in (("retrieval", Retrieval), ("scores", Scores), ("drawn", Drawn)):
         if found.get(name) is not None:
             found[name] = kind(**found[name])
     for name, each in (("tasks", TaskFigure), ("lengths", LengthFigure), ("outputs", OutputFigures)):
         found[name] = tuple(each(**one) for one in found.get(name, ()))
-    return Verification(**{**found, "cosines": tuple(found.get("cosines", ()))})
+    lists = {name: tuple(found.get(name, ())) for name in ("cosines", "levels", "said")}
+    return Verification(**{**found, **lists})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,6 +96,9 @@ class ModelOptions:
     """The build fails when the texts keep a smaller share than this of their ten nearest neighbours."""
     min_batch_cosine: float = 0.0
     """The build fails when the cosine between a text's vectors alone and in a batch of 32 is lower than this."""
+    min_long_cosine: float = 0.9
+    """The build fails when a text that is longer than the model takes, or one after a prompt, has a lower cosine than this: it is cut
+    elsewhere, or the prompt is another."""
     min_processor_cosine: float = 0.0
     """The build fails when another kind of processor gives a text a vector of a lower cosine to this one's than this."""
     max_retrieval_loss: float = 1.0

@@ -284,7 +284,7 @@ def tokenizes_alike(subject: TargetSubject) -> None:
 
     from edgepack.models.read.tokenizer import minimal_json
     from edgepack.models.reference import embed_with_onnxruntime
-    from edgepack.verifier.fuzz_texts import fuzz_texts_for
+    from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
     source = subject.source
     tokenizer = Tokenizer.from_str(minimal_json(source))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
-PROBE = "A text that no program can know beforehand."
 SAME = 0.9
 """Cosine: what comes out of a model of zeros is nowhere near."""
 
@@ -31,9 +30,11 @@ def require_used_files(bundle: Bundle, embed: Embed, *, context: BuildContext) -
     Such a program has its vectors from elsewhere: they were written down, another model lies in it, or a server is asked.
     """
     from edgepack.verifier.metrics import lowest_cosine
+    from edgepack.verifier.texts.drawn import new_text
 
+    probe = new_text()
     try:
-        before = _answer(bundle, embed)
+        before = _answer(bundle, embed, probe)
     except CannotRunHere:
         return
     program = str(bundle.manifest["runner"]["program"])
@@ -43,7 +44,7 @@ def require_used_files(bundle: Bundle, embed: Embed, *, context: BuildContext) -
         for path in paths:
             _fill_with_zeros(copy / path)
         try:
-            after = _answer(replace(bundle, directory=copy), embed)
+            after = _answer(replace(bundle, directory=copy), embed, probe)
         except (EdgepackError, CannotRunHere):
             continue  # as it must be
         if lowest_cosine(before, after) > SAME:
@@ -77,12 +78,12 @@ def _fill_with_zeros(file: Path) -> None:
     file.chmod(mode)
 
 
-def _answer(bundle: Bundle, embed: Embed) -> NDArray[np.float32]:
+def _answer(bundle: Bundle, embed: Embed, probe: str) -> NDArray[np.float32]:
     """The probe's vector, float32 [1, dimension], on this host's processor where the device is missing. Raises what ``embed`` raises."""
     import numpy as np
 
     try:
-        made = embed(bundle, [PROBE])
+        made = embed(bundle, [probe])
     except CannotRunHere as cannot:
         if cannot.instead is None:
             raise

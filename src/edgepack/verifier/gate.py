@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepack.bundles.model_section import prefixes
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, ModelError, UsageError, VerificationError
 from edgepack.files.store import written_beside
-from edgepack.models.reference import cached_reference, embed_with_onnxruntime
+from edgepack.models.read.tokenizer import load_tokenizer
+from edgepack.models.reference import cached_reference, embed_with_onnxruntime, reference_vectors
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import FLOAT_PRECISIONS, ModelSource, PreparedModel
-from edgepack.records.report import Verification
+from edgepack.records.report import Drawn, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.targets import LIMITS
@@ -23,9 +25,13 @@ from edgepack.verifier.metrics import compare, lowest_cosine
 from edgepack.verifier.outputs.measure import Giving, measure_outputs, shortfalls_of_outputs
 from edgepack.verifier.quality import measure_quality, shortfalls
 from edgepack.verifier.scores import Scoring, measure_scores, shortfalls_of_scores
+from edgepack.verifier.texts.drawn import drawn_texts
+from edgepack.verifier.texts.long import long_texts
 from edgepack.verifier.tokens import Tokenize, compare_tokens
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
+Prompted = Callable[[Bundle, Sequence[str], str], Sequence[Sequence[float]] | None]
+"""Vectors of texts after the bundle's own prompt for a purpose, ``query`` or ``passage``; ``None``: its program puts none."""
 
 FULL_ONLY = ("max_retrieval_loss", "max_sts_loss", "max_translation_loss")
 """Limits of what the full gate alone measures."""
@@ -50,13 +56,16 @@ def verify(
     tokens: Tokenize | None = None,
     scoring: Scoring | None = None,
     giving: Giving | None = None,
+    prompted: Prompted | None = None,
     others: Path | None = None,
     proofs: Sequence[LevelProof] = (),
+    seed: int | None = None,
     context: BuildContext,
 ) -> Verification:
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
-    With ``scoring`` a reranker's or a classifier's scores are measured, too, with ``giving`` what a model of other outputs gives. With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    Texts that are longer than the model takes are judged by themselves, and so is, with ``prompted``, a text after each of the
+    model's prompts, and with ``seed`` the texts drawn by it (``drawn_texts``), which no program can know. With ``scoring`` a reranker's or a classifier's scores are measured, too, with ``giving`` what a model of other outputs gives. With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
@@ -76,6 +85,11 @@ def verify(
         figures = measure_quality(
             vectors_of, source, verification_texts(), full=options.gate == "full", context=context
         )
+        figures = replace(figures, long_cosine=_cosine_of_long_texts(vectors_of, source, context))
+        if prompted is not None:
+            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, prompted, source, context))
+        if seed is not None:
+            figures = replace(figures, drawn=_drawn(vectors_of, source, seed, context))
         if others is not None:
             cosine = compare_processors(vectors_of(verification_texts()), others)
             figures = replace(figures, processor_cosine=cosine)
@@ -88,7 +102,7 @@ def verify(
             given = measure_outputs(giving, bundle, source, verification_texts(), context=context)
             figures = replace(figures, outputs=given)
         if tokens is not None:
-            same = compare_tokens(bundle, source, verification_texts(), tokens)
+            same = compare_tokens(bundle, source, verification_texts(), tokens, seed=seed)
             figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
@@ -112,6 +126,39 @@ def verify(
         return replace(figures, status="not verified", reason=elsewhere[0])
     context.note(_in_short(figures))
     return figures
+
+
+def _cosine_of_long_texts(
+    vectors_of: Callable[[Sequence[str]], NDArray[np.float32]], source: ModelSource, context: BuildContext
+) -> float:
+    """The lowest cosine to the reference, which the source's own length cuts."""
+    texts = long_texts(source, verification_texts())
+    return lowest_cosine(vectors_of(texts), cached_reference(source, texts, context=context))
+
+
+def _cosine_of_prompts(
+    bundle: Bundle, prompted: Prompted, source: ModelSource, context: BuildContext
+) -> float | None:
+    """The lowest cosine of a text after each prompt of the source; ``None`` where there is none."""
+    if source.head is not None or (source.outputs and not source.outputs.dense):
+        return None
+    text, cosines = verification_texts()[0], []
+    for purpose, prompt in prefixes(source).items():
+        if (rows := prompted(bundle, [text], purpose)) is not None:
+            exact = cached_reference(source, [prompt + text], context=context)
+            cosines.append(lowest_cosine(_checked(rows, [text], source), exact))
+    return min(cosines, default=None)
+
+
+def _drawn(
+    vectors_of: Callable[[Sequence[str]], NDArray[np.float32]],
+    source: ModelSource,
+    seed: int,
+    context: BuildContext,
+) -> Drawn:
+    texts = drawn_texts(load_tokenizer(source), verification_texts(), seed=seed)
+    found = compare(vectors_of(texts), reference_vectors(source, texts, context=context))
+    return Drawn(texts=len(texts), seed=seed, mean_cosine=found.mean_cosine, min_cosine=found.min_cosine)
 
 
 def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: BuildContext) -> str:
@@ -150,6 +197,8 @@ def _in_short(found: Verification) -> str:
         tokens += f", {task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})" if not task.missing else ""
     for each in found.outputs:
         tokens += f", {each.name.replace('_', '-')}: tau {each.tau:.4f}, best kept {each.kept:.1%}"
+    if found.drawn is not None:
+        tokens += f", {found.drawn.mean_cosine:.4f} on {found.drawn.texts} drawn by seed {found.drawn.seed}"
     return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
 
 
@@ -171,6 +220,14 @@ def describe(found: Verification) -> str:
         said.append(
             f"at {at.dimension} dimensions: mean {at.mean_cosine:.4f}, lowest {at.min_cosine:.4f}, "
             f"nearest neighbour unchanged {at.neighbour_agreement:.1%}, ten nearest {at.top10_agreement:.1%}"
+        )
+    if found.long_cosine is not None:
+        said.append(f"lowest of texts longer than the model takes {found.long_cosine:.4f}")
+    if found.prompt_cosine is not None:
+        said.append(f"after its prompts {found.prompt_cosine:.4f}")
+    if (drawn := found.drawn) is not None:
+        said.append(
+            f"on {drawn.texts} texts drawn by seed {drawn.seed}: mean {drawn.mean_cosine:.4f}, lowest {drawn.min_cosine:.4f}"
         )
     if found.batch_cosine is not None:
         said.append(f"batch-independent {found.batch_cosine:.4f}")

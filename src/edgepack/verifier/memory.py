@@ -16,9 +16,9 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import LengthMemory, Memory
 from edgepack.records.target import Target
 from edgepack.tables import megabytes
-from edgepack.verifier.fuzz_texts import fuzz_texts
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.run import command_of, failure_of
+from edgepack.verifier.texts.fuzz import fuzz_texts
 
 ENFORCED_BY = "RLIMIT_DATA"
 """The kernel refuses memory beyond it. It counts what the program may write, touched or not; of its files, which are mapped, all count

@@ -61,6 +61,17 @@ def unsealed(copy: Bundle) -> None:
     """For programs that look at sizes alone."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What a bundle has to answer, where that is not its golden vectors."""
+
+    texts: Sequence[str]
+    vectors: Sequence[Sequence[float]]
+    """Float [len(texts), dimension]."""
+    tolerance: float
+    """Lowest cosine."""
+
+
 def prove_bundle(
     bundle: Bundle,
     run: Run,
@@ -68,16 +79,18 @@ def prove_bundle(
     levels: Levels,
     isa: Sequence[str] = (),
     seal: Seal = unsealed,
+    known: Known | None = None,
     context: BuildContext,
 ) -> tuple[LevelProof, ...]:
-    """Let the bundle embed its golden texts as on each kind of processor: what was proved, by level.
+    """Let the bundle embed its golden texts, or those that are ``known``, as on each kind of processor: what was proved, by level.
 
     ``isa`` names the levels that its runtime has kernels for (empty: all). Raises ``ProofError`` naming level and cosine
     when vectors differ from the golden ones by more than the precision of the model allows, or when the program fails;
     ``MissingToolError`` when the program is for another architecture and there is no emulator. A level that nothing
     here can show is returned as not proved, with the reason.
     """
-    attempt = _attempt_of(bundle, run, seal, context)
+    known = known or _golden(bundle)
+    attempt = _attempt_of(bundle, run, seal, known, context)
     runtime = bundle.manifest["runtime"] or {}
     arch = architecture(bundle.program)
     if provider := runtime.get("provider"):
@@ -94,7 +107,7 @@ def prove_bundle(
             if library and isinstance(system, LibrarySystem):
                 called = _calling(bundle, library, system.library_caller(context=context), context)
                 seal(called)
-                proved = _lesser(proved, prove_way(_attempt_of(called, run, seal, context), under))
+                proved = _lesser(proved, prove_way(_attempt_of(called, run, seal, known, context), under))
             return (proved,)
         return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
     if "name" in runtime or not (runtime or bundle.manifest["runner"].get("by_level")):
@@ -106,7 +119,7 @@ def prove_bundle(
     if library := bundle.manifest["runner"].get("library"):
         called = _calling(bundle, library, libembed_caller(arch, context=context), context)
         seal(called)
-        others = prove_levels(_attempt_of(called, run, seal, context), name=called.name, **asked)
+        others = prove_levels(_attempt_of(called, run, seal, known, context), name=called.name, **asked)
         proofs = tuple(map(_lesser, proofs, others))
     return proofs
 
@@ -129,10 +142,9 @@ def _lesser(*proofs: LevelProof) -> LevelProof:
     return min(proofs, key=lambda proof: (proof.proved, proof.min_cosine))
 
 
-def _attempt_of(bundle: Bundle, run: Run, seal: Seal, context: BuildContext) -> Attempt:
-    texts, vectors = _golden(bundle)
+def _attempt_of(bundle: Bundle, run: Run, seal: Seal, known: Known, context: BuildContext) -> Attempt:
     masked = cache(partial(_masked_copy, bundle, seal, context))
-    return partial(_attempt, _Proof(bundle=bundle, run=run, texts=texts, vectors=vectors, masked=masked))
+    return partial(_attempt, _Proof(bundle=bundle, run=run, known=known, masked=masked))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,18 +153,21 @@ class _Proof:
 
     bundle: Bundle
     run: Run
-    texts: Sequence[str]
-    vectors: Sequence[Sequence[float]]
-    """Golden: float [len(texts), dimension]."""
+    known: Known
     masked: Callable[[], Bundle]
     """The copy that does not ask the processor, made when it is wanted."""
 
 
-def _golden(bundle: Bundle) -> tuple[Sequence[str], Sequence[Sequence[float]]]:
+def _golden(bundle: Bundle) -> Known:
     path = bundle.directory / str(bundle.manifest["golden"])
     try:
         golden = json.loads(path.read_text(encoding="utf-8"))
-        return golden["texts"], golden["vectors"]
+        precision = str(bundle.manifest["model"]["precision"])
+        return Known(
+            texts=golden["texts"],
+            vectors=golden["vectors"],
+            tolerance=TOLERANCE.get(precision, QUANTIZED_TOLERANCE),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BundleError(
             f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
@@ -167,13 +182,13 @@ def _attempt(proof: _Proof, way: Way) -> float:
     environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
     where = f"{bundle.name} (level {way.level}, {way.by})"
     try:
-        vectors = proof.run(asked, proof.texts, environment=environment, prefix=way.emulation)
+        vectors = proof.run(asked, proof.known.texts, environment=environment, prefix=way.emulation)
     except (ProofError, ToolError) as error:
         raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
     return require_near(
         vectors,
-        proof.vectors,
-        tolerance=TOLERANCE.get(str(bundle.manifest["model"]["precision"]), QUANTIZED_TOLERANCE),
+        proof.known.vectors,
+        tolerance=proof.known.tolerance,
         what=str(bundle.manifest["model"]["file"]),
         where=where,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepack.bundles.usage import shortening
+from edgepack.bundles.model_section import shortening
 from edgepack.context import BuildContext
 from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource
@@ -139,6 +139,15 @@ def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
         ("ten nearest neighbours in common", found.top10_agreement, options.min_top10),
         ("batch-independent cosine", found.batch_cosine, options.min_batch_cosine),
     ]
+    # Not every measurement is made of a bundle, by the program on the device, or elsewhere.
+    if (cosine := found.long_cosine) is not None:
+        limits.append(("lowest cosine of texts longer than the model takes", cosine, options.min_long_cosine))
+    if (cosine := found.prompt_cosine) is not None:
+        limits.append(("cosine after the model's prompts", cosine, options.min_long_cosine))
+    if (drawn := found.drawn) is not None:
+        seed = f"of the texts drawn by seed {drawn.seed}"
+        limits.append((f"mean cosine {seed}", drawn.mean_cosine, options.min_cosine))
+        limits.append((f"lowest cosine {seed}", drawn.min_cosine, options.min_worst_cosine))
     # A bundle that is verified again has no proofs of other processors.
     if (cosine := found.processor_cosine) is not None:
         limits.append(("cosine on other CPUs", cosine, options.min_processor_cosine))

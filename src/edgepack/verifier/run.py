@@ -23,6 +23,8 @@ from edgepack.records.bundle import Bundle
 from edgepack.verifier.limits import OUTPUT, SECONDS, limits_for, timed_out, wrote_too_much
 from edgepack.verifier.sandbox import Sandbox
 
+OWN_KINDS = ("native", "pyinstaller")
+"""Of edgepack's own programs, as manifests name them."""
 NOT_FOUND = 127
 """How ``env`` says that there is no such program."""
 NO_DEVICE = 9
@@ -64,6 +66,23 @@ class BundleRunner:
             raise CannotRunHere(
                 f"not on a GPU ({cannot.reason}); these are the processor's", instead=instead
             ) from cannot
+
+    def prompted(self, bundle: Bundle, texts: Sequence[str], purpose: str) -> list[list[float]] | None:
+        """Vectors of the texts after the bundle's prompt for a purpose, ``query`` or ``passage``.
+
+        ``None`` where the program is not one of edgepack's and knows no prompts, or its device is missing. Raises what ``embed`` raises.
+        """
+        runner = bundle.manifest["runner"]
+        if (runner.get("command") or [""])[0] != runner["program"]:
+            return None
+        try:
+            return self.vectors(bundle, texts, ["--prefix", purpose])
+        except CannotRunHere:
+            return None
+        except ProofError:
+            if runner["kind"] in OWN_KINDS:
+                raise
+            return None
 
     def at(
         self,

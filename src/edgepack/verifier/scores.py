@@ -17,8 +17,8 @@ from edgepack.models.reference import cached_reference
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import Head, ModelSource, Task
 from edgepack.records.report import MIN_KEPT, MIN_TAU, Scores
-from edgepack.verifier.fuzz_texts import fuzz_texts_for
 from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
+from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,7 +141,7 @@ def _compare_pairs(scoring: Scoring, bundle: Bundle, source: ModelSource, texts:
     reference = Tokenizer.from_str(minimal_json(source))
     strange = [*texts, *fuzz_texts_for(reference, TOKEN_PAIRS, seed=SEED)]
     pairs = list(zip(strange[:TOKEN_PAIRS], reversed(strange), strict=False))
-    reference.enable_truncation(bundle.manifest["model"]["max_length"])
+    reference.enable_truncation(source.max_length)
     found = scoring.pair_tokens(bundle, pairs)
     for pair, encoding, (ids, types) in zip(pairs, reference.encode_batch_fast(pairs), found, strict=True):
         # The program gives a pair of no tokens one of padding.

@@ -1,6 +1,6 @@
 """The bundle's own tokenizer against Hugging Face's, where it has one: not one id may differ."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tokenizers import Tokenizer
 
@@ -8,17 +8,23 @@ from edgepack.errors import VerificationError
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verifier.fuzz_texts import fuzz_texts_for
+from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 Tokenize = Callable[[Bundle, Sequence[str]], Sequence[Sequence[int]]]
 """A bundle's own tokenizer at work: the ids of each text."""
 
 FUZZ_TEXTS = 4000
+"""One of them is longer than the model takes."""
+LONGEST = 32768
+"""Tokens: what no model of a bundle takes more of, but for tables, which take any number."""
 SEED = 20261121
 
 
-def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], tokens: Tokenize) -> int:
-    """How many texts were compared: ``texts``, and fuzz texts of every script; 0 for a bundle that holds tokenizer.json.
+def compare_tokens(
+    bundle: Bundle, source: ModelSource, texts: Sequence[str], tokens: Tokenize, *, seed: int | None = None
+) -> int:
+    """How many texts were compared: ``texts``, one that the model's length cuts, and fuzz texts of every script; 0 for a bundle that holds
+    tokenizer.json. With ``seed`` the fuzz texts are others than those that are published.
 
     Raises ``VerificationError`` with the first text that the bundle's program gives other ids than the library, and what
     ``BundleRunner.tokens`` raises.
@@ -27,8 +33,10 @@ def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], to
         return 0
 
     reference = Tokenizer.from_str(minimal_json(source))
-    tried = [*texts, *fuzz_texts_for(reference, FUZZ_TEXTS, seed=SEED)]
-    reference.enable_truncation(bundle.manifest["model"]["max_length"])
+    # Each word is at least one token.
+    long = " ".join(["text"] * 2 * min(source.max_length, LONGEST))
+    tried = [*texts, long, *fuzz_texts_for(reference, FUZZ_TEXTS - 1, seed=SEED if seed is None else seed)]
+    reference.enable_truncation(source.max_length)
     found = tokens(bundle, tried)
     for text, encoding, ids in zip(tried, reference.encode_batch_fast(tried), found, strict=True):
         # The program gives a text of no tokens one of padding.

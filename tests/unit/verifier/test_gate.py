@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgepack import models
 from edgepack.errors import CannotRunHere, UsageError, VerificationError
 from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.outputs import Outputs
+from edgepack.records.report import Drawn
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.gate import Embed, describe, verification_texts, verify, write_vectors
+from edgepack.verifier.gate import Embed, Prompted, describe, verification_texts, verify, write_vectors
 from edgepack.verifier.tasks.wordnet import NoWordNet, Task
+from edgepack.verifier.texts.long import long_texts
 
 pytestmark = pytest.mark.tools("gcc")
 
@@ -43,13 +46,22 @@ def reference(source: ModelSource, monkeypatch: pytest.MonkeyPatch) -> np.ndarra
     return vectors
 
 
+def truth(texts: Sequence[str]) -> Rows:
+    """What ``reference`` puts in the place of the full-precision model gives."""
+    asked: Any = models.reference.reference_vectors
+    rows: Rows = asked(None, texts, context=None).tolist()
+    return rows
+
+
 def giving(rows: Rows, seen: list[Sequence[str]] | None = None) -> Embed:
-    """An ``embed`` that gives these vectors for the verification texts."""
+    """An ``embed`` that gives these vectors for the verification texts, and the right ones for texts that are longer than the model takes."""
     given = dict(zip(verification_texts(), rows, strict=False))
 
     def embed(bundle: Bundle, texts: Sequence[str]) -> Rows:
         if seen is not None:
             seen.append(texts)
+        if texts[0] not in given:
+            return truth(texts)
         return [given[text] for text in texts if text in given]
 
     return embed
@@ -67,7 +79,8 @@ def test_a_bundle_that_gives_the_same_vectors_passes(
     assert found.neighbour_agreement == 1.0
     assert found.top10_agreement == 1.0
     assert found.batch_cosine == pytest.approx(1.0)
-    assert [len(texts) for texts in seen] == [200, 32, 1, 1, 1]
+    assert [len(texts) for texts in seen] == [200, 32, 1, 1, 1, 3]
+    assert found.long_cosine == pytest.approx(1.0)
     assert seen[0] == verification_texts()
 
 
@@ -235,6 +248,77 @@ def test_every_limit_can_fail(
     assert verify(bundle, source, giving(noisy.tolist()), options=ModelOptions(), context=context)
     with pytest.raises(VerificationError, match=said):
         verify(bundle, source, giving(noisy.tolist()), options=ModelOptions(**limit), context=context)
+
+
+def test_a_text_that_is_cut_elsewhere_than_the_model_cuts_it_fails(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    exact = giving(reference.tolist())
+
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        # A character is a token, and two stand around a text.
+        return (
+            exact(bundle, texts) if texts[0] in verification_texts() else truth([text[:6] for text in texts])
+        )
+
+    with pytest.raises(
+        VerificationError, match=r"lowest cosine of texts longer than the model takes -?0\.\d+ is below 0\.9"
+    ):
+        verify(bundle, source, embed, options=GATE, context=context)
+
+
+def test_a_text_after_another_prompt_than_the_models_fails(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    asked = []
+
+    def prompted(prompt: str) -> Prompted:
+        def embed(bundle: Bundle, texts: Sequence[str], purpose: str) -> Rows | None:
+            asked.append(purpose)
+            return truth([prompt + text for text in texts]) if prompt else None
+
+        return embed
+
+    given, exact = replace(source, prompts={"query": "query: "}), giving(reference.tolist())
+    right = verify(
+        bundle,
+        given,
+        exact,
+        options=replace(GATE, min_long_cosine=0),
+        prompted=prompted("query: "),
+        context=context,
+    )
+    assert asked == ["query", "passage"] and right.prompt_cosine is not None and right.prompt_cosine < 0.99
+    given = replace(source, prompts={"query": "query: ", "passage": "query: "})
+    right = verify(bundle, given, exact, options=GATE, prompted=prompted("query: "), context=context)
+    assert right.prompt_cosine == pytest.approx(1.0)
+    with pytest.raises(VerificationError, match=r"cosine after the model's prompts 0\.\d+ is below 0\.9"):
+        verify(bundle, given, exact, options=GATE, prompted=prompted("zzzzzzzzzz"), context=context)
+    unknown = verify(bundle, given, exact, options=GATE, prompted=prompted(""), context=context)
+    assert unknown.prompt_cosine is None
+
+
+def test_a_program_that_is_right_on_the_published_texts_alone_fails(
+    bundle: Bundle,
+    source: ModelSource,
+    reference: np.ndarray,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edgepack.verifier.gate.reference_vectors", models.reference.reference_vectors)
+    known = {*verification_texts(), *long_texts(source, verification_texts())}
+    exact = giving(reference.tolist())
+
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return exact(bundle, texts) if texts[0] in known else truth([text[::-1][:9] for text in texts])
+
+    found = verify(bundle, source, exact, options=GATE, seed=7, context=context)
+    assert found.drawn == Drawn(
+        texts=64, seed=7, mean_cosine=pytest.approx(1.0), min_cosine=pytest.approx(1.0)
+    )
+    assert verify(bundle, source, embed, options=GATE, context=context).status == "passed"
+    with pytest.raises(VerificationError, match="mean cosine of the texts drawn by seed 7 0"):
+        verify(bundle, source, embed, options=GATE, seed=7, context=context)
 
 
 def test_a_gate_that_is_off_fails_nothing_and_passes_nothing(

@@ -15,8 +15,8 @@ from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boun
 from edgepack.runner.tokenizer.template import template_of
 from edgepack.runner.tokenizer.unigram_table import unigram_table
 from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
-from edgepack.verifier.fuzz_texts import fuzz_texts_for
 from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 LONGEST_COMPARED = 128
 """Tokens: so that truncation is tried, too."""

@@ -16,7 +16,7 @@ from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.convert.older_tokenizer import converted_tokenizer
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.verifier.fuzz_texts import fuzz_texts_for
+from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 TEXTS = Path(__file__).parents[4] / "src/edgepack/verifier/data/texts.txt"
 ALPHABET = "abcdefghijklmnopqrstuvwxyz.,é漢"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from edgepack.bundles.usage import prefixes, shortening
+from edgepack.bundles.model_section import prefixes, shortening
 from edgepack.records.model import ModelSource
 
 

@@ -1,0 +1,196 @@
+"""What a manifest says, held against what whoever verifies has found: its model's facts against the source, its promises against the figures."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from edgepack.bundles.floor import require_compatible_elf
+from edgepack.bundles.model_section import source_section
+from edgepack.errors import BundleError, ModelError, VerificationError
+from edgepack.models.find.catalogue import CATALOGUE_PREFIX
+from edgepack.operators.config import operators_of_ort_model
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
+from edgepack.records.report import Verification
+from edgepack.records.target import ModelOptions, Platform
+from edgepack.targets import LIMITS
+from edgepack.typed import Malformed, read_table
+from edgepack.verifier.quality import shortfalls
+
+INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
+"""Keys of a source's section that depend on how the model was named, or on which edgepack read it."""
+LOWEST_OF_PRECISION: Mapping[str, float] = {"fp32": 0.999, "fp16": 0.998, "bf16": 0.98}
+"""Lowest cosine on the 200 texts of what calls itself so; int8 models of edgepack's recipes have 0.985 to 0.997."""
+
+
+def given_by_bundle(bundle: Bundle, source: ModelSource) -> ModelSource:
+    """The model as the bundle gives it: without further outputs where it gives a vector alone, as some targets do."""
+    if "outputs" not in bundle.manifest["model"] and source.outputs is not None and source.outputs.dense:
+        return replace(source, outputs=None)
+    return source
+
+
+def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
+    """Compare all that the manifest says of the model with what the source says; returns what of it could not be compared, in words.
+
+    Raises ``ModelError`` for other files than the source's, ``VerificationError`` for every other difference, ``FloorError`` or
+    ``BundleError`` for files that do not run on the platform that the manifest names.
+    """
+    said, found = bundle.manifest["model"], _expected(source)
+    _require_files(bundle, found)
+    _require_name(bundle)
+    unknown = _unknown(said, found)
+    compared = (said.keys() | found.keys()) & _comparable(found) - unknown
+    wrong = [key for key in sorted(compared) if not _same(said.get(key), found.get(key))]
+    if wrong:
+        differ = "; ".join(f"{key} is {_shown(said.get(key))}, not {_shown(found.get(key))}" for key in wrong)
+        raise VerificationError(
+            f"the manifest of {bundle.name} says of its model what is not so (the model's own value last): {differ}",
+            hint="build it again; what its maker set on purpose is repeated with --pooling, --normalize, --prompt",
+        )
+    _require_platform(bundle)
+    _require_operators(bundle)
+    words = (
+        ("version", bundle.manifest.get("version")),
+        *((key, said.get(key)) for key in ("recipe", "precision")),
+    )
+    return (
+        *(f"{key} {_shown(said[key])}" for key in sorted(unknown)),
+        *(f"{key} {value}" for key, value in words if value),
+    )
+
+
+def require_precision(bundle: Bundle, found: Verification) -> None:
+    """Hold the lowest cosine against the precision that the manifest says. Raises ``VerificationError``."""
+    precision = str(bundle.manifest["model"].get("precision"))
+    least = LOWEST_OF_PRECISION.get(precision, 0.0) if found.against in FLOAT_PRECISIONS else 0.0
+    if found.texts and found.min_cosine < least:
+        raise VerificationError(
+            f"the manifest of {bundle.name} says that its model is {precision}, but its lowest cosine is {found.min_cosine:.4f}; "
+            f"such a model has at least {least:g}",
+            hint="build it again: the manifest was changed, or a builder names the wrong precision",
+        )
+
+
+def require_promises(bundle: Bundle, found: Verification) -> None:
+    """Hold the figures against the limits that the manifest says the bundle keeps. Raises ``VerificationError``."""
+    if not found.texts:
+        return
+    if short := shortfalls(found, _promised(bundle)):
+        raise VerificationError(
+            f"the manifest of {bundle.name} says that it keeps limits that it does not keep: {' and '.join(short)}",
+            hint="the manifest was changed, or this processor computes otherwise than its maker's; build it again",
+        )
+
+
+def _promised(bundle: Bundle) -> ModelOptions:
+    """The limits that the manifest names, of those that are measured without the full gate."""
+    gate = bundle.manifest["gate"]
+    said = {key: gate[key] for key in LIMITS if key.startswith("min_") and key in gate}
+    if gate.get("gate") == "off":
+        return ModelOptions(min_long_cosine=0)
+    try:
+        return read_table(ModelOptions, said, where="gate")
+    except Malformed as error:
+        raise BundleError(f"the manifest of {bundle.name}: {error}", hint=error.hint) from error
+
+
+def _expected(source: ModelSource) -> dict[str, Any]:
+    """The source's section as JSON gives it back."""
+    found: dict[str, Any] = json.loads(json.dumps(source_section(source)))
+    return found
+
+
+def _comparable(found: Mapping[str, Any]) -> set[str]:
+    """Keys that a source may have, whether or not this one has them."""
+    sometimes = {
+        "source_precision",
+        "vectors",
+        "default_prompt",
+        "task",
+        "head",
+        "labels",
+        "activation",
+        "outputs",
+    }
+    return ({*found} | sometimes) - {*INCOMPARABLE, "source_files"}
+
+
+def _unknown(said: Mapping[str, Any], found: Mapping[str, Any]) -> set[str]:
+    """Keys of which this source knows nothing: a folder's name is not the model's, and a folder may lack the model card."""
+    named = found["origin"] == said.get("origin") or found["origin"].startswith(CATALOGUE_PREFIX)
+    unnamed = set() if named or said.get("name") == found["name"] else {"name"}
+    return unnamed | ({"license"} if found["license"] is None and said.get("license") else set())
+
+
+def _require_name(bundle: Bundle) -> None:
+    """The bundle is called by its model and its target."""
+    model, target = str(bundle.manifest["model"].get("name")), str(bundle.manifest["target"].get("name"))
+    if bundle.manifest["name"] != (name := f"{model.rpartition('/')[2]}-{target}"):
+        raise VerificationError(
+            f"the manifest calls the bundle {_shown(bundle.manifest['name'])}; by its model and target it is {_shown(name)}",
+            hint="build it again",
+        )
+
+
+def _require_files(bundle: Bundle, found: Mapping[str, Any]) -> None:
+    here = {str(file["path"]): str(file["sha256"]) for file in found["source_files"]}
+    try:
+        listed = bundle.manifest["model"]["source_files"]
+        made_from = {str(file["path"]): str(file["sha256"]) for file in listed}
+    except (KeyError, TypeError) as error:
+        raise BundleError(
+            f"the manifest of {bundle.name} does not list the files that its model was made from",
+            hint="build it again",
+        ) from error
+    for path in sorted(made_from.keys() | here.keys()):
+        if made_from.get(path) != here.get(path):
+            raise ModelError(
+                f"the bundle was made from another model: {path} has sha256 {here.get(path)}, the manifest says {made_from.get(path)}",
+                hint="name the original model with --model",
+            )
+
+
+def _require_platform(bundle: Bundle) -> None:
+    """Every file runs on the platform that the manifest names."""
+    runtime = bundle.manifest["runtime"] or {}
+    provider = runtime.get("provider") or {}
+    try:
+        said = {
+            key: value for key, value in bundle.manifest["target"]["platform"].items() if value is not None
+        }
+        platform = read_table(Platform, said, where="target.platform")
+    except (Malformed, KeyError, AttributeError) as error:
+        raise BundleError(
+            f"the manifest of {bundle.name} does not name its platform: {error}", hint="build it again"
+        ) from error
+    require_compatible_elf(
+        bundle.directory, platform, device=(*provider.get("libraries", ()), *provider.get("system", ()))
+    )
+
+
+def _require_operators(bundle: Bundle) -> None:
+    """The runtime has the kernels that the model names, if the manifest lists kernels and the model's format tells what it needs."""
+    model, runtime = bundle.manifest["model"], bundle.manifest["runtime"] or {}
+    listed = runtime.get("operators")
+    if listed is None or model.get("format") != "ort":
+        return
+    needs = operators_of_ort_model(bundle.directory / str(model["file"]))
+    has = {str(line).partition("{")[0] for line in listed}
+    missing = sorted({f"{op.domain};{op.since};{op.name}" for op in needs.kernels} - has)
+    if missing:
+        raise VerificationError(
+            f"the manifest of {bundle.name} lists the runtime's kernels without {', '.join(missing[:3])}, which its model needs",
+            hint="build it again",
+        )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """As JSON: ``1`` is not ``true``."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}…"

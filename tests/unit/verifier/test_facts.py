@@ -1,0 +1,109 @@
+"""A manifest that says what is not so of its model, its platform or its limits is not verified, whichever fact it is."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgepack.errors import BundleError, EdgepackError, FloorError, ModelError, VerificationError
+from edgepack.records.bundle import Bundle
+from edgepack.records.model import ModelSource
+from edgepack.records.report import Verification
+from edgepack.verifier.facts import require_facts, require_precision, require_promises
+
+pytestmark = pytest.mark.tools("gcc")
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def altered(bundle: Bundle, change: Change) -> Bundle:
+    """The bundle as a stranger has changed its manifest."""
+    manifest = json.loads(json.dumps(bundle.manifest))
+    change(manifest)
+    return replace(bundle, manifest=manifest)
+
+
+def set_model(**said: Any) -> Change:
+    return lambda manifest: manifest["model"].update(said)
+
+
+def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
+    bundle: Bundle, source: ModelSource
+) -> None:
+    assert require_facts(bundle, source) == ("version 0.1.0", "recipe pool", "precision fp32")
+    elsewhere = replace(source, name="copy", origin="copy", license=None)
+    said = require_facts(bundle, elsewhere)
+    assert said[:2] == ('license "apache-2.0"', 'name "tiny-org/tiny-model"')
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        (set_model(max_length=32), VerificationError, "max_length is 32, not 64"),
+        (set_model(max_length=64.0), VerificationError, "max_length is 64.0, not 64"),
+        (set_model(prefixes={"query": "bad ", "passage": ""}), VerificationError, "prefixes is"),
+        (set_model(default_prompt="query"), VerificationError, 'default_prompt is "query", not null'),
+        (set_model(license="MIT"), VerificationError, 'license is "MIT", not "apache-2.0"'),
+        (set_model(name="acme/other"), VerificationError, "by its model and target"),
+        (lambda all: all.update(name="other-tiny-target") or all["model"].update(name="acme/other"), VerificationError, 'name is "acme/other"'),
+        (set_model(pooling="cls"), VerificationError, 'pooling is "cls", not "mean"'),
+        (set_model(normalize=False), VerificationError, "normalize is false, not true"),
+        (set_model(normalize=1), VerificationError, "normalize is 1, not true"),
+        (set_model(dimension=4), VerificationError, "dimension is 4, not 8"),
+        (set_model(matryoshka={"dimensions": [4], "layer_norm": False}), VerificationError, "matryoshka is"),
+        (set_model(task="rank", labels=["a"]), VerificationError, "task is"),
+        (set_model(outputs={"dense": True}), VerificationError, "outputs is"),
+        (set_model(source_precision="fp16"), VerificationError, "source_precision is"),
+        (set_model(vectors="cut to 4"), VerificationError, "vectors is"),
+        (set_model(source_files=[]), ModelError, "made from another model"),
+        (set_model(source_files=[{"path": "model.onnx"}]), BundleError, "does not list the files"),
+        (set_model(source_files=7), BundleError, "does not list the files"),
+        (lambda all: all["model"].pop("max_length"), VerificationError, "max_length is null, not 64"),
+        (lambda all: all["model"]["source_files"].pop(), ModelError, "made from another model"),
+        (lambda all: all["target"]["platform"].update(arch="aarch64"), FloorError, "aarch64"),
+        (lambda all: all["target"]["platform"].update(glibc="2.0"), FloorError, "glibc"),
+        (lambda all: all["target"].update(platform=3), BundleError, "platform"),
+        (lambda all: all["target"].pop("platform"), BundleError, "platform"),
+    ],
+)  # fmt: skip
+def test_a_fact_that_is_not_so_fails(
+    bundle: Bundle, source: ModelSource, change: Change, kind: type[EdgepackError], words: str
+) -> None:
+    with pytest.raises(kind) as refused:
+        require_facts(altered(bundle, change), source)
+    assert words in refused.value.message
+    assert refused.value.hint
+
+
+def test_a_precision_that_the_vectors_do_not_have_fails(bundle: Bundle) -> None:
+    found = Verification(status="passed", texts=200, mean_cosine=0.9971, min_cosine=0.9853)
+    with pytest.raises(
+        VerificationError, match=r"says that its model is fp32, but its lowest cosine is 0\.9853"
+    ):
+        require_precision(bundle, found)
+    require_precision(altered(bundle, set_model(precision="int8")), found)
+    require_precision(bundle, replace(found, min_cosine=0.9999))
+    require_precision(bundle, replace(found, against="int8"))
+    require_precision(bundle, Verification(status="not verified"))
+
+
+def test_limits_that_the_bundle_does_not_keep_fail(bundle: Bundle) -> None:
+    def promising(**gate: Any) -> Bundle:
+        return altered(bundle, lambda manifest: manifest.update(gate=gate))
+
+    found = Verification(
+        status="passed",
+        texts=200,
+        mean_cosine=0.9971,
+        min_cosine=0.9853,
+        neighbour_agreement=1,
+        top10_agreement=1,
+    )
+    with pytest.raises(VerificationError, match=r"does not keep: mean cosine 0\.9971 is below 0\.9999"):
+        require_promises(promising(gate="full", min_cosine=0.9999), found)
+    require_promises(promising(gate="quick", min_cosine=0.99), found)
+    require_promises(promising(gate="off"), found)
+    with pytest.raises(BundleError, match="min_cosine"):
+        require_promises(promising(gate="quick", min_cosine="high"), found)
