@@ -21,5 +21,11 @@ def edgepack_specs() -> Iterable[Spec]:
             options=lazy("edgepack_engine.options:OPTIONS"),
             formats=("plan",),
             missing=missing,
-        )
+        ),
+        Spec(
+            axis="checks",
+            name="pairs",
+            summary="the products of an engine's plan are exact on every processor",
+            make=lazy("edgepack_engine.sound:PairCheck"),
+        ),
     ]

@@ -15,6 +15,7 @@ from edgepack_engine.plan import (
     MOST_BYTES,
     MOST_DEPTH,
     PANEL,
+    WIDEST_PAIR,
     WIDTH,
     Activation,
     Buffer,
@@ -36,8 +37,6 @@ NORMS = (
     "SkipSimplifiedLayerNormalization",
 )
 ACTIVATIONS = {"BiasGelu": Activation.GELU, "Gelu": Activation.GELU, "FastGelu": Activation.GELU_TANH}
-WIDEST_PAIR = 128
-"""Of two neighbouring weights: their products with bytes then fit into the 16 bits of processors without VNNI."""
 
 
 def lower(model: onnx.ModelProto, *, pooling: str, normalize: bool, longest: int) -> Plan:

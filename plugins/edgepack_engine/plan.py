@@ -17,14 +17,18 @@ WIDTH = 64
 """Columns of a product are a multiple of it, and what is quantized a multiple of ``PANEL``."""
 MOST_DEPTH = 1 << 15
 """Rows of a product's weights, at most: its sums stay below 2^31."""
+WIDEST_PAIR = 128
+"""Two neighbouring weights together, at most: bytes up to 255 times both stay within 16 bits, in which processors without VNNI add pairs."""
 MOST_SIZE = 256
 """Numbers of a head, at most."""
 MOST_BYTES = 1 << 22
 """Of all buffers for one token, at most."""
-_MAGIC = b"EDGEPLN1"
-_HEADER = struct.Struct("<8sQ8I2Q")
+MAGIC = b"EDGEPLN1"
+HEADER = struct.Struct("<8sQ8I2Q")
 _BUFFER = struct.Struct("<4I")
-_STEP = struct.Struct("<2I3I3I8I2f4Q")
+STEP = struct.Struct("<2I3I3I8I2f4Q")
+STEP_SIZES, STEP_TENSORS = 8, 18
+"""Where in a step's record its sizes and its tensors' places begin."""
 _ALIGNMENT = 64
 
 
@@ -117,7 +121,7 @@ def packed(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 def write_plan(plan: Plan, destination: Path) -> None:
     """Write a plan to a file."""
     buffers, places = shared_buffers(plan)
-    content = bytearray(_HEADER.size)
+    content = bytearray(HEADER.size)
 
     def put(raw: bytes) -> int:
         content.extend(bytes(-len(content) % _ALIGNMENT))
@@ -136,7 +140,7 @@ def write_plan(plan: Plan, destination: Path) -> None:
         inputs = [_index(each, places) for each in step.inputs]
         outputs = [_index(each, places) for each in step.outputs]
         records.append(
-            _STEP.pack(
+            STEP.pack(
                 step.operation,
                 step.flags,
                 *_filled(inputs, 3, NOTHING),
@@ -149,8 +153,8 @@ def write_plan(plan: Plan, destination: Path) -> None:
     buffers_at = put(b"".join(_BUFFER.pack(*each, 0) for each in buffers))
     steps_at = put(b"".join(records))
     content.extend(bytes(-len(content) % _ALIGNMENT))
-    content[: _HEADER.size] = _HEADER.pack(
-        _MAGIC,
+    content[: HEADER.size] = HEADER.pack(
+        MAGIC,
         len(content),
         len(records),
         len(buffers),

@@ -15,6 +15,7 @@ from edgepack.files.elf import architecture
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.pipeline import report_file_of
+from edgepack.plugins.checks import require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import (
@@ -111,6 +112,7 @@ def verify_again(
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             source = given_by_bundle(bundle, source)
             said = require_facts(bundle, source)
+            require_sound(bundle, context=context)
         with story.step("verify"):
             runner = runner_for(bundle, context)
             options = limits or _limits(bundle, context)

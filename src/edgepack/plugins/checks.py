@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from edgepack.context import BuildContext, Extension
-from edgepack.errors import MismatchError, PluginError
+from edgepack.errors import MismatchError, PluginError, VerificationError
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on, listed
 from edgepack.plugins.chosen import VARIABLE
+from edgepack.records.bundle import Bundle
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
@@ -23,6 +24,33 @@ class Check(Protocol):
         self, model: PreparedModel, runtime: RuntimeArtifact | None, target: Target, /
     ) -> Iterable[str] | None:
         """What is wrong, a sentence each: any refuses the build. ``None``: the check does not apply, and is not listed."""
+
+
+class BundleCheck(Protocol):
+    """What a check may have beside itself: whether a finished bundle, perhaps a stranger's, is sound. `edgepack verify` asks."""
+
+    def bundle(self, bundle: Bundle, /) -> Iterable[str] | None:
+        """What is wrong, a sentence each: any refuses the bundle. ``None``: the check does not apply. May raise ``ValueError`` or
+        ``OSError`` for files that are not what they should be."""
+
+
+def require_sound(bundle: Bundle, *, context: BuildContext) -> None:
+    """Let every check that looks at bundles look at this one. Raises ``VerificationError`` for what one finds, ``PluginError`` for one that
+    fails."""
+    for name, found in context.extensions(AXIS).items():
+        look = getattr(found.make(), "bundle", None)
+        if look is None:
+            continue
+        with blamed_on(found.plugin, f"check {name}"):
+            try:
+                answer = look(bundle)
+            except (ValueError, OSError) as error:
+                answer = [str(error)]
+        if findings := [] if answer is None else listed(found.plugin, f"check {name}", answer, SENTENCES):
+            raise VerificationError(
+                f"{bundle.name} is not sound (check {name} of {found.plugin}): {'; '.join(map(str, findings))}",
+                hint="build it again",
+            )
 
 
 def require_fit(
