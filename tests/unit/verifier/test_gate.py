@@ -16,7 +16,6 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.outputs import Outputs
-from edgepack.records.report import Drawn
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import Embed, Prompted, describe, verification_texts, verify, write_vectors
@@ -313,9 +312,8 @@ def test_a_program_that_is_right_on_the_published_texts_alone_fails(
         return exact(bundle, texts) if texts[0] in known else truth([text[::-1][:9] for text in texts])
 
     found = verify(bundle, source, exact, options=GATE, seed=7, context=context)
-    assert found.drawn == Drawn(
-        texts=64, seed=7, mean_cosine=pytest.approx(1.0), min_cosine=pytest.approx(1.0)
-    )
+    assert found.drawn is not None and (found.drawn.texts, found.drawn.seed) == (64, 7)
+    assert found.drawn.min_cosine == pytest.approx(1.0)
     assert verify(bundle, source, embed, options=GATE, context=context).status == "passed"
     with pytest.raises(VerificationError, match="mean cosine of the texts drawn by seed 7 0"):
         verify(bundle, source, embed, options=GATE, seed=7, context=context)
