@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from edgepack.records.model import FULL_PRECISION
 from edgepack.records.runtime import LevelProof
+from edgepack.records.word import HERE, Word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,17 +134,6 @@ class Verification:
     """Of each text, to five digits, in the order of the texts."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Limits that applied, by the key of a target, e.g. ``min_cosine``; without limits that require nothing."""
-
-
-def verification_of(data: Mapping[str, Any]) -> Verification:
-    """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
-    found = dict(data)
-    for name, kind in (("retrieval", Retrieval), ("scores", Scores)):
-        if found.get(name) is not None:
-            found[name] = kind(**found[name])
-    for name, each in (("tasks", TaskFigure), ("lengths", LengthFigure), ("outputs", OutputFigures)):
-        found[name] = tuple(each(**one) for one in found.get(name, ()))
-    return Verification(**{**found, "cosines": tuple(found.get("cosines", ()))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,11 +265,6 @@ class Memory:
     """One text on one thread, by its length."""
 
 
-def memory_of(data: Mapping[str, Any]) -> Memory:
-    """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
-    return Memory(**{**data, "lengths": tuple(LengthMemory(**each) for each in data.get("lengths", ()))})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """The size of a bundle and the cost of its downloads."""
@@ -313,6 +298,8 @@ class Report:
     """``None``: not recorded."""
     memory: Memory | None = None
     """``None``: the target has no budget for it, and it was not measured."""
+    said_by: Word = HERE
+    """Whose word the verification and all else is that was not measured now."""
 
     @property
     def raw_bytes(self) -> int:
