@@ -40,6 +40,8 @@ from edgepack_oci.places.place import Place
 from edgepack_oci.push import open_place
 
 MOST_LAYERS = 128
+MOST_SAID = 20
+"""Platforms that an error names."""
 LONGEST_NAME = 200
 """Letters of a bundle's name."""
 NOT_OURS = "edgepack pulls what `edgepack push` has pushed; for other models see `edgepack bundle --help`"
@@ -176,7 +178,9 @@ def _chosen(entries: Sequence[Descriptor], reference: Reference, platform: str) 
     if wanted not in choices:
         raise DownloadError(
             f"{reference} has no bundle for {wanted}",
-            hint=f"--platform chooses one of {', '.join(choices)}" if choices else NOT_OURS,
+            hint=f"--platform chooses one of {foreign(', '.join(list(choices)[:MOST_SAID]))}"
+            if choices
+            else NOT_OURS,
         )
     return choices[wanted]
 
@@ -192,7 +196,7 @@ def _contents(place: Place, manifest: Document, reference: Reference) -> tuple[s
         labels = inner.get("Labels") if isinstance(inner, dict) else None
         name = labels.get(BUNDLE) if isinstance(labels, dict) else None
     if not isinstance(name, str) or not _is_name(name):
-        kind = said.get("artifactType") or config.media_type or "something else"
+        kind = foreign(str(said.get("artifactType") or config.media_type or "something else")[:200])
         raise BundleError(f"{reference} is not a bundle of edgepack's, but {kind}", hint=NOT_OURS)
     layers = said.get("layers")
     if not isinstance(layers, list) or not 0 < len(layers) <= MOST_LAYERS:
