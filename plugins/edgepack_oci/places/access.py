@@ -114,7 +114,10 @@ def read_answer(answer: httpx.Response, *, who: str, error: type[EdgepackError])
         for chunk in answer.iter_raw():
             body += chunk
             if len(body) > MOST:
-                raise error(f"the answer of {who} is larger than {MOST} bytes")
+                raise error(
+                    f"the answer of {who} is larger than {MOST} bytes",
+                    hint="no manifest or token is as large",
+                )
             if time.monotonic() - began > LONGEST:
                 raise error(f"the answer of {who} takes longer than {LONGEST:.0f} s", hint="try again later")
     finally:
