@@ -85,8 +85,9 @@ def difference(
 
 def _is_signed(bundle: Bundle, key: PublicKey | None) -> bool:
     """Whether the archive that a bundle was unpacked from is signed beside it; what lies beside a folder says nothing of the folder."""
-    unpacked = bundle.archive is not None and archive_of(bundle.directory) != bundle.archive
-    return bool(unpacked and key and require_signed_file(bundle.archive, key))
+    if key is None or bundle.archive is None or archive_of(bundle.directory) == bundle.archive:
+        return False
+    return require_signed_file(bundle.archive, key)
 
 
 def _parts(old: Bundle, new: Bundle, made: Made) -> list[PartChange]:

@@ -72,8 +72,8 @@ class Access:
             request = self.http.build_request("POST", realm, data={**asked, **form}, headers=PLAIN)
         else:
             headers = {"Authorization": self.credentials.basic} if self.credentials else {}
-            parameters = [("service", service), *(("scope", scope) for scope in self.scopes)]
-            request = self.http.build_request("GET", realm, params=parameters, headers={**PLAIN, **headers})
+            said = {"service": [service], "scope": list(self.scopes)}
+            request = self.http.build_request("GET", realm, params=said, headers={**PLAIN, **headers})
         answer = self.http.send(request, stream=True, follow_redirects=False)
         content = read_answer(answer, who=answer.url.host, error=self.error)
         if answer.status_code in (400, 401, 403):

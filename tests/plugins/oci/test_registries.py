@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -120,8 +121,8 @@ def test_another_bundle_of_the_same_key_and_an_older_one_are_refused(
     refused(lambda: pulled(named, key=key, name="another"), SignatureError, "not another", "same key")
     refused(lambda: pulled(named, key=key, min_version="1.3"), SignatureError, "older than 1.3", "")
     assert nothing_at(tmp_path)
-    for option in ("name", "min_version"):
-        refused(lambda option=option: pulled(named, **{option: "1.2"}), UsageError, "requires --key", "--key")
+    refused(lambda: pulled(named, name="1.2"), UsageError, "requires --key", "--key")
+    refused(lambda: pulled(named, min_version="1.2"), UsageError, "requires --key", "--key")
     found = pulled(named, key=key, name=manifest["name"], min_version="1.2")
     assert (found.bundle.name, found.version) == (manifest["name"], "1.2.0")
 
@@ -146,7 +147,7 @@ def test_a_bundle_under_another_ones_name_is_refused(
         digest = registry.put_document(
             "team/embed", "bad", {**said, "annotations": annotations}, OCI_MANIFEST
         )
-        refused(lambda digest=digest: pulled(named.at(digest)), BundleError, what, "")
+        refused(partial(pulled, named.at(digest)), BundleError, what, "")
         assert nothing_at(tmp_path)
 
 
