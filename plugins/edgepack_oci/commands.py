@@ -1,11 +1,12 @@
 """``edgepack push`` and ``edgepack pull``: bundles in registries."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.api.kit import common_options, host_context, print_json
+from edgepack.api.kit import common_options, foreign, host_context, print_json, say
 
 if TYPE_CHECKING:
     from edgepack_oci.push import Pushed
@@ -73,6 +74,12 @@ def push_command(bundles: tuple[Path, ...], reference: str, plain_http: bool, as
     metavar="FILE",
     help="Require a signature made with this key; the file holds the public key.",
 )
+@click.option("--name", metavar="NAME", help="Require that the signed bundle has this name; requires --key.")
+@click.option(
+    "--min-version",
+    metavar="VERSION",
+    help="Reject a bundle whose signed manifest says an older version, e.g. 1.2.0; requires --key.",
+)
 @click.option("-f", "--force", is_flag=True, help="Replace an existing bundle.")
 @_plain_http
 @common_options
@@ -81,6 +88,8 @@ def pull_command(
     output: Path | None,
     platform: str,
     key: Path | None,
+    name: str | None,
+    min_version: str | None,
     force: bool,
     plain_http: bool,
     as_json: bool,
@@ -88,27 +97,39 @@ def pull_command(
     """Pull a bundle from a registry into a folder.
 
     REFERENCE is REGISTRY/NAME:TAG, REGISTRY/NAME@sha256:… or oci:FOLDER:TAG. Digests, sizes and every file of the bundle are checked
-    before the folder appears. Layers are kept in the cache: a newer bundle downloads what has changed.
+    before the folder appears. Layers are kept in the cache: a newer bundle downloads what has changed. Name and version are what the
+    bundle's maker says; with --key, what the key's owner has signed.
     """
     from edgepack_oci.content.reference import parse_reference
-    from edgepack_oci.pull import pull
+    from edgepack_oci.pull import Wanted, pull
 
     named = parse_reference(reference)
+    wanted = Wanted(key=key, name=name, min_version=min_version)
     with host_context() as context:
         pulled = pull(
-            named, output, platform=platform, key=key, force=force, plain_http=plain_http, context=context
+            named,
+            output,
+            platform=platform,
+            wanted=wanted,
+            force=force,
+            plain_http=plain_http,
+            context=context,
         )
     if as_json:
         print_json(
             {
                 "directory": str(pulled.bundle.directory),
                 "bundle": pulled.bundle.name,
+                "version": pulled.version or None,
                 "reference": str(pulled.reference),
-                "key": pulled.signed or None,
+                "key": pulled.said_by.key or None,
+                "said_by": asdict(pulled.said_by),
             }
         )
     else:
-        click.echo(f"{pulled.bundle.directory}\n{pulled.reference}")
+        version = f"version {foreign(pulled.version)}" if pulled.version else "without a version"
+        say(f"{pulled.bundle.directory}\n{pulled.reference}")
+        say(f"{foreign(pulled.bundle.name)}, {version}, {pulled.said_by}")
 
 
 def _lines(pushed: "Pushed") -> list[str]:

@@ -5,9 +5,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.api import BuildContext, Bundle, BundleError
+from edgepack.api import BuildContext, Bundle, BundleError, UsageError
 from edgepack.api.axes import DownloadError, HashMismatchError
-from edgepack.api.kit import load_public, open_bundle, placed_folder, require_signed, unpack_layers
+from edgepack.api.kit import (
+    PublicKey,
+    Word,
+    foreign,
+    load_public,
+    open_bundle,
+    placed_folder,
+    require_name,
+    require_numbers,
+    require_signed,
+    require_version,
+    unpack_layers,
+    word_of_bundle,
+)
 from edgepack_oci.content.documents import (
     BUNDLE,
     DOCKER_CONFIG,
@@ -27,6 +40,10 @@ from edgepack_oci.places.place import Place
 from edgepack_oci.push import open_place
 
 MOST_LAYERS = 128
+MOST_SAID = 20
+"""Platforms that an error names."""
+LONGEST_NAME = 200
+"""Letters of a bundle's name."""
 NOT_OURS = "edgepack pulls what `edgepack push` has pushed; for other models see `edgepack bundle --help`"
 
 
@@ -37,8 +54,34 @@ class Pulled:
     bundle: Bundle
     reference: Reference
     """With the digest that the tag named."""
-    signed: str
-    """Digest of the key that it is signed with; empty: nobody asked."""
+    said_by: Word
+    """Whose word its name, its version and all else in its manifest are."""
+
+    @property
+    def version(self) -> str:
+        """As its manifest says it; may be empty."""
+        return str(self.bundle.manifest.get("version", ""))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a bundle has to be."""
+
+    key: Path | None = None
+    """File of the public key that it has to be signed with."""
+    name: str | None = None
+    min_version: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ``UsageError`` for what nobody could rely on."""
+        if self.min_version is not None:
+            require_numbers(self.min_version)
+        for option, value in (("--name", self.name), ("--min-version", self.min_version)):
+            if value is not None and self.key is None:
+                raise UsageError(
+                    f"{option} requires --key: without a signature anyone can write a name and a version",
+                    hint="--key names the public key",
+                )
 
 
 def pull(
@@ -46,18 +89,18 @@ def pull(
     output: Path | None,
     *,
     platform: str,
-    key: Path | None,
+    wanted: Wanted,
     force: bool,
     plain_http: bool,
     context: BuildContext,
 ) -> Pulled:
     """Put the bundle that a reference names into the folder ``output``, or one with the bundle's name.
 
-    Every document and layer is compared with the digest and size that the one before it says, every file with the bundle's manifest; with
-    ``key`` it has to be signed. Only then does the folder appear. Raises ``BundleError`` for what is no bundle of edgepack's,
+    Every document and layer is compared with the digest and size that the one before it says, every file with the bundle's manifest, and the
+    bundle with what is ``wanted``. Only then does the folder appear. Raises ``BundleError`` for what is no bundle of edgepack's,
     ``DownloadError``, ``HashMismatchError``, ``SignatureError`` or ``OutputError``.
     """
-    public = None if key is None else load_public(key)
+    public = None if wanted.key is None else load_public(wanted.key)
     with open_place(reference, push=False, plain_http=plain_http, context=context) as place:
         first = place.manifest(reference.wanted)
         manifest = _bundle_manifest(place, first, reference, platform)
@@ -70,9 +113,34 @@ def pull(
             except BundleError as error:
                 message = error.message.replace(str(folder), str(reference))
                 raise BundleError(message, hint="push the bundle again") from error
-            signed = require_signed(bundle, public).key if public else ""
+            said_by = _require_wanted(bundle, wanted, public, name, reference, context)
     placed = Bundle(directory=output or Path(name), manifest=bundle.manifest)
-    return Pulled(bundle=placed, reference=reference.at(first.digest), signed=signed)
+    return Pulled(bundle=placed, reference=reference.at(first.digest), said_by=said_by)
+
+
+def _require_wanted(
+    bundle: Bundle,
+    wanted: Wanted,
+    public: PublicKey | None,
+    name: str,
+    reference: Reference,
+    context: BuildContext,
+) -> Word:
+    """Whose word it is. Raises ``SignatureError`` where it is not signed or another bundle, ``BundleError`` for a false annotation."""
+    if public is None:
+        said_by = word_of_bundle(bundle, store=context.store)
+    else:
+        said_by = Word(whose="key", key=require_signed(bundle, public).key)
+    if wanted.name is not None:
+        require_name(bundle, wanted.name)
+    if wanted.min_version is not None:
+        require_version(bundle, wanted.min_version)
+    if bundle.name != name:
+        raise BundleError(
+            f"{reference} says that it holds {foreign(name)}, and holds {foreign(bundle.name)}",
+            hint="push the bundle again",
+        )
+    return said_by
 
 
 def _bundle_manifest(place: Place, first: Document, reference: Reference, platform: str) -> Document:
@@ -110,7 +178,9 @@ def _chosen(entries: Sequence[Descriptor], reference: Reference, platform: str) 
     if wanted not in choices:
         raise DownloadError(
             f"{reference} has no bundle for {wanted}",
-            hint=f"--platform chooses one of {', '.join(choices)}" if choices else NOT_OURS,
+            hint=f"--platform chooses one of {foreign(', '.join(list(choices)[:MOST_SAID]))}"
+            if choices
+            else NOT_OURS,
         )
     return choices[wanted]
 
@@ -125,14 +195,24 @@ def _contents(place: Place, manifest: Document, reference: Reference) -> tuple[s
         inner = read_document(place.config(config), str(reference)).get("config")
         labels = inner.get("Labels") if isinstance(inner, dict) else None
         name = labels.get(BUNDLE) if isinstance(labels, dict) else None
-    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
-        kind = said.get("artifactType") or config.media_type or "something else"
+    if not isinstance(name, str) or not _is_name(name):
+        kind = foreign(str(said.get("artifactType") or config.media_type or "something else")[:200])
         raise BundleError(f"{reference} is not a bundle of edgepack's, but {kind}", hint=NOT_OURS)
     layers = said.get("layers")
     if not isinstance(layers, list) or not 0 < len(layers) <= MOST_LAYERS:
         raise BundleError(f"{reference} has no layers, or too many", hint="push the bundle again")
     found = [read_descriptor(layer, str(reference)) for layer in layers]
     return name, [layer for layer in found if layer.annotations.get(PART) != LIBC]
+
+
+def _is_name(name: str) -> bool:
+    """Whether a folder may be called that by anyone: it stays in its place, and a terminal shows it as it is."""
+    return (
+        0 < len(name) <= LONGEST_NAME
+        and not name.startswith(".")
+        and not {*name} & {*"/\\"}
+        and foreign(name) == name
+    )
 
 
 def _layer(place: Place, said: Descriptor) -> Path:

@@ -23,21 +23,29 @@ _run = click.option(
     "--full", is_flag=True, help="Also measure retrieval: 500 words among 2,000 glosses of WordNet."
 )
 @file_option("--prices", "Price table (TOML) for download costs.", exists=True)
+@file_option(
+    "--key",
+    "Require that bundles that were not made on this machine are signed with this public key.",
+    exists=True,
+)
 @common_options
-def diff(old: Path, new: Path, run: bool, full: bool, prices: Path | None, as_json: bool) -> None:
+def diff(
+    old: Path, new: Path, run: bool, full: bool, prices: Path | None, key: Path | None, as_json: bool
+) -> None:
     """Compare two bundles and say whether an index can stay.
 
     It shows the bytes of each part, the costs of an update, and how far vectors drift. OLD and NEW are folders or archives of
     bundles, of any model, recipe, runtime or target. Their programs embed the built-in texts;
-    those of bundles made elsewhere are run only with --run.
+    those of bundles made elsewhere are run only with --run. What such a bundle says of itself decides nothing without --key.
     """
-    from edgepack.api.kit import host_context, print_rich
+    from edgepack.api.kit import host_context, load_public, print_rich
     from edgepack_updates import show
     from edgepack_updates.difference import difference, opened
 
     with host_context() as context:
         before, after = opened(old, "old", context=context), opened(new, "new", context=context)
-        found = difference(before, after, run=run, full=full, prices=prices, context=context)
+        public = None if key is None else load_public(key)
+        found = difference(before, after, run=run, full=full, prices=prices, key=public, context=context)
     if as_json:
         print_json(show.as_json(found))
     else:

@@ -4,7 +4,18 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from edgepack.api import BuildContext, Bundle, BundleError
-from edgepack.api.kit import archive_of, digest, download_costs, open_bundle, pack, prices_of, unpack_bundle
+from edgepack.api.kit import (
+    PublicKey,
+    archive_of,
+    digest,
+    download_costs,
+    open_bundle,
+    pack,
+    prices_of,
+    require_signed_file,
+    unpack_bundle,
+    word_of_bundle,
+)
 from edgepack_updates.compare import changes, measure_drift
 from edgepack_updates.making import Made, make_delta
 from edgepack_updates.show import Difference, PartChange
@@ -27,9 +38,23 @@ def opened(path: Path, name: str, *, context: BuildContext) -> Bundle:
 
 
 def difference(
-    old: Bundle, new: Bundle, *, run: bool, full: bool, prices: Path | None, context: BuildContext
+    old: Bundle,
+    new: Bundle,
+    *,
+    run: bool,
+    full: bool,
+    prices: Path | None,
+    key: PublicKey | None = None,
+    context: BuildContext,
 ) -> Difference:
-    """Everything that is said of two bundles. A program that was not made here is run only with ``run``."""
+    """Everything that is said of two bundles. A program that was not made here is run only with ``run``.
+
+    With ``key`` a bundle that was not made here has to be signed with it, and its word counts. Raises ``SignatureError``.
+    """
+    said_by = [
+        word_of_bundle(each, key=key, outside=_is_signed(each, key), store=context.store)
+        for each in (old, new)
+    ]
     table = prices_of(prices, context)
     made = make_delta(old, new, Path(mkdtemp(dir=context.work_dir)) / "delta", context=context)
     settings = changes(old.manifest, new.manifest)
@@ -42,6 +67,8 @@ def difference(
     return Difference(
         old=digest(old),
         new=digest(new),
+        old_said_by=said_by[0],
+        new_said_by=said_by[1],
         changes=settings,
         parts=tuple(_parts(old, new, made)),
         archive_before=before,
@@ -50,8 +77,17 @@ def difference(
         costs_whole=download_costs(after, table),
         costs_update=download_costs(min(made.size, after), table),
         drift=drift,
-        verdict=judge(old.manifest, new.manifest, drift, {each.what: each for each in settings}),
+        verdict=judge(
+            old.manifest, new.manifest, drift, {each.what: each for each in settings}, said_by=said_by
+        ),
     )
+
+
+def _is_signed(bundle: Bundle, key: PublicKey | None) -> bool:
+    """Whether the archive that a bundle was unpacked from is signed beside it; what lies beside a folder says nothing of the folder."""
+    if key is None or bundle.archive is None or archive_of(bundle.directory) == bundle.archive:
+        return False
+    return require_signed_file(bundle.archive, key)
 
 
 def _parts(old: Bundle, new: Bundle, made: Made) -> list[PartChange]:

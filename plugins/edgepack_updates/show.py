@@ -7,7 +7,16 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from edgepack.api.kit import DownloadCost, Number, add_row, blocks, column_megabytes, table
+from edgepack.api.kit import (
+    DownloadCost,
+    Number,
+    Word,
+    add_row,
+    blocks,
+    column_megabytes,
+    foreign_words,
+    table,
+)
 from edgepack_updates.compare import Change, Drift
 from edgepack_updates.verdict import Verdict
 
@@ -32,6 +41,9 @@ class Difference:
     old: str
     """Digest."""
     new: str
+    old_said_by: Word
+    """Whose word the old bundle's manifest and golden vectors are."""
+    new_said_by: Word
     changes: tuple[Change, ...]
     parts: tuple[PartChange, ...]
     archive_before: int
@@ -52,6 +64,7 @@ def as_json(found: Difference) -> dict[str, Any]:
 
 def render(found: Difference) -> Group:
     """What differs, bytes, money, vectors, and the verdict last."""
+    found = foreign_words(found)
     lines: list[RenderableType] = []
     if found.changes:
         made = table("", "old", "new")

@@ -1,10 +1,10 @@
 """Whether an index that the old bundle has made serves the new one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgepack.api.kit import Scores
+from edgepack.api.kit import Scores, Word
 from edgepack_updates.compare import Drift
 
 AGREE = 0.9999
@@ -15,6 +15,7 @@ SAME_SCORES = 1e-4
 """Largest difference of scores that are the same."""
 TAU, BEST = 0.98, 0.99
 """Kendall's tau of the scores, and share of the best texts or labels, from which on a new bundle ranks as the old one."""
+CLAIMED = "not decided: its maker says that vectors are the same to 1e-4, by embedder id and golden vectors; its program was not run"
 _NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
 
@@ -54,9 +55,17 @@ def reasons(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def judge(
-    old: Mapping[str, Any], new: Mapping[str, Any], drift: Drift | None, differs: Mapping[str, Any]
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    drift: Drift | None,
+    differs: Mapping[str, Any],
+    *,
+    said_by: Sequence[Word],
 ) -> Verdict:
-    """``drift`` is what was measured, ``None`` for other dimensions; ``differs`` has the settings that changed, by name."""
+    """``drift`` is what was measured, ``None`` for other dimensions; ``differs`` has the settings that changed, by name.
+
+    ``said_by``: whose word the two bundles are, which decides where their programs were not run.
+    """
     why = reasons(old, new)
     scored = old["model"].get("task") or new["model"].get("task")
     if why or drift is None:
@@ -65,7 +74,7 @@ def judge(
     if drift.scores is not None:
         return _of_scores(drift.scores, differs)
     if drift.by == "golden":
-        return _unmeasured(old, new, drift)
+        return _unmeasured(old, new, drift, said_by)
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
     assert drift.top10_kept is not None and drift.nearest_kept is not None
@@ -98,11 +107,15 @@ def _of_scores(found: Scores, differs: Mapping[str, Any]) -> Verdict:
     return Verdict(outcome="rebuild", says=f"another order: {figures}{of}", why=causes)
 
 
-def _unmeasured(old: Mapping[str, Any], new: Mapping[str, Any], drift: Drift) -> Verdict:
-    """By ids and golden vectors, which are their makers' word."""
+def _unmeasured(
+    old: Mapping[str, Any], new: Mapping[str, Any], drift: Drift, said_by: Sequence[Word]
+) -> Verdict:
+    """By ids and golden vectors, which decide nothing where they are anybody's word."""
     stays = "thresholds" if new["model"].get("task") else "an index"
     embedders = {str(each["model"].get("embedder", "")) for each in (old, new)}
     if len(embedders) == 1 and embedders != {""} and drift.min_cosine >= AGREE:
+        if not all(word.counts for word in said_by):
+            return Verdict(outcome="undecided", says=CLAIMED, why=(drift.reason,))
         return Verdict(
             outcome="same",
             says=f"the same to 1e-4 by their embedder ids and golden vectors: {stays} can stay",

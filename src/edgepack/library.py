@@ -332,16 +332,21 @@ def report(
     prices: str | Path | None = None,
     html: str | Path | None = None,
     bench: str | Path | None = None,
+    key: str | Path | None = None,
 ) -> Report:
     """A bundle's size by part and encoding, and the cost of its downloads; also writes a page to ``html``.
 
-    ``bench`` is a file that ``embed --bench --json`` wrote on a device; the page shows its figures.
+    ``bench`` is a file that ``embed --bench --json`` wrote on a device; the page shows its figures. What was recorded of a bundle that
+    was not made here is what its maker says (``said_by``), unless its report is signed with ``key``, the file of a public key; a bundle that is
+    neither made here nor signed with it raises ``SignatureError``.
     """
-    from edgepack import verification
+    from edgepack.recorded.again import report_again
+    from edgepack.signing.keys import load_public
 
     with _context() as context:
         table = None if prices is None else Path(prices)
-        result = verification.report_again(Path(path), prices=table, context=context)
+        public = None if key is None else load_public(Path(key))
+        result = report_again(Path(path), prices=table, key=public, context=context)
         if html is not None:
             page = _page(Path(path), result, None if bench is None else Path(bench), context)
     if html is not None:

@@ -17,7 +17,7 @@ from edgepack.bundles.place import held_place, placed_folder, require_free, requ
 from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
 from edgepack.bundles.room import require_room
 from edgepack.errors import BundleError, MissingToolError, PluginError, UsageError, VerificationError
-from edgepack.files.store import written_beside
+from edgepack.files.store import sha256_of, written_beside
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
@@ -40,7 +40,7 @@ from edgepack.reports.cost import Prices, prices_of
 from edgepack.reports.made import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
 from edgepack.reports.sections import with_sections
-from edgepack.reports.text import as_json
+from edgepack.reports.text import as_record
 from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
 from edgepack.tools import install_hint
@@ -54,7 +54,7 @@ from edgepack.verifier.run import BundleRunner
 
 STEPS = 8
 """Of a build."""
-FETCHED = {"addresses", "downloads", "hub", "made-here", "models", "sources", "wheels"}
+FETCHED = {"addresses", "downloads", "from-store", "hub", "made-here", "models", "sources", "wheels"}
 """Kinds of what a cache may hold and nothing was made with tools yet."""
 COMPILED = 500_000_000
 """Bytes that the first build adds to a cache beside the model: ONNX Runtime's sources and what is compiled of them."""
@@ -184,7 +184,7 @@ def build(
             _withdraw(outcome)
     if key is not None:
         _sign_what_is_sent(outcome, key)
-    remember(outcome.report.digest, store=context.store)
+    remember(outcome.report.digest, report=sha256_of(outcome.report_file), store=context.store)
     for plugin in host.bundle_written(outcome.bundle, outcome.report):
         _require_unchanged(outcome.bundle, plugin)
     return outcome
@@ -320,7 +320,7 @@ def _sent(outcome: Outcome) -> list[Path]:
 
 
 def _sign_what_is_sent(outcome: Outcome, key: PrivateKey) -> None:
-    for file in _sent(outcome):
+    for file in (*_sent(outcome), outcome.report_file):
         sign_file(file, key)
 
 
@@ -355,7 +355,7 @@ def _pack_and_report(
     temporary.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
     report_file = report_file_of(destination)
     temporary = beside.enter_context(written_beside(report_file))
-    temporary.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(as_record(report), indent=2) + "\n", encoding="utf-8")
     context.note(f"{destination}/ and .tar.zst")
     return Outcome(
         bundle=replace(packed, directory=destination, archive=archive_of(destination)),

@@ -114,7 +114,9 @@ def _value(kind: Any, value: Any, where: str, path: str, how: How) -> Any:
         return _made(how[path], value, where)
     if kind is Any:
         return value
-    if NoneType in arguments:  # TOML has no null: what is not there has its default
+    if NoneType in arguments:  # TOML has no null: what is not there has its default; JSON has
+        if value is None:
+            return None
         (kind,) = (each for each in arguments if each is not NoneType)
         return _value(kind, value, where, path, how)
     if origin is Literal:

@@ -1,6 +1,5 @@
-"""Checking and measuring a bundle that was made earlier, perhaps elsewhere."""
+"""Checking a bundle that was made earlier, perhaps elsewhere."""
 
-import json
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,30 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgepack.bundles.archive import archive_of, unpack_bundle
-from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import BundleError, UsageError
 from edgepack.files.elf import architecture
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.checks import require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.records.report import (
-    Made,
-    Memory,
-    PackageSize,
-    Report,
-    Verification,
-    memory_of,
-    verification_of,
-)
-from edgepack.records.runtime import LevelProof
+from edgepack.records.report import Verification
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
-from edgepack.reports.cost import prices_of
-from edgepack.reports.measure import measure, weigh
-from edgepack.reports.sections import with_sections
 from edgepack.signing.keys import PublicKey
 from edgepack.signing.signatures import (
     Signed,
@@ -212,18 +198,6 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
     )
 
 
-def report_again(path: Path, *, prices: Path | None, context: HostContext) -> Report:
-    """Measure a bundle; its verification, proofs and packages are those that the build wrote beside it, when of this very bundle."""
-    bundle = open_bundle(path)
-    archive = archive_of(path)
-    if archive.is_file():
-        bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
-    verification, proofs, packages, made, memory = _recorded(bundle)
-    table = prices_of(prices, context)
-    report = measure(bundle, verification, sizes=weigh(bundle), packages=packages, prices=table)
-    return with_sections(bundle, replace(report, proofs=proofs, made=made, memory=memory), context=context)
-
-
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
     """What a bundle was held to, as its manifest remembers it."""
     gate = manifest["gate"]
@@ -251,37 +225,3 @@ def _opened(
     if least_version is not None:
         require_version(bundle, least_version)
     yield bundle, signed
-
-
-def _recorded(
-    bundle: Bundle,
-) -> tuple[Verification, tuple[LevelProof, ...], tuple[PackageSize, ...], Made | None, Memory | None]:
-    unknown = Verification(status="not verified", reason="not run now; `edgepack verify` does")
-    try:
-        recorded = json.loads(report_file_of(bundle.directory).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return unknown, (), (), None, None
-
-    if recorded.get("digest") != digest(bundle):
-        return unknown, (), (), None, None
-    try:
-        proofs = tuple(LevelProof(**proof) for proof in recorded.get("proofs", ()))
-        found = verification_of(recorded["verification"])
-        made = (
-            Made(**{**recorded["made"], "settings": tuple(recorded["made"]["settings"])})
-            if "made" in recorded
-            else None
-        )
-        memory = memory_of(recorded["memory"]) if "memory" in recorded else None
-        return found, proofs, tuple(_packages_beside(bundle, recorded)), made, memory
-    except (TypeError, KeyError, ValueError) as error:
-        raise BundleError(f"{report_file_of(bundle.directory)} is damaged: {error}") from error
-
-
-def _packages_beside(bundle: Bundle, recorded: Mapping[str, Any]) -> Iterator[PackageSize]:
-    """Those that the build made and that are still there with the size that they had."""
-    for each in recorded.get("packages", ()):
-        package = PackageSize(form=each["form"], file=each["file"], size=each["size"])
-        path = bundle.directory.with_name(package.file)
-        if path.is_file() and path.stat().st_size == package.size:
-            yield package

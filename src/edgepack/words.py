@@ -4,9 +4,15 @@ import difflib
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 _LINES = "\n\t"
+_RESULTS = frozenset("✓✔✅☑√🗸🗹✗✘✖✕❌❎☒🗴🗵🗶🗷")
+"""Signs of a result, and what looks like them."""
 _SPELLED = {
     "…": "...",
     "✓": "ok",
@@ -45,6 +51,43 @@ def _escape(letter: str) -> str:
     return (
         letter.encode("ascii", "backslashreplace").decode() if ord(letter) > 0x7F else f"\\x{ord(letter):02x}"
     )
+
+
+def foreign(text: str) -> str:
+    """Somebody else's words, to stand in a line of ours: ``harmless``, without line breaks and without the signs of a result.
+
+    A name could otherwise end with a line that says ``verified ✓``, or be a tick in a column of ticks.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(letter if _is_plain(letter) else _escape(letter) for letter in text)
+
+
+def _is_plain(letter: str) -> bool:
+    # Zl, Zp: line and paragraph separators.
+    return (
+        letter not in _RESULTS
+        and letter not in _LINES
+        and _is_shown(letter)
+        and unicodedata.category(letter) not in ("Zl", "Zp")
+    )
+
+
+def foreign_words(value: T) -> T:
+    """The same with every text in it as ``foreign``; dataclasses, mappings and sequences are gone through."""
+    return cast(T, _foreign_words(value))
+
+
+def _foreign_words(value: Any) -> Any:
+    if isinstance(value, str):
+        return foreign(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{each.name: _foreign_words(getattr(value, each.name)) for each in fields(value)}
+        )
+    if isinstance(value, Mapping):
+        return {_foreign_words(key): _foreign_words(each) for key, each in value.items()}
+    return tuple(map(_foreign_words, value)) if isinstance(value, (tuple, list)) else value
 
 
 def ascii_only() -> bool:

@@ -18,6 +18,7 @@ from edgepack.errors import EdgepackError
 from edgepack.files.store import digest_tree
 from edgepack.project import stores
 from edgepack.project.orders import Result
+from edgepack.project.report import as_dict, row_of
 from edgepack.records.target import Target
 
 pytestmark = pytest.mark.tools("env", may=("setpriv",))
@@ -208,3 +209,31 @@ def test_a_store_that_is_only_read_is_read(
     (at,) = (at for at, line in enumerate(lines) if "takes nothing and is done without: " in line)
     assert lines[at].startswith("warning: the store http://127.0.0.1:")
     assert lines[at + 1].startswith("hint: what is made here stays here")
+
+
+@pytest.mark.parametrize("secret", ["", "known to all"])
+def test_a_figure_from_a_store_is_whose_word(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("EDGEPACK_STORE_SECRET", secret)
+    store = tmp_path / "store"
+    build(only=["one"], store=store)
+    for again, state in ((False, "from the store"), (True, "up to date")):
+        (result,) = build(only=["one"], store=store, again=again)
+        assert result.state == state
+        (said,) = as_dict([result])["bundles"]
+        cosine = row_of(result)["mean cosine"]
+        if secret:
+            assert said["said_by"] == {"whose": "store", "key": ""}
+            assert cosine.endswith(", from a store whose secret is known here")
+        else:
+            assert said["said_by"] == {"whose": "maker", "key": ""}
+            assert cosine.endswith(", says its maker")
+
+
+def test_a_report_of_another_bundle_says_nothing_in_the_table(build: Build, tmp_path: Path) -> None:
+    one, _, two = build()
+    assert one.path is not None and two.path is not None
+    assert row_of(one)["mean cosine"]
+    shutil.copy(pipeline.report_file_of(two.path), pipeline.report_file_of(one.path))
+    assert row_of(one)["mean cosine"] == "" and as_dict([one])["bundles"][0]["said_by"] is None

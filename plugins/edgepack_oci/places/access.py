@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from edgepack.api import EdgepackError
+from edgepack.api.kit import foreign, is_loopback
+from edgepack_oci.content.documents import MOST
 from edgepack_oci.places.credentials import Credentials
 
 if TYPE_CHECKING:
     import httpx
 
+LONGEST = 300.0
+"""Seconds that a manifest or a token may take."""
+PLAIN = {"Accept-Encoding": "identity"}
 _BEARER, _BASIC = re.compile(r"\bBearer\s+(.*)", re.IGNORECASE), re.compile(r"\bBasic\b", re.IGNORECASE)
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
@@ -54,6 +61,7 @@ class Access:
 
     def _token(self, realm: str, service: str) -> str:
         """Only the realm gets the password, and only over TLS or on this machine, as the client sees to."""
+        self._require_elsewhere(realm)
         asked = {"service": service, "scope": " ".join(self.scopes)}
         if self.credentials and self.credentials.refresh_token:
             form = {
@@ -61,25 +69,57 @@ class Access:
                 "refresh_token": self.credentials.refresh_token,
                 "client_id": "edgepack",
             }
-            answer = self.http.post(realm, data={**asked, **form}, follow_redirects=False)
+            request = self.http.build_request("POST", realm, data={**asked, **form}, headers=PLAIN)
         else:
             headers = {"Authorization": self.credentials.basic} if self.credentials else {}
-            answer = self.http.get(
-                realm,
-                params=[("service", service), *(("scope", scope) for scope in self.scopes)],
-                headers=headers,
-                follow_redirects=False,
-            )
+            said = {"service": [service], "scope": list(self.scopes)}
+            request = self.http.build_request("GET", realm, params=said, headers={**PLAIN, **headers})
+        answer = self.http.send(request, stream=True, follow_redirects=False)
+        content = read_answer(answer, who=answer.url.host, error=self.error)
         if answer.status_code in (400, 401, 403):
             raise self.refused()
         try:
-            said = json.loads(answer.content) if answer.is_success else {}
+            said = json.loads(content) if answer.is_success else {}
             token = said.get("token") or said.get("access_token")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             token = None
-        if not isinstance(token, str) or not token.isprintable():
+        if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
             raise self.error(
                 f"{self.registry} sends to {answer.url.host} for a token, which gives none: {answer.status_code}",
                 hint="try again later; or that server wants another way of logging in",
             )
         return token
+
+    def _require_elsewhere(self, realm: str) -> None:
+        """A registry elsewhere has no business with the services of this machine. Raises ``error``."""
+        try:
+            host = urlsplit(realm).hostname or ""
+        except ValueError:
+            host = ""
+        if not host or (is_loopback(host) and not is_loopback(_host_of(self.registry))):
+            raise self.error(
+                f"{self.registry} sends to {foreign(realm[:200])} for a token",
+                hint="no other machine may ask for services of this one; check the registry's name",
+            )
+
+
+def _host_of(registry: str) -> str:
+    return urlsplit(f"//{registry}").hostname or ""
+
+
+def read_answer(answer: httpx.Response, *, who: str, error: type[EdgepackError]) -> bytes:
+    """A short answer as it is sent, at most ``MOST`` bytes within ``LONGEST`` seconds: decoded, a few bytes could be many."""
+    body, began = bytearray(), time.monotonic()
+    try:
+        for chunk in answer.iter_raw():
+            body += chunk
+            if len(body) > MOST:
+                raise error(
+                    f"the answer of {who} is larger than {MOST} bytes",
+                    hint="no manifest or token is as large",
+                )
+            if time.monotonic() - began > LONGEST:
+                raise error(f"the answer of {who} takes longer than {LONGEST:.0f} s", hint="try again later")
+    finally:
+        answer.close()
+    return bytes(body)

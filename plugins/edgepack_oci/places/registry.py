@@ -18,6 +18,7 @@ from edgepack.api.kit import (
     UploadError,
     client,
     fetch_file,
+    foreign,
     is_loopback,
     retry_after,
     retrying,
@@ -33,7 +34,7 @@ from edgepack_oci.content.documents import (
 )
 from edgepack_oci.content.layers import Layer
 from edgepack_oci.content.reference import Reference
-from edgepack_oci.places.access import Access
+from edgepack_oci.places.access import Access, read_answer
 from edgepack_oci.places.credentials import find_credentials
 from edgepack_oci.places.mounts import Mounts
 from edgepack_oci.places.place import Advance, Sent
@@ -187,24 +188,15 @@ class Registry:
         """The whole answer; at most ``MOST`` bytes."""
         own = url.startswith(f"{self.origin}/")
         authorization = {"Authorization": self.access.header} if own and self.access.header else {}
-        request = self.http.build_request(
-            method, url, headers={**headers, **authorization}, content=content() if content else None
-        )
+        given = {"Accept-Encoding": "identity", **headers, **authorization}
+        request = self.http.build_request(method, url, headers=given, content=content() if content else None)
         # Only what is read may lead elsewhere: whoever leads a write to another host may want what is written.
         answer = self.http.send(request, stream=True, follow_redirects=method in ("GET", "HEAD"))
-        body = bytearray()
-        try:
-            for chunk in answer.iter_bytes():
-                body += chunk
-                if len(body) > MOST:
-                    raise self.error(f"the answer of {self.reference.registry} is larger than {MOST} bytes")
-        finally:
-            answer.close()
         return Answer(
             status=answer.status_code,
-            reason=answer.reason_phrase,
+            reason=foreign(answer.reason_phrase),
             headers=answer.headers,
-            content=bytes(body),
+            content=read_answer(answer, who=self.reference.registry, error=self.error),
         )
 
     def _refusal(self, answer: Answer) -> Exception:
@@ -222,7 +214,7 @@ class Registry:
         if 300 <= status < 400:
             return self.error(
                 cannot,
-                hint=f"it leads to {answer.headers.get('location', 'nowhere')}: name the registry there",
+                hint=f"it leads to {foreign(answer.headers.get('location', 'nowhere'))[:200]}: name the registry there",
             )
         hints = {
             403: "check that your account may do that there",
@@ -278,6 +270,6 @@ def _reason(answer: Answer) -> str:
     try:
         (first, *_) = json.loads(answer.content)["errors"]
         words = str(first.get("message") or first.get("code"))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
-    return f" ({words[:200]})"
+    return f" ({foreign(words[:200])})"

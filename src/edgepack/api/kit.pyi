@@ -114,12 +114,14 @@ from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
 from edgepack.recipes.registry import passes_of as passes_of
+from edgepack.recorded.whose_word import word_of_bundle as word_of_bundle
 from edgepack.records.model import Dense as Dense
 from edgepack.records.model import Pooling as Pooling
 from edgepack.records.report import DownloadCost as DownloadCost
 from edgepack.records.report import Scores as Scores
 from edgepack.records.runtime import LevelProof as LevelProof
 from edgepack.records.runtime import SourceFile as SourceFile
+from edgepack.records.word import Word as Word
 from edgepack.reports.cost import download_costs as download_costs
 from edgepack.reports.cost import prices_of as prices_of
 from edgepack.reports.reduced import ReducedSize as ReducedSize
@@ -133,7 +135,11 @@ from edgepack.runner.runtime_folder import system_libraries as system_libraries
 from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
 from edgepack.signing.keys import PublicKey as PublicKey
 from edgepack.signing.keys import load_public as load_public
+from edgepack.signing.signatures import require_name as require_name
+from edgepack.signing.signatures import require_numbers as require_numbers
 from edgepack.signing.signatures import require_signed as require_signed
+from edgepack.signing.signatures import require_signed_file as require_signed_file
+from edgepack.signing.signatures import require_version as require_version
 from edgepack.tables import Number as Number
 from edgepack.tables import add_row as add_row
 from edgepack.tables import blocks as blocks
@@ -154,3 +160,5 @@ from edgepack.verifier.metrics import unit as unit
 from edgepack.verifier.outputs.order import ranking_pairs as ranking_pairs
 from edgepack.verifier.scores import score_figures as score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task as retrieval_task
+from edgepack.words import foreign as foreign
+from edgepack.words import foreign_words as foreign_words

@@ -317,13 +317,24 @@ def _say_signed(
     "Show on the page what `embed --bench --json` measured on a device, from this file.",
     exists=True,
 )
+@file_option(
+    "--key",
+    "Require that a bundle that was not made on this machine is signed with this public key.",
+    exists=True,
+)
 @common_options
-def report(path: Path, prices: Path | None, html: Path | None, bench: Path | None, as_json: bool) -> None:
-    """Show a bundle's size by component and its download cost."""
+def report(
+    path: Path, prices: Path | None, html: Path | None, bench: Path | None, key: Path | None, as_json: bool
+) -> None:
+    """Show a bundle's size by component and its download cost.
+
+    What the report beside the bundle says of its vectors is shown as a result only if it was written on this machine, or is signed
+    with --key. Otherwise it is what its maker says.
+    """
     from edgepack import library
     from edgepack.reports import text
 
-    result = library.report(path, prices=prices, html=html, bench=bench)
+    result = library.report(path, prices=prices, html=html, bench=bench, key=key)
     if as_json:
         print_json(text.as_json(result))
     else:

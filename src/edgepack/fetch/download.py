@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 from urllib.parse import unquote, urlsplit
 
 from edgepack.context import BuildContext, Progress
@@ -19,6 +20,8 @@ from edgepack.files.store import default_root, disk_errors, disk_full, free_byte
 if TYPE_CHECKING:
     import httpx
 
+SLOW_AFTER, SLOWEST = 60.0, 256
+"""Seconds, and bytes a second: a connection that is slower for so long is given up, and the file is asked for again."""
 MIN_GAIN = 1 << 20
 """Bytes that count as getting further, so that a long file outlives any number of short connections."""
 
@@ -43,6 +46,8 @@ class _Transfer:
     """Whether a digest will tell if two halves do not belong together."""
     progress: OpenProgress | None
     stack: ExitStack
+    most: int | None = None
+    """Bytes that the file has, where that is known: nobody is listened to for more."""
     total: int | None = None
     validator: str | None = None
     resumed: bool = False
@@ -105,6 +110,7 @@ def download(
                 pinned=sha256 is not None,
                 progress=progress,
                 stack=stack,
+                most=size,
                 total=size,
             )
             _fetch_checked(client, transfer, sha256, size, policy)
@@ -180,7 +186,7 @@ def _attempt(client: httpx.Client, transfer: _Transfer) -> None:
 
 
 def _start_over(transfer: _Transfer, reason: str) -> None:
-    transfer.part.unlink()
+    transfer.part.unlink(missing_ok=True)
     transfer.validator = None
     raise TryAgain(reason, after=0.0)
 
@@ -211,7 +217,9 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
     length = response.headers.get("content-length", "")
     transfer.total = offset + int(length) if length.isdigit() else _total_of_range(response)
     transfer.validator = _validator(response)
-    if (transfer.total or 0) - offset > free_bytes(transfer.part):
+    if transfer.most is not None and (transfer.total or 0) > transfer.most:
+        _refuse_more(transfer)
+    if (transfer.total or transfer.most or 0) - offset > free_bytes(transfer.part):
         raise disk_full(transfer.part, cache=default_root())
     if transfer.bar is None and transfer.progress is not None:
         opened = transfer.progress(f"download {transfer.name}", transfer.total, unit="B")
@@ -219,12 +227,27 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
     transfer.reached(offset)
     with disk_errors(transfer.part), transfer.part.open("ab" if offset else "wb") as stream:
         # In the pieces that come: with a chunk size, httpx loses what it has gathered when the connection breaks.
+        since, before = time.monotonic(), offset
         for chunk in response.iter_raw():
-            stream.write(chunk)
             offset += len(chunk)
+            if transfer.most is not None and offset > transfer.most:
+                _refuse_more(transfer)
+            stream.write(chunk)
             transfer.reached(offset)
+            if time.monotonic() - since > SLOW_AFTER:
+                if offset - before < SLOW_AFTER * SLOWEST:
+                    raise TryAgain(f"the server sends less than {SLOWEST} bytes a second")
+                since, before = time.monotonic(), offset
     if transfer.total is not None and offset != transfer.total:
         raise TryAgain(f"the connection ended after {offset} of {transfer.total} bytes")
+
+
+def _refuse_more(transfer: _Transfer) -> NoReturn:
+    transfer.part.unlink(missing_ok=True)
+    raise HashMismatchError(
+        f"{redacted(transfer.url)} is more than the {transfer.most} bytes that it should be",
+        hint="the server, or a proxy in between, sent a different file",
+    )
 
 
 def fetch_file(

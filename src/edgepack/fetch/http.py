@@ -141,6 +141,16 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
                 f"{redacted(url)} is not an https URL", hint="a redirect to plain http is not followed"
             )
 
+    def check_redirect(response: httpx.Response) -> None:
+        if not response.has_redirect_location or is_loopback(response.url.host):
+            return
+        there = response.url.join(response.headers["location"])
+        if is_loopback(there.host):
+            raise DownloadError(
+                f"{redacted(str(response.url))} leads to {there.host}, which is this machine",
+                hint="a redirect from elsewhere to a service of this machine is not followed",
+            )
+
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:
         opened = httpx.Client(
@@ -148,7 +158,7 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
             follow_redirects=True,
             trust_env=not direct,
             headers={"User-Agent": f"edgepack/{__version__}"},
-            event_hooks={"request": [check]},
+            event_hooks={"request": [check], "response": [check_redirect]},
         )
     except (OSError, ValueError, ImportError) as error:  # a bad SSL_CERT_FILE, a bad or SOCKS proxy
         raise DownloadError(
@@ -263,11 +273,11 @@ def retry_after(value: str | None) -> float | None:
     """Seconds that a Retry-After header asks for: a number, or a date."""
     if not value:
         return None
-    if value.strip().isdigit():
-        return float(value)
     try:
+        if value.strip().isdecimal():
+            return float(value)
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import EdgepackError, SignatureError, UsageError
+from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.project.cells import Cell
@@ -15,6 +16,8 @@ from edgepack.project.make import make_cell, settle
 from edgepack.project.orders import Order, Result, failed
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes
+from edgepack.recorded.beside import record_beside
+from edgepack.records.word import HERE
 from edgepack.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -117,16 +120,19 @@ def _one_by_one(
 
 
 def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Result:
-    """The result with its bundle signed, unless it is signed with this key already."""
+    """The result with its bundle signed, unless it is signed with this key already; and its report, where that was written here."""
     if key is None or result.path is None or result.state not in ("made", "from the store", "up to date"):
         return result
-    from edgepack.signing.signatures import require_signed, sign_path
+    from edgepack.signing.signatures import require_signed, sign_file, sign_path
 
     try:
         require_signed(open_bundle(result.path), key.public)
     except SignatureError:
         try:
             sign_path(result.path, key, force=True, context=context)
+            record = record_beside(result.path, store=context.store)
+            if record is not None and record.said_by == HERE:
+                sign_file(report_file_of(result.path), key)
         except EdgepackError as error:
             return replace(result, state="failed", error=error)
     return result

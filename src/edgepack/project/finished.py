@@ -13,11 +13,12 @@ from edgepack.bundles.place import BUNDLE, held_place, placed_folder
 from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import BundleError
 from edgepack.files.shared import SharedStore
-from edgepack.files.store import written_beside
+from edgepack.files.store import sha256_of, written_beside
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.project.remembered import is_memory, remember, same_delegates
+from edgepack.verifier.made_here import remember_from_store
 
 KIND = "cell"
 MEMORY = "cell.json"
@@ -57,6 +58,8 @@ def take(folder: Path, key: str, *, shared: SharedStore, host: PluginHost, conte
         context.warn(f"the store {shared.url} has a wrong {folder.name}, which is made again: {error}")
         return False
     _place(unpacked, work, memory, folder)
+    if shared.secret:
+        remember_from_store(sha256_of(report_file_of(folder)), store=context.store)
     return True
 
 

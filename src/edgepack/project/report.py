@@ -3,17 +3,20 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from edgepack.bundles.manifest import MANIFEST, digest
 from edgepack.errors import UsageError
-from edgepack.files.store import written_beside
-from edgepack.pipeline import report_file_of
+from edgepack.files.store import Store, default_root, written_beside
 from edgepack.project.orders import Result
+from edgepack.recorded.beside import record_beside
+from edgepack.records.bundle import Bundle
+from edgepack.records.word import HERE, Word
 from edgepack.reports.page.markup import table
 
 SCHEMA = 1
@@ -28,6 +31,8 @@ class Figures:
     digest: str | None = None
     archive_bytes: int | None = None
     mean_cosine: float | None = None
+    said_by: Word | None = None
+    """Whose word that is; ``None``: there is no report."""
 
 
 def figures_of(result: Result) -> Figures:
@@ -35,11 +40,18 @@ def figures_of(result: Result) -> Figures:
     if result.path is None or result.error is not None:
         return Figures()
     try:
-        said = json.loads(report_file_of(result.path).read_text(encoding="utf-8"))
+        record = record_beside(result.path, store=Store(root=default_root()))
+        manifest = json.loads((result.path / MANIFEST).read_text(encoding="utf-8"))
+        # Another bundle's report says nothing of this one.
+        if record is None or record.content["digest"] != digest(
+            Bundle(directory=result.path, manifest=manifest)
+        ):
+            return Figures()
         return Figures(
-            digest=str(said["digest"]),
-            archive_bytes=int(said["archive_bytes"]),
-            mean_cosine=float(said["verification"]["mean_cosine"]),
+            digest=str(record.content["digest"]),
+            archive_bytes=int(record.content["archive_bytes"]),
+            mean_cosine=float(record.content["verification"]["mean_cosine"]),
+            said_by=record.said_by,
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Figures()
@@ -52,9 +64,15 @@ def row_of(result: Result) -> dict[str, str]:
         "bundle": result.label,
         "state": f"failed: {result.error.message}" if result.error else result.state,
         "archive MB": "" if found.archive_bytes is None else f"{found.archive_bytes / 1e6:.2f}",
-        "mean cosine": "" if found.mean_cosine is None else f"{found.mean_cosine:.4f}",
+        "mean cosine": _cosine(found),
         "seconds": f"{result.seconds:.1f}",
     }
+
+
+def _cosine(found: Figures) -> str:
+    if found.mean_cosine is None or found.said_by is None:
+        return ""
+    return f"{found.mean_cosine:.4f}{'' if found.said_by == HERE else f', {found.said_by}'}"
 
 
 def summary(results: Sequence[Result], *, seconds: float) -> str:
@@ -79,6 +97,7 @@ def _as_dict(result: Result) -> dict[str, Any]:
         "digest": found.digest,
         "archive_bytes": found.archive_bytes,
         "mean_cosine": found.mean_cosine,
+        "said_by": None if found.said_by is None else asdict(found.said_by),
         "seconds": round(result.seconds, 3),
         "warnings": list(result.warnings),
         "error": None if error is None else {"message": error.message, "hint": error.hint},

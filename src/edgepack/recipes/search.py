@@ -30,8 +30,9 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import RECIPE
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.recipe import ALL
-from edgepack.records.report import Verification, verification_of
+from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Pass, Platform
+from edgepack.typed import read_table
 from edgepack.verifier.gate import NEIGHBOURS, verification_texts
 from edgepack.verifier.quality import COMPANY, measure_quality, shortfalls
 from edgepack.verifier.scores import scores_of, shortfalls_of_scores
@@ -200,7 +201,7 @@ class Trial:
 
         inputs = {"tokenizer": sha256_of(made.source.tokenizer), "texts": json.dumps(list(texts))}
         inputs |= {"full": str(full), "head": _head_digest(self._source) if scores else ""}
-        return verification_of(self._remembered("measured", made, inputs, measure))
+        return read_table(Verification, self._remembered("measured", made, inputs, measure))
 
     def _remembered(
         self, kind: str, made: PreparedModel, inputs: dict[str, str], measure: Callable[[], Any]

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from edgepack.records.model import FULL_PRECISION
 from edgepack.records.runtime import LevelProof
+from edgepack.records.word import HERE, Word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,18 +157,6 @@ class Verification:
     """Limits that applied, by the key of a target, e.g. ``min_cosine``; without limits that require nothing."""
 
 
-def verification_of(data: Mapping[str, Any]) -> Verification:
-    """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
-    found = dict(data)
-    for name, kind in (("retrieval", Retrieval), ("scores", Scores), ("drawn", Drawn)):
-        if found.get(name) is not None:
-            found[name] = kind(**found[name])
-    for name, each in (("tasks", TaskFigure), ("lengths", LengthFigure), ("outputs", OutputFigures)):
-        found[name] = tuple(each(**one) for one in found.get(name, ()))
-    lists = {name: tuple(found.get(name, ())) for name in ("cosines", "levels", "said")}
-    return Verification(**{**found, **lists})
-
-
 @dataclass(frozen=True, kw_only=True)
 class PartSize:
     """One part of a bundle; all figures in bytes."""
@@ -297,11 +286,6 @@ class Memory:
     """One text on one thread, by its length."""
 
 
-def memory_of(data: Mapping[str, Any]) -> Memory:
-    """What ``dataclasses.asdict`` made of one, read back from JSON. Raises ``TypeError`` for other keys."""
-    return Memory(**{**data, "lengths": tuple(LengthMemory(**each) for each in data.get("lengths", ()))})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """The size of a bundle and the cost of its downloads."""
@@ -335,6 +319,8 @@ class Report:
     """``None``: not recorded."""
     memory: Memory | None = None
     """``None``: the target has no budget for it, and it was not measured."""
+    said_by: Word = HERE
+    """Whose word the verification and all else is that was not measured now."""
 
     @property
     def raw_bytes(self) -> int:

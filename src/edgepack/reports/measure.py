@@ -1,7 +1,7 @@
 """What a bundle weighs, part by part, and what its downloads cost."""
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import PackageSize, PartSize, Report, Verification, Visit
 from edgepack.records.runtime import ONNX_RUNTIME
 from edgepack.records.target import FORMATS
+from edgepack.records.word import HERE, Word
 from edgepack.reports.compressed import (
     BEST,
     BROTLI_LARGE,
@@ -59,11 +60,14 @@ def measure(
     sizes: Mapping[str, CompressedSize],
     packages: Iterable[PackageSize] = (),
     prices: Prices | None = None,
+    said_by: Word = HERE,
 ) -> Report:
     """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` what ``prices_of`` says (edgepack's own).
 
-    ``packages`` are the bundle's other forms, which are priced as the archive is.
+    ``packages`` are the bundle's other forms, which are priced as the archive is. ``said_by``: whose word its manifest is; of a
+    word that does not count, no check is said to have passed.
     """
+    checks = tuple(bundle.manifest.get("checks", ())) if said_by.counts else ()
     table = prices or load_prices()
     parts = _parts(bundle, sizes)
     visits = _visits(bundle, sizes)
@@ -79,14 +83,15 @@ def measure(
         costs=download_costs(sent, table),
         packages=tuple(replace(each, costs=download_costs(each.size, table)) for each in packages),
         verification=verification,
-        notes=_notes(bundle, verification, has_archive=archive_bytes is not None),
+        notes=_notes(bundle, verification, checks, has_archive=archive_bytes is not None),
         warnings=tuple(bundle.manifest["model"].get("warnings", ())),
         digest=digest(bundle),
         visits=visits,
         prices=table.lists,
         about=_about(bundle.manifest),
         source_bytes=sum(int(file["size"]) for file in bundle.manifest["model"].get("source_files", ())),
-        checks=tuple(bundle.manifest.get("checks", ())),
+        checks=checks,
+        said_by=said_by,
     )
 
 
@@ -161,7 +166,9 @@ def _vectors(model: Mapping[str, Any]) -> str:
     return f"vectors: {model['dimension']} dimensions, {made}{origin}"
 
 
-def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> tuple[str, ...]:
+def _notes(
+    bundle: Bundle, verification: Verification, checks: Sequence[str], *, has_archive: bool
+) -> tuple[str, ...]:
     sent = f"one download of {'the archive' if has_archive else 'all files with zstd'} per device"
     if bundle.manifest.get("visits"):
         sent = "one first visit per visitor, files with brotli"
@@ -176,7 +183,6 @@ def _notes(bundle: Bundle, verification: Verification, *, has_archive: bool) -> 
     copies = [file["size"] for file in bundle.manifest["files"] if file["part"] == ENCODED]
     warm = "a repeated visit: the files that are revalidated; for unchanged ones, a host that answers 304 sends only headers"
     runtime = bundle.manifest.get("runtime", {})
-    checks = bundle.manifest.get("checks", ())
     other = runtime if runtime and "name" in runtime else None
     return (
         *([f"runtime: {other['name']} {other['version']} ({other['kind']})"] if other else []),

@@ -10,8 +10,10 @@ from rich.text import Text
 
 from edgepack.records.report import DownloadCost, Memory, PackageSize, PartSize, Report, Section, Verification
 from edgepack.records.runtime import LevelProof
+from edgepack.records.word import HERE, Word
 from edgepack.reports.figures import figures, heading
 from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
+from edgepack.words import foreign_words
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
@@ -20,11 +22,12 @@ VISIT_HEAD = ("visit", "files", "plain", "gzip", "brotli")
 
 def render(report: Report) -> Group:
     """Sizes by part, the archive, what downloads cost, and how near the vectors are."""
+    report = foreign_words(report)
     lines: list[RenderableType] = [_size_table(report), _archive(report)]
     lines += [Text(line) for line in package_lines(report)]
     lines += [Text(memory_line(report.memory))] if report.memory else []
     lines += [_visit_table(report)] if report.visits else []
-    lines.append(render_verification(report.verification))
+    lines.append(render_verification(report.verification, report.said_by))
     if report.proofs:
         lines.append(Text(proof_line(report.proofs)))
     lines += [_cost_table(report)] if report.costs else []
@@ -35,7 +38,12 @@ def render(report: Report) -> Group:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The report as plain data (schema 1): bytes are whole numbers, money is in the currency named."""
+    """The report as plain data (schema 1), and whose word it is: bytes are whole numbers, money is in the currency named."""
+    return {**as_record(report), "said_by": asdict(report.said_by)}
+
+
+def as_record(report: Report) -> dict[str, Any]:
+    """The same for the file beside a bundle, which cannot say whose word it is: whoever writes one could."""
     total = total_of(report)
     return {
         "schema": SCHEMA,
@@ -71,9 +79,9 @@ def total_of(report: Report) -> PartSize:
     )
 
 
-def render_verification(found: Verification) -> Group:
+def render_verification(found: Verification, said_by: Word = HERE) -> Group:
     """How near the bundle's vectors are to the full-precision model's: each figure beside its limit, and the outcome."""
-    status = Text(status_line(found), style=_STYLES[found.status])
+    status = Text(status_line(found, said_by), style=_STYLES[found.status])
     if not found.texts:
         return Group(status)
     made = table("", Number("this bundle"), "limit", State(""), title=heading(found))
@@ -82,9 +90,11 @@ def render_verification(found: Verification) -> Group:
     return blocks(made, status)
 
 
-def status_line(found: Verification) -> str:
-    """``verified ✓``, or why not."""
-    return "verified ✓" if found.status == "passed" else f"{found.status}: {found.reason}"
+def status_line(found: Verification, said_by: Word = HERE) -> str:
+    """``verified ✓``, and whose word that is where it was not seen here; or why not."""
+    if found.status == "passed" and said_by.counts:
+        return "verified ✓" if said_by == HERE else f"verified ✓ ({said_by})"
+    return f"{found.status}: {found.reason}" if said_by.counts else f"not verified: {found.reason}"
 
 
 def proof_line(proofs: Sequence[LevelProof]) -> str:

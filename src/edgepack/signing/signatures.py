@@ -22,6 +22,7 @@ from edgepack.signing.envelope import (
 )
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.statement import require_statement_of, statement_of
+from edgepack.words import foreign
 
 SUFFIX = ".sigstore.json"
 """What the signature of a file is called, behind the file's own name."""
@@ -115,6 +116,15 @@ def require_version(bundle: Bundle, least: str) -> None:
         raise SignatureError(
             f"{bundle.name} is version {said}, older than {least}",
             hint="someone may have put an old bundle in a new one's place: ask its sender",
+        )
+
+
+def require_name(bundle: Bundle, name: str) -> None:
+    """Raise ``SignatureError`` for a bundle of another name: who signs several may have one of them put in another's place."""
+    if bundle.name != name:
+        raise SignatureError(
+            f"this is {foreign(bundle.name)}, not {name}",
+            hint="its signature is valid, but it is another bundle of the same key: ask its sender",
         )
 
 

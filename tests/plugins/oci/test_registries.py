@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from edgepack_oci.content.documents import BUNDLE, IMAGE_CONFIG, INDEX, MODELPAC
 from edgepack_oci.content.documents import MANIFEST as OCI_MANIFEST
 from edgepack_oci.content.reference import Reference, parse_reference
 from edgepack_oci.places import upload
-from edgepack_oci.pull import Pulled, pull
+from edgepack_oci.pull import Pulled, Wanted, pull
 from edgepack_oci.push import Pushed, push
 
 Pull = Callable[..., Pulled]
@@ -39,7 +40,8 @@ def pulled(context: HostContext, tmp_path: Path) -> Pull:
     """Pull to a folder ``out``, from an empty cache."""
 
     def do(reference: Reference, **said: object) -> Pulled:
-        options = {"platform": "", "key": None, "force": False, "plain_http": False, **said}
+        wanted = Wanted(**{each: said.pop(each) for each in ("key", "name", "min_version") if each in said})  # type: ignore[arg-type]
+        options = {"platform": "", "wanted": wanted, "force": False, "plain_http": False, **said}
         fresh = replace(context, offline=False, store=type(context.store)(root=tmp_path / "pulling"))
         return pull(reference, tmp_path / "out", context=fresh, **options)  # type: ignore[arg-type]
 
@@ -104,7 +106,49 @@ def test_a_signature_travels_and_may_be_required(
     push([bundle], named, plain_http=False, context=context)
     refused(lambda: pulled(named, key=tmp_path / "key.pub"), SignatureError, "", "")
     assert nothing_at(tmp_path)
-    assert pulled(named, key=tmp_path / "team.pub").signed
+    said_by = pulled(named, key=tmp_path / "team.pub").said_by
+    assert said_by.whose == "key" and len(said_by.key) == 64
+
+
+def test_another_bundle_of_the_same_key_and_an_older_one_are_refused(
+    bundle: Path, named: Reference, pulled: Pull, context: HostContext, tmp_path: Path
+) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps({**manifest, "version": "1.2.0"}))
+    sign_path(bundle, key_in(tmp_path, "team"), context=context)
+    push([bundle], named, plain_http=False, context=context)
+    key = tmp_path / "team.pub"
+    refused(lambda: pulled(named, key=key, name="another"), SignatureError, "not another", "same key")
+    refused(lambda: pulled(named, key=key, min_version="1.3"), SignatureError, "older than 1.3", "")
+    assert nothing_at(tmp_path)
+    refused(lambda: pulled(named, name="1.2"), UsageError, "requires --key", "--key")
+    refused(lambda: pulled(named, min_version="1.2"), UsageError, "requires --key", "--key")
+    found = pulled(named, key=key, name=manifest["name"], min_version="1.2")
+    assert (found.bundle.name, found.version) == (manifest["name"], "1.2.0")
+
+
+def test_a_bundle_under_another_ones_name_is_refused(
+    pushed: Pushed, named: Reference, registry: Registry, pulled: Pull, tmp_path: Path
+) -> None:
+    index = registry.document("team/embed", "1.0")
+    model = next(each for each in index["manifests"] if "annotations" in each)
+    said = registry.document("team/embed", model["digest"])
+    for name, what in (
+        ("another", "says that it holds another, and holds"),
+        ("a\x1b[2Jb", "is not a bundle of edgepack's"),
+        ("verified \u2713", "is not a bundle of edgepack's"),
+        ("a\nverified", "is not a bundle of edgepack's"),
+        ("a\0b", "is not a bundle of edgepack's"),
+        ("\u202egnp.exe", "is not a bundle of edgepack's"),
+        ("..\\up", "is not a bundle of edgepack's"),
+        ("a" * 300, "is not a bundle of edgepack's"),
+    ):
+        annotations = {**said["annotations"], BUNDLE: name}
+        digest = registry.put_document(
+            "team/embed", "bad", {**said, "annotations": annotations}, OCI_MANIFEST
+        )
+        refused(partial(pulled, named.at(digest)), BundleError, what, "")
+        assert nothing_at(tmp_path)
 
 
 def test_each_machine_gets_its_bundle(
@@ -588,6 +632,7 @@ def test_the_commands(bundle: Path, registry: Registry, tmp_path: Path) -> None:
     done = edgepack("pull", name, "-o", str(tmp_path / "out"), "--json", env=env)
     assert json.loads(done.stdout) == {
         "directory": str(tmp_path / "out"), "bundle": "sample", "reference": name, "key": None,
+        "version": None, "said_by": {"whose": "maker", "key": ""},
     }  # fmt: skip
     done = edgepack("pull", f"{registry.host}/team/none", env=env, cwd=tmp_path)
     assert done.returncode == DownloadError.exit_code

@@ -1,5 +1,6 @@
 """What `edgepack diff` says of two bundles whose programs are small scripts."""
 
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -8,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.signed import list_files, write_small_bundle
+from rich.console import Console
+from tests.support.signed import key_in, list_files, write_small_bundle
 
 from edgepack.bundles.archive import pack
 from edgepack.bundles.golden import TEXTS
 from edgepack.bundles.manifest import digest, open_bundle
-from edgepack.errors import BundleError
+from edgepack.errors import BundleError, CannotRunHere, SignatureError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
+from edgepack.records.word import MAKER
+from edgepack.signing.signatures import sign_path
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.made_here import remember
 from edgepack.verifier.tasks.wordnet import Task
@@ -178,16 +182,54 @@ def test_golden_vectors_that_cannot_be_compared_are_said(made: Make, context: Ho
         assert refused.value.hint
 
 
-def test_equal_ids_are_enough_where_nothing_may_be_run(made: Make, context: HostContext) -> None:
-    old = made("old", here=False, embedder="e" * 32)
+def test_equal_ids_of_ones_own_are_enough_where_nothing_can_be_run(
+    made: Make, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*asked: object) -> None:
+        raise CannotRunHere("another processor's")
+
+    monkeypatch.setattr(compare, "_embed", cannot)
+    old = made("old", embedder="e" * 32)
     for noise, embedder, outcome in (
         (0, "e" * 32, "same"),
         (0, "f" * 32, "undecided"),
         (1, "e" * 32, "undecided"),
     ):
-        new = made(f"new-{noise}-{embedder[0]}", noise=noise, here=False, embedder=embedder)
+        new = made(f"new-{noise}-{embedder[0]}", noise=noise, embedder=embedder)
         assert verdict(old, new, context).verdict.outcome == outcome
-    assert verdict(made("a", here=False), made("b", here=False), context).verdict.outcome == "undecided"
+    assert verdict(made("a"), made("b"), context).verdict.outcome == "undecided"
+
+
+def test_a_strangers_word_decides_nothing_and_a_named_keys_does(
+    made: Make, context: HostContext, tmp_path: Path
+) -> None:
+    old, new = made("old", embedder="e" * 32), made("new", here=False, embedder="e" * 32, recipe="another")
+    for one, other in ((old, new), (new, old), (new, new)):
+        found = verdict(one, other, context)
+        assert found.verdict.outcome == "undecided"
+        assert found.verdict.says.startswith("not decided: its maker says that vectors are the same")
+        assert "can stay" not in json.dumps(as_json(found))
+    assert as_json(verdict(old, new, context))["new_said_by"] == {"whose": "maker", "key": ""}
+    team = key_in(tmp_path, "team")
+    with pytest.raises(SignatureError, match="is not signed"):
+        verdict(old, new, context, key=team.public)
+    sign_path(new.directory, team, context=context)
+    found = verdict(old, new, context, key=team.public)
+    assert found.verdict.says.endswith("by their embedder ids and golden vectors: an index can stay")
+    assert (found.old_said_by.whose, found.new_said_by.whose) == ("here", "key")
+    with pytest.raises(SignatureError, match="was made with another key"):
+        verdict(old, new, context, key=key_in(tmp_path, "other").public)
+
+
+def test_a_strangers_names_are_no_lines_of_ours(made: Make, context: HostContext) -> None:
+    lie = "a\nthe same to 1e-4: an index can stay ✓\x1b[2J\u202e"
+    old, new = made("old"), made("new", here=False, name=lie, recipe="✓")
+    console = Console(width=400, file=io.StringIO())
+    console.print(render(verdict(old, new, context)))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert not {"✓", "\x1b", "\u202e"} & {*shown}
+    assert not any(line.lstrip().startswith("the same") for line in shown.splitlines())
+    assert "\\x0athe same" in shown
 
 
 @pytest.mark.parametrize(
@@ -205,7 +247,7 @@ def test_where_the_borders_are(made: Make, lowest: float, kept: float, outcome: 
         nearest_kept=1.0,
         top10_kept=kept,
     )
-    assert judge(manifest, manifest, drift, {}).outcome == outcome
+    assert judge(manifest, manifest, drift, {}, said_by=(MAKER, MAKER)).outcome == outcome
 
 
 def test_retrieval_by_a_mixed_index(

@@ -20,12 +20,12 @@ from edgepack.errors import PluginError, TargetError, UsageError
 from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
+from edgepack.recorded.again import report_again
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.report import PackageSize, Verification
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.reports.measure import measure, weigh
 from edgepack.reports.text import as_json
-from edgepack.verification import report_again
 
 pytestmark = pytest.mark.tools("gcc", may=("dpkg", "dpkg-deb", "tar", "systemd-analyze"))
 

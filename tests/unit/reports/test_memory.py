@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 
-from edgepack.records.report import LengthMemory, Memory, Report, Verification, memory_of
+from edgepack.records.report import LengthMemory, Memory, Report, Verification
 from edgepack.reports.page.html import render_html
 from edgepack.reports.text import as_json, memory_line
+from edgepack.typed import read_table
 
 MEMORY = Memory(
     budget=100_000_000,
@@ -40,7 +41,7 @@ def test_the_line_says_what_was_run_and_what_enforced_it() -> None:
 
 def test_json_brings_it_back() -> None:
     said = json.loads(json.dumps(as_json(REPORT)))
-    assert memory_of(said["memory"]) == MEMORY
+    assert read_table(Memory, said["memory"]) == MEMORY
     assert "memory" not in as_json(replace(REPORT, memory=None))
 
 

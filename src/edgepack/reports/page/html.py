@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -34,6 +35,7 @@ from edgepack.reports.text import (
     status_line,
     visit_rows,
 )
+from edgepack.words import foreign_words
 
 SCRIPTS = ("calculator.js", "treemap.js", "copy.js")
 LEVELS = 3
@@ -43,7 +45,9 @@ LEVELS = 3
 def render_html(report: Report, facts: Facts | None = None) -> str:
     """A complete HTML document, light or dark as the reader's system is; ``facts`` are what is read of the bundle besides."""
     page = files("edgepack.reports.page")
-    facts = facts or Facts()
+    # Of a command that is copied to a terminal, nothing is changed: there is none of what a stranger made.
+    command = facts.command if facts and report.said_by.counts else ""
+    report, facts = foreign_words(report), replace(foreign_words(facts or Facts()), command=command)
     script = "".join((page / name).read_text(encoding="utf-8") for name in SCRIPTS)
     sections = list(_sections(report, facts))
     return Template((page / "page.html").read_text(encoding="utf-8")).substitute(
@@ -53,7 +57,7 @@ def render_html(report: Report, facts: Facts | None = None) -> str:
         about=escape(f"{facts.model or 'a model'} for {report.target}"),
         made=escape(f", made {report.made.at[:10]}" if report.made else ""),
         status=escape(report.verification.status.replace(" ", "-")),
-        verification=escape(status_line(report.verification)),
+        verification=escape(status_line(report.verification, report.said_by)),
         warnings="".join(f'<p class="warning">warning: {escape(each)}</p>\n' for each in report.warnings),
         contents="".join(
             f'<a href="#{name}">{escape(title)}</a>\n' for name, title, inside in sections if inside
@@ -87,11 +91,12 @@ def _sections(report: Report, facts: Facts) -> Iterator[tuple[str, str, str]]:
     for each in report.sections:
         yield f"of-{each.name}", each.title, section(f"of-{each.name}", each.title, _words(each.rows))
     rows = [*report.about, *facts.provenance]
+    provenance = "Provenance" if report.said_by.counts else "Provenance, as its maker says"
     yield "licences", "Licences", section("licences", "Whose work is inside", _licences(facts))
     yield (
         "provenance",
         "Provenance",
-        section("provenance", "Provenance", _words(rows) if rows else "", _copied(report, facts)),
+        section("provenance", provenance, _words(rows) if rows else "", _copied(report, facts)),
     )
 
 

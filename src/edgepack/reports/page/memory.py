@@ -30,9 +30,9 @@ def memory_section(found: Memory | None) -> str:
 
 def plot(found: Memory) -> str:
     """Peak memory of one text over its length, from 0 to the budget; lengths double from left to right."""
-    first, last = found.lengths[0].tokens, found.lengths[-1].tokens
-    if first == last:
+    if len(found.lengths) < 2:
         return ""
+    first, last = found.lengths[0].tokens, found.lengths[-1].tokens
     points = [
         (log2(each.tokens / first) / log2(last / first) * WIDTH, HEIGHT * (1 - each.peak / found.budget))
         for each in found.lengths

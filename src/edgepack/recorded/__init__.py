@@ -1,0 +1,1 @@
+"""What was recorded of a finished bundle, and whose word that is."""
