@@ -42,7 +42,7 @@ from edgepack.testing import write_model
 from edgepack.testing.script import PROGRAM
 from edgepack.verification import verify_again
 
-pytestmark = pytest.mark.tools("env", may=("setpriv",))
+pytestmark = pytest.mark.tools("env")
 
 EMPTY_RUNTIME = """api.RuntimeArtifact(library=model.file, version="9", kind="x", toolchain="", provides=api.Operators())"""
 

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from edgepack.verifier.limits import ADDRESS_SPACE, limits_for
+
 from edgepack.bundles.manifest import digest
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.verifier.limits import ADDRESS_SPACE, limits_for
 from edgepack.verifier.made_here import is_made_here, may_run, remember
 
 
