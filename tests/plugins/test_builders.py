@@ -42,7 +42,7 @@ from edgepack.testing import write_model
 from edgepack.testing.script import PROGRAM
 from edgepack.verification import verify_again
 
-pytestmark = pytest.mark.tools("env")
+pytestmark = pytest.mark.tools("env", "python")
 
 EMPTY_RUNTIME = """api.RuntimeArtifact(library=model.file, version="9", kind="x", toolchain="", provides=api.Operators())"""
 
@@ -277,7 +277,7 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     manifest["model"]["origin"] = "hf:someone/else"
     (made / "manifest.json").write_text(json.dumps(manifest))
     # The program's interpreter lies where a sandbox shows nothing.
-    monkeypatch.setattr("edgepack.verifier.made_here.find_sandbox", lambda context: None)
+    monkeypatch.setattr("edgepack.verifier.run.find_sandbox", lambda: None)
     with pytest.raises(UsageError, match="its model is hf:someone/else, and edgepack does not fetch"):
         verify_again(made, model=None, run=True, context=own)
     for limits in (None, ModelOptions(min_cosine=0.9999)):

@@ -20,7 +20,7 @@ from edgepack.project import stores
 from edgepack.project.orders import Result
 from edgepack.records.target import Target
 
-pytestmark = pytest.mark.tools("env")
+pytestmark = pytest.mark.tools("env", "python")
 
 PROJECT = """
 [[bundle]]

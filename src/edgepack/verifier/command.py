@@ -77,7 +77,7 @@ def _is_of_this_host(file: Path) -> bool:
 
 
 def _declared(bundle: Bundle) -> Iterable[str]:
-    said = bundle.manifest["target"].get("platform", {}).get("has", ())
+    said = bundle.manifest.get("target", {}).get("platform", {}).get("has", ())
     return [str(each) for each in said] if isinstance(said, list) else []
 
 

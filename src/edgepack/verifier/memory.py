@@ -127,7 +127,7 @@ def _why_not(bundle: Bundle) -> str:
     if (bundle.manifest["runtime"] or {}).get("provider"):
         return "it runs on a GPU"
     try:
-        program = command_of(bundle)[0]
+        program = command_of(bundle, trusted=True)[0]
     except CannotRunHere as cannot:
         return cannot.reason
     if not Path(program).is_relative_to(bundle.directory.absolute()):
@@ -187,4 +187,6 @@ class _Runs:
 
     def _run(self, texts: Sequence[str], options: Sequence[str], limits: RunLimits) -> Ended:
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        return self._runner.run(self._bundle, [*command_of(self._bundle), *options], lines, limits=limits)
+        return self._runner.run(
+            self._bundle, [*command_of(self._bundle, trusted=True), *options], lines, limits=limits
+        )

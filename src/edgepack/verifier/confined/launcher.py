@@ -145,9 +145,9 @@ def become(task: Task, writer: int) -> NoReturn:
         os.chdir(task["directory"])
         os.execvpe(words[0], words, task["environment"])
     except OSError as error:
-        tell(writer, "not started", f"{error.errno} {error.strerror}")
+        tell(writer, "not started", str(error.strerror))
     except ValueError as error:  # a NUL in a word
-        tell(writer, "not started", f"0 {error}")
+        tell(writer, "not started", str(error))
     os._exit(127)
 
 
