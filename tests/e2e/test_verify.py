@@ -16,7 +16,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verification import NOT_RUN, limits_of, verify_again
-from edgepack.verifier.confined.sandbox import find_sandbox
+from edgepack.verifier.confined.found import find_sandbox
 
 pytestmark = [pytest.mark.e2e]
 

@@ -6,7 +6,7 @@ from edgepack.bundles.manifest import digest
 from edgepack.context import BuildContext
 from edgepack.files.store import Store
 from edgepack.records.bundle import Bundle
-from edgepack.verifier.confined.sandbox import find_sandbox
+from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.run import BundleRunner
 
 FOLDER = "made-here"

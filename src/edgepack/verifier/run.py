@@ -20,10 +20,11 @@ from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.command import command_of, has_provider, plugin_of, view_for
+from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits, limits_for
 from edgepack.verifier.confined.needs import interpreter_of, what_it_needs
 from edgepack.verifier.confined.program import Ended, confine
-from edgepack.verifier.confined.sandbox import View, find_sandbox
+from edgepack.verifier.confined.sandbox import View
 
 NOT_FOUND = 127
 """How a shell or a loader says that something is not there."""

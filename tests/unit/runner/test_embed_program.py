@@ -21,8 +21,8 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.tools import run_tool
 from edgepack.verifier import run as embed_program
+from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits
-from edgepack.verifier.confined.sandbox import find_sandbox
 from edgepack.verifier.run import BundleRunner
 
 ROOT = Path.cwd()

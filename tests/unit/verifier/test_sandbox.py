@@ -15,14 +15,15 @@ from tests.support.bubblewrap import bubblewrap
 
 from edgepack import tools
 from edgepack.console import Story
-from edgepack.errors import EdgepackError, UsageError
+from edgepack.errors import EdgepackError, ToolError, UsageError
 from edgepack.files.store import Store, default_root
 from edgepack.plugins.context import host_context
 from edgepack.verifier.confined import program as program_module
 from edgepack.verifier.confined import sandbox as module
+from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits
 from edgepack.verifier.confined.program import Ended, confine
-from edgepack.verifier.confined.sandbox import KINDS, Kind, Sandbox, find_sandbox, view_of
+from edgepack.verifier.confined.sandbox import KINDS, Kind, Sandbox, view_of
 
 pytestmark = pytest.mark.tools("python", "bash")
 
@@ -343,7 +344,7 @@ def test_a_launcher_that_does_not_end_is_ended_itself(
     hung.write_text("import time; time.sleep(600)")
     monkeypatch.setattr(program_module, "LAUNCHER", hung)
     monkeypatch.setattr(program_module, "GRACE", 0.1)
-    with pytest.raises(tools.ToolError, match="did not finish within"):
+    with pytest.raises(ToolError, match="did not finish within"):
         confine(
             ["true"],
             bundle,

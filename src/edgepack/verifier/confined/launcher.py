@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-INT, KILL, PIPE, XFSZ = 2, 9, 13, 25
+INT, KILL, PIPE, STOP, XFSZ = 2, 9, 13, 19, 25
 DUMPABLE, PDEATHSIG, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS = 4, 1, 24, 36, 38
 NEW_NS, NEW_UTS, NEW_IPC, NEW_NET = 0x00020000, 0x04000000, 0x08000000, 0x40000000
 NEW_USER, NEW_PID = 0x10000000, 0x20000000
@@ -26,6 +26,8 @@ DETACH, HERE, RECURSIVE = 2, -100, 0x8000
 MOUNT_SETATTR = 442
 """Of Linux 5.12; the number is the same on every processor."""
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "armv7l": 218, "ppc64le": 203, "s390x": 217}
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "ppc64le": 271, "s390x": 280}
+JOIN_SESSION_KEYRING = 1
 NOBODY = 65534
 CAPABILITIES = 64
 SCRATCH_FILES = 65536
@@ -101,6 +103,7 @@ def as_child(task: Task, writer: int) -> NoReturn:
     """The first process: the program's parent in namespaces, else the program itself. It writes lines to ``writer``."""
     try:
         call("prctl", PDEATHSIG, KILL)
+        leave_keyring()
         if task["kind"] != "namespaces":
             become(task, writer)
         lay_out(task)
@@ -255,15 +258,24 @@ def reap(child: int, *, killed: bool) -> Task:
         if process == child:
             ended = {"code": os.waitstatus_to_exitcode(status), "peak": used.ru_maxrss * 1024}
         elif process == 0:
-            for each, _, _ in descendants():
-                kill(each)
-            time.sleep(0.001)
+            end_all()
     return ended
 
 
-def kill(process: int) -> None:
+def end_all() -> None:
+    """First stopped, each of them: what is stopped starts no others while the rest is found."""
+    for signal in (STOP, KILL):
+        known: set[int] = set()
+        while found := {each for each, _, _ in descendants()} - known:
+            known |= found
+            for process in found:
+                send(process, signal)
+    time.sleep(0.001)
+
+
+def send(process: int, signal: int) -> None:
     try:
-        os.kill(process, KILL)
+        os.kill(process, signal)
     except OSError:
         pass
 
@@ -280,12 +292,7 @@ def lay_out(task: Task) -> None:
     os.setsid()
     call("unshare", NEW_NS | NEW_NET | NEW_IPC | NEW_UTS)
     raise_loopback()
-    try:
-        # Whose kernel counts them by namespace forbids further ones.
-        with open("/proc/sys/user/max_user_namespaces", "w") as stream:
-            stream.write("0")
-    except OSError:
-        pass
+    write("/proc/sys/user/max_user_namespaces", 0)  # forbids further ones
     root = task["root"]
     call("mount", "none", "/", None, REC | PRIVATE, None)
     call("mount", "sandbox", root, "tmpfs", NOSUID | NODEV, "mode=755,size=4m")
@@ -304,6 +311,15 @@ def lay_out(task: Task) -> None:
         protect(root + path, RECURSIVE)
     protect(root, 0)
     change_root(root)
+
+
+def write(file: str, number: int) -> None:
+    """Into a setting of these namespaces; kernels that have none of their own refuse it."""
+    try:
+        with open(file, "w") as stream:
+            stream.write(str(number))
+    except OSError:
+        pass
 
 
 def bind(path: str, there: str) -> None:
@@ -352,6 +368,14 @@ def give_up_privileges() -> None:
         libc.prctl(CAPBSET_DROP, ctypes.c_long(each), 0, 0, 0)
     call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
     call("capset", (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))
+
+
+def leave_keyring() -> None:
+    """The user's session may hold keys there."""
+    try:
+        call("syscall", KEYCTL[os.uname().machine], JOIN_SESSION_KEYRING, None)
+    except (OSError, KeyError):
+        pass
 
 
 def hide_words() -> None:

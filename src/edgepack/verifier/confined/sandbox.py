@@ -5,14 +5,11 @@ forbid others. In both all files are read-only, there is a /proc of its own proc
 """
 
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from edgepack import tools
 from edgepack.errors import UsageError
 from edgepack.files.elf import SYSTEM_LIBRARIES, interpreter
 
@@ -129,31 +126,6 @@ class Sandbox:
     def before(self, view: View, directory: Path) -> list[str]:
         """What a command line begins with: of namespaces nothing, for the launcher makes them."""
         return [] if self.bwrap is None else [str(word) for word in _bubblewrap(self.bwrap, view, directory)]
-
-
-def find_sandbox() -> Sandbox | None:
-    """The best sandbox of this host: one in which ``true`` ran just now; ``None`` where none is to be had.
-
-    Containers without privileges and hosts that forbid user namespaces have none.
-    """
-    return _find(KINDS)
-
-
-@cache
-def _find(kinds: Sequence[Kind]) -> Sandbox | None:
-    from edgepack.verifier.confined.program import confine
-
-    view = view_of((), system=True)
-    for kind in kinds:
-        bwrap = tools.find("bwrap") if kind == "bubblewrap" and tools.is_installed("bwrap") else None
-        if kind == "bubblewrap" and bwrap is None:
-            continue
-        sandbox = Sandbox(kind=kind, bwrap=bwrap)
-        with tempfile.TemporaryDirectory(prefix="edgepack-") as work:
-            ended = confine(["true"], Path("/"), sandbox=sandbox, view=view, work=Path(work))
-        if ended.code == 0 and ended.refused is None:
-            return sandbox
-    return None
 
 
 def _bubblewrap(bwrap: Path, view: View, directory: Path) -> Iterator[str | Path]:
