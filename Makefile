@@ -41,7 +41,8 @@ checked:
 	$(BIN)/mypy
 
 # The second to the fifth are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
-# The last two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page.
+# The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. The last is
+# bubblewrap, for the tests of the sandbox.
 fetched:
 	$(BIN)/edgepack fetch --target linux-x86-min
 	-$(BIN)/edgepack fetch --target linux-arm64-min
@@ -51,6 +52,7 @@ fetched:
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/python -m tests.support.npm_tools
 	-$(BIN)/python -m tests.support.chromium
+	-$(BIN)/python -m tests.support.bubblewrap
 
 # The docs site, into site/; a link or heading that is not there is an error.
 docs: $(VENV)/.installed-dev

@@ -68,6 +68,8 @@ class Wine:
     """The program that its processes share."""
     libraries: Path
     version: str
+    folder: Path
+    """Where all of it lies: what a sandbox shows."""
     variables: tuple[str, ...] = ()
     """What it needs in its environment, as ``NAME=VALUE``."""
     name: str = "wine"
@@ -76,7 +78,7 @@ class Wine:
         """What a program's command line begins with, on this machine's processor whichever is named."""
         script = Path(str(files("edgepack_windows") / "data/run_under_wine.sh"))
         before = ["env", *self.variables] if self.variables else []
-        return [*before, "sh", script, self.program, self.libraries]
+        return [*before, "sh", script, self.folder, self.program, self.libraries]
 
     def library_caller(self, *, context: BuildContext) -> Path:
         """What calls a bundle's library in the proof, as a compiler for Windows makes it. Raises ``ToolError``."""
@@ -128,6 +130,7 @@ def find_wine(*, context: BuildContext) -> Wine:
             program=program,
             server=program.with_name("wineserver"),
             libraries=libraries,
+            folder=libraries if program.is_relative_to("/usr") else program.resolve().parents[1],
             version=_version(program, (), context),
         )
     if platform.machine() != "x86_64":
@@ -144,6 +147,7 @@ def find_wine(*, context: BuildContext) -> Wine:
         program=program,
         server=server,
         libraries=shared / "wine/x86_64-windows",
+        folder=folder,
         version=_version(program, variables, context),
         variables=variables,
     )

@@ -378,11 +378,10 @@ def _vectors(path: Path, texts: Sequence[str]) -> NDArray[float32]:
     import numpy
 
     from edgepack.bundles.manifest import open_bundle
-    from edgepack.verifier.run import BundleRunner
+    from edgepack.verifier.made_here import runner_for
 
     if isinstance(texts, str):
         raise TypeError("embed takes a list of texts, not one text: embed([text])")
     with _context() as context:
-        return numpy.asarray(
-            BundleRunner(context=context).embed(open_bundle(path), texts), dtype=numpy.float32
-        )
+        bundle = open_bundle(path)
+        return numpy.asarray(runner_for(bundle, context).embed(bundle, texts), dtype=numpy.float32)

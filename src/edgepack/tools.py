@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TextIO
@@ -21,6 +22,16 @@ COMPILERS_ERROR = re.compile(r"(\S.*:\d+(:\d+)?|\S*ld(\.\w+)?): (fatal )?error: 
 """As in ``x.cc:1:2: error: …`` and ``ld.lld: error: …``."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a program ended, and what it said (UTF-8)."""
+
+    code: int
+    """Negative: the number of the signal that ended it."""
+    output: str
+    messages: str
+
+
 def run_tool(
     command: Sequence[str | Path],
     *,
@@ -32,10 +43,31 @@ def run_tool(
 ) -> str:
     """Run a program and return its standard output (UTF-8).
 
-    Output goes to files and is read at the end, so that a limit of files' sizes (``prlimit --fsize``) is one of output, too.
     ``env`` is added to the environment. With ``log_file``, command and output are appended to it.
     Raises ``MissingToolError`` when there is no such program, ``ToolError`` when it fails or takes longer than
     ``timeout`` seconds.
+    """
+    words = [str(word) for word in command]
+    done = run_program(words, cwd=cwd, env=env, input=input, timeout=timeout)
+    if log_file is not None:
+        with log_file.open("a", encoding="utf-8") as stream:
+            stream.write(f"$ {' '.join(words)}\n{done.output}{done.messages}\n")
+    if done.code != 0:
+        raise _failure(words, done.code, done.messages.strip() or done.output.strip(), log_file)
+    return done.output
+
+
+def run_program(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str | None = None,
+    timeout: float | None = None,
+) -> Done:
+    """Run a program, however it ends; as ``run_tool`` else.
+
+    Output goes to files and is read at the end, so that a limit of files' sizes is one of output, too.
     """
     words = [str(word) for word in command]
     log.debug("run %s", " ".join(words))
@@ -59,13 +91,7 @@ def run_tool(
             raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
         except subprocess.TimeoutExpired as error:
             raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
-        said, complained = _text_of(output), _text_of(messages)
-    if log_file is not None:
-        with log_file.open("a", encoding="utf-8") as stream:
-            stream.write(f"$ {' '.join(words)}\n{said}{complained}\n")
-    if done.returncode != 0:
-        raise _failure(words, done.returncode, complained.strip() or said.strip(), log_file)
-    return said
+        return Done(code=done.returncode, output=_text_of(output), messages=_text_of(messages))
 
 
 def _spool() -> TextIO:

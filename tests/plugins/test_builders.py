@@ -41,8 +41,9 @@ from edgepack.records.target import ModelOptions, Platform
 from edgepack.testing import write_model
 from edgepack.testing.script import PROGRAM
 from edgepack.verification import verify_again
+from edgepack.verifier.confined.found import find_sandbox
 
-pytestmark = pytest.mark.tools("env", may=("setpriv",))
+pytestmark = pytest.mark.tools("env", "python")
 
 EMPTY_RUNTIME = """api.RuntimeArtifact(library=model.file, version="9", kind="x", toolchain="", provides=api.Operators())"""
 
@@ -256,9 +257,21 @@ def test_a_program_that_lies_or_meddles_is_no_bundle(
     words: str,
 ) -> None:
     install(kiosk, monkeypatch, misdeed=misdeed.replace("ELSEWHERE", str(tmp_path / "elsewhere")))
+    if "seen.txt" in misdeed or misdeed == ELSEWHERE:
+        # In a sandbox there is nothing that could be written to, and that a later run would see.
+        monkeypatch.setattr("edgepack.verifier.run.find_sandbox", lambda: None)
     with pytest.raises(EdgepackError, match=words):
         build(model, tmp_path / "dist", own)
     assert not [path for path in (tmp_path / "dist").iterdir() if not path.name.startswith(".")]
+
+
+@pytest.mark.skipif(find_sandbox() is None, reason="no sandbox works on this machine")
+def test_a_program_that_writes_into_its_bundle_cannot(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(kiosk, monkeypatch, misdeed='(root / "seen.txt").write_text("me")')
+    with pytest.raises(EdgepackError, match="Read-only file system"):
+        build(model, tmp_path / "dist", own)
 
 
 def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fetched(
@@ -278,7 +291,7 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     manifest["model"]["precision"] = "int8"
     (made / "manifest.json").write_text(json.dumps(manifest))
     # The program's interpreter lies where a sandbox shows nothing.
-    monkeypatch.setattr("edgepack.verifier.made_here.find_sandbox", lambda context: None)
+    monkeypatch.setattr("edgepack.verifier.run.find_sandbox", lambda: None)
     with pytest.raises(UsageError, match="its model is hf:someone/else, and edgepack does not fetch"):
         verify_again(made, model=None, run=True, context=own)
     for limits in (None, ModelOptions(min_cosine=0.9999)):

@@ -21,7 +21,7 @@ from edgepack.project.orders import Result
 from edgepack.project.report import as_dict, row_of
 from edgepack.records.target import Target
 
-pytestmark = pytest.mark.tools("env", may=("setpriv",))
+pytestmark = pytest.mark.tools("env", "python")
 
 PROJECT = """
 [[bundle]]

@@ -1,5 +1,6 @@
 """A finished bundle for a GPU is verified without its maker, as far as a machine without that GPU can."""
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 from tests.support.berts import write_bert
 from tests.support.cuda_libraries import Unit, library
 from tests.support.fake_tensorrt import fake_wheels
+from tests.support.sample_program import HAS
 
 from edgepack.api import TargetBuilder
 from edgepack.bundles.archive import archive_of, pack
@@ -85,7 +87,9 @@ def test_the_folder_and_the_archive_of_a_gpu_target(
 ) -> None:
     host = load_plugins()
     # Random weights put texts closer together than any trained model does.
-    target = host.target(target_name, ("model.min_agreement=0.9", "model.min_top10=0.9"))
+    target = host.target(
+        target_name, (f"platform.has={json.dumps(HAS)}", "model.min_agreement=0.9", "model.min_top10=0.9")
+    )
     builder: TargetBuilder = host.create(target, context)
     prepared = builder.prepare_model(ingest(str(model), context=context))
     runtime = builder.provide_runtime(prepared)

@@ -18,7 +18,7 @@ from edgepack.console import Story
 from edgepack.project.remembered import REMEMBERED
 from edgepack.signing.keys import new_keys
 
-pytestmark = pytest.mark.tools("env", may=("setpriv",))
+pytestmark = pytest.mark.tools("env", "python")
 
 PROJECT = """
 [[bundle]]

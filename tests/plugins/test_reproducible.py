@@ -9,7 +9,7 @@ from tests.support.kiosk import install, prepare_site
 from edgepack.errors import ReproducibilityError
 from edgepack.testing import write_model
 
-pytestmark = pytest.mark.tools("python", "env", may=("setpriv",))
+pytestmark = pytest.mark.tools("python", "env")
 BOOT = '(folder / "boot.bin").write_bytes(b"firmware")'
 TIME = '(folder / "boot.bin").write_bytes(b"firmware of " + str(__import__("time").time_ns()).encode())'
 

@@ -17,6 +17,7 @@ from tests.support.berts import onnx_vectors, some_tokens, write_bert
 from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.fake_tensorrt import fake_wheels, write_home
 from tests.support.run_path import run_path
+from tests.support.sample_program import HAS
 
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import digest as digest_of
@@ -98,7 +99,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
 
 def target_with(*overrides: str) -> Target:
     file = next(file for file in built_in_targets() if file.name == "linux-x64-tensorrt.toml")
-    return read_target(file, origin="edgepack", overrides=overrides)
+    return read_target(file, origin="edgepack", overrides=(f"platform.has={json.dumps(HAS)}", *overrides))
 
 
 def builder_for(context: HostContext, *overrides: str) -> TensorrtBuilder:

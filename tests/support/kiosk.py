@@ -1,11 +1,12 @@
 """A third party's plugin whose program is a Python script: honest, and easily made wrong. Nothing is compiled."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from edgepack.testing.script import PROGRAM
+from edgepack.testing.script import HAS, PROGRAM
 
 PLUGIN = """
 from collections.abc import Iterable
@@ -60,6 +61,7 @@ builder = "kiosk"
 [platform]
 os = "linux"
 arch = "x86_64"
+has = __HAS__
 [model]
 recipe = "fp32"
 format = "onnx"
@@ -96,5 +98,5 @@ def install(
     (package / "__init__.py").write_text(
         before + code.replace("__PROGRAM__", repr(PROGRAM.replace("MISDEED", misdeed)))
     )
-    (package / "kiosk-one.toml").write_text(TARGET)
+    (package / "kiosk-one.toml").write_text(TARGET.replace("__HAS__", json.dumps(HAS)))
     monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from edgepack.testing.script import HAS as SCRIPT_HAS
+from tests.support.golden import ROOT
 from tests.support.wine import under_wine
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -27,6 +29,10 @@ def run_program(
     command = [*command_of(bundle), *arguments]
     variables = {**os.environ, **(environment or {})}
     return subprocess.run(command, input=input, capture_output=True, env=variables, check=False)
+
+
+HAS = [*SCRIPT_HAS, str(ROOT)]
+"""What the program in Python, unfrozen, needs of this machine: ``platform.has`` of its bundle's target."""
 
 
 def command_of(bundle: Path) -> list[str]:

@@ -1,7 +1,7 @@
-# run_under_wine.sh WINE LIBRARIES PROGRAM WORD...: in a Windows of its own that has kernel32 and nothing else (and for a
+# run_under_wine.sh FOLDER WINE LIBRARIES PROGRAM WORD..., FOLDER being wine's, for a sandbox that shows what is named: in a Windows of its own that has kernel32 and nothing else (and for a
 # program with a server sockets, with what wine's are made of), and that is gone afterwards. Nothing of the user's folder is read or written.
-wine=$1 libraries=$2
-shift 2
+wine=$2 libraries=$3
+shift 3
 prefix=$(mktemp -d "${TMPDIR:-/tmp}/edgepack-wine-XXXXXX") || exit 1
 # wine makes folders of its own where TMPDIR says, and leaves them; words and names of files are UTF-8 for it where LC_ALL says so.
 export WINEPREFIX="$prefix" WINEDEBUG=-all TMPDIR="$prefix" LC_ALL=C.UTF-8

@@ -178,6 +178,7 @@ def _target_section(target: Target) -> dict[str, Any]:
             **({"libc": platform.libc} if platform.libc else {}),
             **({"isa": list(platform.isa)} if platform.isa else {}),
             **({"branch_protection": True} if platform.branch_protection else {}),
+            **({"has": list(platform.has)} if platform.has else {}),
         },
         "extra": dict(target.extra),
     }

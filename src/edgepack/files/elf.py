@@ -86,6 +86,15 @@ def c_library(path: Path) -> str | None:
     return "glibc" if of_glibc or any(name.startswith("GLIBC_") for name in versions) else None
 
 
+def interpreter(path: Path) -> str | None:
+    """The loader that an ELF program names, e.g. ``/lib64/ld-linux-x86-64.so.2``; None for a static one. Raises ``BundleError``."""
+    with sound_elf(path) as file:
+        for at in file.segments:
+            if at.kind == PT_INTERP:
+                return file.content[at.offset : at.offset + at.in_file].rstrip(b"\0").decode(errors="replace")
+    return None
+
+
 def is_static(path: Path) -> bool:
     """Whether a file is an ELF file that is linked against no C library. Raises ``BundleError`` for a damaged one."""
     return is_elf(path) and c_library(path) is None

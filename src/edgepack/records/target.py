@@ -32,6 +32,9 @@ class Platform:
     """Instruction sets that the device is known to have, e.g. ``("avx2",)``; empty: decided at run time."""
     branch_protection: bool = False
     """Whether returns and indirect branches are held to where they may lead, on devices whose processor can (arm64: PAC and BTI)."""
+    has: tuple[str, ...] = ()
+    """What devices have beside the bundle, and its program uses: absolute paths of files and folders, and names of programs that the
+    runner's command begins with. Empty: the bundle is all that it needs."""
 
 
 @dataclass(frozen=True, kw_only=True)

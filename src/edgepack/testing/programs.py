@@ -16,8 +16,8 @@ from edgepack.records.target import FORMATS
 from edgepack.testing.built import build_here, changed_copy, running
 from edgepack.testing.check import Broken, NotSeen, check
 from edgepack.testing.kit import TargetSubject
+from edgepack.verifier.command import command_of
 from edgepack.verifier.copies import SAME
-from edgepack.verifier.run import command_of
 
 if TYPE_CHECKING:
     from edgepack.records.bundle import Bundle
@@ -173,7 +173,7 @@ def _strange(subject: TargetSubject) -> list[list[float]]:
 def _run(subject: TargetSubject, bundle: Bundle, lines: str) -> subprocess.CompletedProcess[str]:
     """The bundle's command itself, in its folder, with an empty environment."""
     _plain(subject)  # which says where it cannot run here
-    words = [str(word) for word in command_of(bundle)]
+    words = [str(word) for word in command_of(bundle, trusted=True)]
     return subprocess.run(
         words, input=lines, capture_output=True, encoding="utf-8", env={}, cwd=bundle.directory, check=False
     )

@@ -35,6 +35,8 @@ for line in sys.stdin:
     print(json.dumps({"embedding": session.run(None, feeds)[0][0].tolist()}))
 """.replace("PYTHON", sys.executable).replace("PATHS", repr(json.dumps(sys.path)))
 """The program. Tests of the kit put a misdeed into it."""
+HAS = tuple(dict.fromkeys(path for path in (sys.prefix, sys.base_prefix, *sys.path) if path.startswith("/")))
+"""What it needs of this machine, as its target says."""
 NAME = "edgepack-kit"
 
 
@@ -67,7 +69,7 @@ def script_target() -> Target:
         name=NAME,
         summary="the kit's own",
         builder=NAME,
-        platform=Platform(os="linux", arch=platform.machine(), glibc="2.28"),
+        platform=Platform(os="linux", arch=platform.machine(), glibc="2.28", has=HAS),
         model=ModelOptions(recipe="fp32", format="onnx"),
     )
 

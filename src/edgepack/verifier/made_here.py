@@ -6,8 +6,8 @@ from edgepack.bundles.manifest import digest
 from edgepack.context import BuildContext
 from edgepack.files.store import Store
 from edgepack.records.bundle import Bundle
+from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.run import BundleRunner
-from edgepack.verifier.sandbox import find_sandbox
 
 FOLDER = "made-here"
 """A file for each bundle, named by its digest; in it a line for each report of it that was written here: the report's SHA-256."""
@@ -60,13 +60,13 @@ def may_run(bundle: Bundle, *, asked: bool, context: BuildContext) -> bool:
 
 
 def runner_for(bundle: Bundle, context: BuildContext) -> BundleRunner:
-    """As any program where the bundle was made here; limited, and in a sandbox where this host has one, where it was not."""
-    if may_run(bundle, asked=False, context=context):
-        return BundleRunner(context=context)
-    sandbox = find_sandbox(context)
-    context.note(
-        f"in a sandbox ({sandbox.kind})"
-        if sandbox
-        else "WITHOUT A SANDBOX: neither bwrap nor unshare works here"
-    )
-    return BundleRunner(context=context, sandbox=sandbox, limited=True)
+    """Within limits, and in a sandbox where this host has one. What devices have beside the bundle is shown where it was made here."""
+    trusted = may_run(bundle, asked=False, context=context)
+    sandbox = find_sandbox()
+    if not trusted:
+        context.note(
+            f"in a sandbox ({sandbox.kind})"
+            if sandbox
+            else "WITHOUT A SANDBOX: neither user namespaces nor bwrap works here"
+        )
+    return BundleRunner(context=context, trusted=trusted)

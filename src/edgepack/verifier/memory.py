@@ -3,21 +3,25 @@
 import json
 import math
 import platform
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
+from typing import Protocol
 
 from edgepack.bundles.manifest import LINK
 from edgepack.context import BuildContext
-from edgepack.errors import BudgetError, CannotRunHere, ToolError
+from edgepack.errors import BudgetError, CannotRunHere
 from edgepack.files.elf import architecture
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import LengthMemory, Memory
 from edgepack.records.target import Target
 from edgepack.tables import megabytes
+from edgepack.verifier.command import command_of
+from edgepack.verifier.confined.limits import RunLimits, limits_for
+from edgepack.verifier.confined.program import Ended
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.run import command_of, failure_of
+from edgepack.verifier.run import failure_of
 from edgepack.verifier.texts.fuzz import fuzz_texts
 
 ENFORCED_BY = "RLIMIT_DATA"
@@ -36,17 +40,22 @@ UNKNOWN_LENGTH = 512
 """Tokens of the longest text of a model that takes any."""
 STEP, TRIES = 1.15, 10
 """How much more is tried when the budget is too small, so that the hint names what is enough."""
-WATCH = """
-import resource, subprocess, sys
-code = subprocess.run(sys.argv[2:]).returncode
-with open(sys.argv[1], "w") as file:
-    file.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024))
-sys.exit(code if code >= 0 else 128 - code)
-"""
-"""Runs a program from a small process: what a large one had counts for its children."""
 
 
-def measure_memory(bundle: Bundle, target: Target, *, context: BuildContext) -> Memory | None:
+class Runner(Protocol):
+    """How a bundle's program is run; ``BundleRunner`` does it."""
+
+    def run(
+        self,
+        bundle: Bundle,
+        command: Sequence[str | Path],
+        input: str = "",
+        *,
+        limits: RunLimits | None = None,
+    ) -> Ended: ...
+
+
+def measure_memory(bundle: Bundle, target: Target, *, runner: Runner, context: BuildContext) -> Memory | None:
     """Memory of the bundle's program, whose worst case runs within the target's budget; ``None`` where the target has none.
 
     Raises ``BudgetError`` when it does not, ``ProofError`` when the program fails without a limit as well.
@@ -60,7 +69,7 @@ def measure_memory(bundle: Bundle, target: Target, *, context: BuildContext) -> 
     if reason := _why_not(bundle):
         context.note(f"memory not measured: {reason}")
         return Memory(budget=allowed, threads=threads, tokens=tokens, reason=reason)
-    run = _Runs(bundle, context)
+    run = _Runs(bundle, runner)
     options = [f"--threads={threads}", f"--batch-size={BATCH}", *run.shortened(tokens)]
     worst = worst_texts(tokens, threads)
     peak = run.peak(worst, options)
@@ -118,7 +127,7 @@ def _why_not(bundle: Bundle) -> str:
     if (bundle.manifest["runtime"] or {}).get("provider"):
         return "it runs on a GPU"
     try:
-        program = command_of(bundle)[0]
+        program = command_of(bundle, trusted=True)[0]
     except CannotRunHere as cannot:
         return cannot.reason
     if not Path(program).is_relative_to(bundle.directory.absolute()):
@@ -151,8 +160,8 @@ def _require_within(
 class _Runs:
     """Runs of one bundle's program on this host."""
 
-    def __init__(self, bundle: Bundle, context: BuildContext) -> None:
-        self._bundle, self._context = bundle, context
+    def __init__(self, bundle: Bundle, runner: Runner) -> None:
+        self._bundle, self._runner = bundle, runner
         self._files = sum(int(file["size"]) for file in bundle.manifest["files"] if file["mode"] != LINK)
         self._most = bundle.manifest["model"].get("max_length")
 
@@ -162,25 +171,22 @@ class _Runs:
 
     def peak(self, texts: Sequence[str], options: Sequence[str] = ()) -> int:
         """Most bytes that were resident at once."""
-        said = self._context.work_dir / "peak-memory"
-        try:
-            self._run([sys.executable, "-I", "-S", "-c", WATCH, str(said)], texts, options)
-        except ToolError as error:
-            raise failure_of(self._bundle, error) from error
-        return int(said.read_text())
+        limits = limits_for(self._bundle, len(texts))
+        ended = self._run(texts, options, limits)
+        if ended.code != 0 or ended.passed is not None:
+            raise failure_of(self._bundle, ended, limits)
+        return ended.peak
 
     def fits(self, texts: Sequence[str], options: Sequence[str], allowed: int) -> bool:
         """Whether the program embeds them with so many bytes, its files included."""
         if allowed <= self._files:
             return False
-        limits = [f"--data={allowed - self._files}", f"--stack={STACK}", "--core=0"]
-        try:
-            self._run(["prlimit", *limits, "--"], texts, options)
-        except ToolError:
-            return False
-        return True
+        limits = replace(limits_for(self._bundle, len(texts)), data=allowed - self._files, stack=STACK)
+        ended = self._run(texts, options, limits)
+        return ended.code == 0 and ended.passed is None
 
-    def _run(self, prefix: Sequence[str], texts: Sequence[str], options: Sequence[str]) -> None:
-        words = [*prefix, "env", "-i", *command_of(self._bundle), *options]
+    def _run(self, texts: Sequence[str], options: Sequence[str], limits: RunLimits) -> Ended:
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        self._context.run(words, cwd=self._bundle.directory, input=lines)
+        return self._runner.run(
+            self._bundle, [*command_of(self._bundle, trusted=True), *options], lines, limits=limits
+        )

@@ -13,9 +13,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgepack import tools
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
+from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.platform import LibrarySystem
@@ -26,6 +25,7 @@ from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
+from edgepack.verifier.command import host_program
 from edgepack.verifier.copies import linked_copy
 
 GLIBC = "libc.so.6"
@@ -47,7 +47,7 @@ class Run(Protocol):
     ) -> Sequence[Sequence[float]]:
         """Vectors of the texts, float [len(texts), dimension].
 
-        The program's environment is ``environment`` and nothing else; its command line begins with ``prefix`` (an emulator and its
+        The program's environment is that of all runs and ``environment``; its command line begins with ``prefix`` (an emulator and its
         arguments), or, where that is empty, with what this host needs for it.
         Raises ``ProofError`` or ``ToolError`` when the program fails, ``CannotRunHere`` when this host cannot run it.
         """
@@ -131,8 +131,8 @@ def _interpreter(bundle: Bundle, context: BuildContext) -> str:
     if (bundle.directory / name).exists():
         return HERE
     try:
-        said = context.run([tools.find(name), "--version"]).partition("\n")[0]
-    except (MissingToolError, ToolError):
+        said = context.run([host_program(bundle, name, trusted=True), "--version"]).partition("\n")[0]
+    except (CannotRunHere, ToolError):
         return name
     return said if said.startswith(name) else f"{name} {said}"
 

@@ -1,4 +1,4 @@
-"""A bundle's own vectors: its command, run by the host as a device would run it, with an empty environment."""
+"""A bundle's own vectors: its command, run by the host as a device would run it, in a sandbox where there is one."""
 
 import json
 import platform
@@ -10,44 +10,47 @@ from typing import Any
 
 import numpy as np
 
-from edgepack import tools
 from edgepack.bundles.manifest import JSON_LINES
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError, ToolError
+from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError
 from edgepack.files.elf import architecture
 from edgepack.foundry.platforms import platforms
 from edgepack.foundry.processors.known import find_processor
 from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
-from edgepack.verifier.limits import OUTPUT, SECONDS, limits_for, timed_out, wrote_too_much
-from edgepack.verifier.sandbox import Sandbox
+from edgepack.verifier.command import command_of, has_provider, plugin_of, view_for
+from edgepack.verifier.confined.found import find_sandbox
+from edgepack.verifier.confined.limits import RunLimits, limits_for
+from edgepack.verifier.confined.needs import interpreter_of, what_it_needs
+from edgepack.verifier.confined.program import Ended, confine
+from edgepack.verifier.confined.sandbox import View
 
 OWN_KINDS = ("native", "pyinstaller")
 """Of edgepack's own programs, as manifests name them."""
 NOT_FOUND = 127
-"""How ``env`` says that there is no such program."""
+"""How a shell or a loader says that something is not there."""
 NO_DEVICE = 9
 """How the program says that this device is not what its execution provider needs."""
-SOCKET = "/tmp/embed.sock"
-"""Of a server in the sandbox, where /tmp is empty and nobody else's."""
 DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
+LAST_LINES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRunner:
-    """How this host runs bundles: nothing of the code that made one is needed, its manifest says the command."""
+    """How this host runs bundles: nothing of the code that made one is needed, its manifest says the command.
+
+    Each run has limits, and is in a sandbox where this host has one, whoever made the bundle.
+    """
 
     context: BuildContext
-    sandbox: Sandbox | None = None
-    """Where the program runs; ``None``: as any program of the user's."""
-    limited: bool = False
-    """Whether a run is ended that takes too long or too much memory."""
+    trusted: bool = False
+    """Whether what the manifest says that devices have beside the bundle (``platform.has``) is shown: it was made here."""
     prefix: Sequence[str | Path] | None = None
     """What the program is run by, e.g. an emulator of one kind of processor; ``None``: what this host needs for it."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """All that the program sees of an environment."""
+    """What the program sees beside the environment that all runs have."""
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
         """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's command makes them.
@@ -60,7 +63,7 @@ class BundleRunner:
         try:
             return self.vectors(bundle, texts)
         except CannotRunHere as cannot:
-            if not _has_provider(bundle):
+            if not has_provider(bundle):
                 raise
             instead = self.vectors(bundle, texts, ["--allow-cpu"])
             raise CannotRunHere(
@@ -152,7 +155,7 @@ class BundleRunner:
         """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
             return []
-        output = self._answers(bundle, [*command_of(bundle), *options], texts)
+        output = self._answers(bundle, [*command_of(bundle, trusted=self.trusted), *options], texts)
         try:
             vectors = [
                 [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()
@@ -172,20 +175,27 @@ class BundleRunner:
     def require_server(self, bundle: Bundle) -> None:
         """Have the program's server answer a request of its own, ``embed serve --check``, where the manifest says that it has one.
 
-        In a sandbox, which has no network, on a socket in the sandbox's own /tmp; there a program for Windows, which has no such
-        sockets, is not asked. Nothing is asked of a server of scores or of other outputs than vectors. Raises what ``embed`` raises, but for ``CannotRunHere``.
+        Nothing is asked of a server of scores or of other outputs than vectors. Raises what ``embed`` raises, but for ``CannotRunHere``.
         """
         model = bundle.manifest["model"]
         if not bundle.manifest["runner"].get("serve") or "task" in model or "outputs" in model:
             return
-        if self.sandbox is not None and bundle.system == "windows":
-            return
-        where = ["--port", "0"] if self.sandbox is None else ["--unix", SOCKET]
         try:
-            self._run(bundle, [bundle.program, "serve", "--check", *where])
+            self._run(bundle, [bundle.program, "serve", "--check", "--port", "0"])
         except CannotRunHere:
             return
         self.context.note("its server answered a request")
+
+    def run(
+        self,
+        bundle: Bundle,
+        command: Sequence[str | Path],
+        input: str = "",
+        *,
+        limits: RunLimits | None = None,
+    ) -> Ended:
+        """Run a command of the bundle's, however it ends. Raises ``CannotRunHere`` and ``BundleError`` as ``embed``."""
+        return self._ended(bundle, command, input, limits)[0]
 
     def _answers(
         self, bundle: Bundle, command: Sequence[str | Path], texts: Sequence[str | tuple[str, str]]
@@ -198,35 +208,31 @@ class BundleRunner:
 
     def _run(self, bundle: Bundle, command: Sequence[str | Path], input: str = "") -> str:
         """What a command says."""
-        prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
-        variables = [f"{name}={value}" for name, value in self.environment.items()]
-        program = [*prefix, *command]
-        if "=" in str(program[0]):  # env would take it for a variable
-            program = ["nice", "-n", "0", *program]
-        words = [*self._around(bundle, program), "env", "-i", *variables, *program]
-        try:
-            return self.context.run(words, cwd=bundle.directory, input=input)
-        except ToolError as error:
-            if f"exit code {NO_DEVICE}" in error.message and _has_provider(bundle):
-                raise CannotRunHere(said_by_program(error)) from error
-            if self.limited and timed_out(error):
-                raise ProofError(f"the program of {bundle.name} did not end within {SECONDS} s") from error
-            if self.limited and wrote_too_much(error):
-                raise ProofError(
-                    f"the program of {bundle.name} wrote more than {OUTPUT >> 20} MiB"
-                ) from error
-            raise failure_of(bundle, error) from error
+        ended, limits, view = self._ended(bundle, command, input)
+        if ended.code == 0 and ended.passed is None and ended.refused is None:
+            return ended.output
+        raise failure_of(bundle, ended, limits, view)
 
-    def _around(self, bundle: Bundle, program: Sequence[str | Path]) -> list[str | Path]:
-        """What the command line begins with: limits, then the sandbox, which shows the bundle and what runs it."""
-        words: list[str | Path] = [*limits_for(bundle).command()] if self.limited else []
-        if self.sandbox is not None:
-            inside = bundle.directory.absolute()
-            outside = [word for word in program if isinstance(word, Path) and not word.is_relative_to(inside)]
-            # A program's own libraries lie beside it.
-            readable = [word if word.is_dir() else word.resolve().parent for word in outside]
-            words += self.sandbox.command(inside, readable=readable, gpu=_has_provider(bundle))
-        return words
+    def _ended(
+        self, bundle: Bundle, command: Sequence[str | Path], input: str, limits: RunLimits | None = None
+    ) -> tuple[Ended, RunLimits, View]:
+        """How a command ended, and what it was held to."""
+        prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
+        limits = limits or limits_for(bundle, input.count("\n"))
+        words = [*prefix, *command]
+        view = view_for(bundle, words, trusted=self.trusted)
+        ended = confine(
+            words,
+            bundle.directory.absolute(),
+            sandbox=find_sandbox(),
+            view=view,
+            work=self.context.work_dir,
+            limits=limits,
+            environment=self.environment,
+            input=input,
+            progress=self.context.progress,
+        )
+        return ended, limits, view
 
 
 def _outputs_of(answer: Mapping[str, Any]) -> TextOutputs:
@@ -242,30 +248,6 @@ def _outputs_of(answer: Mapping[str, Any]) -> TextOutputs:
 def _weights_of(vector: Sequence[float]) -> TextOutputs:
     weights = {token: weight for token, weight in enumerate(vector) if weight > 0}
     return TextOutputs(sparse=weights, vectors=np.zeros((0, 0), np.float32))
-
-
-def command_of(bundle: Bundle) -> list[str | Path]:
-    """The words of the bundle's command, paths in the bundle made absolute.
-
-    Raises ``CannotRunHere`` when no host can run it, or a program of the host's is not installed.
-    """
-    runner = bundle.manifest["runner"]
-    words = runner.get("command", [runner["program"], *JSON_LINES])
-    if words is None:
-        raise CannotRunHere("its program runs on the device alone")
-    inside = {runner["program"], *(file["path"] for file in bundle.manifest["files"])}
-    root = bundle.directory.absolute()
-    placed: list[str | Path] = [root / word if word in inside else word for word in words]
-    if not words or isinstance(placed[0], Path):
-        return placed or [bundle.program, *JSON_LINES]
-    try:
-        return [tools.find(words[0]), *placed[1:]]
-    except MissingToolError as error:
-        raise CannotRunHere(f"{error.message}; {error.hint}" if error.hint else error.message) from error
-
-
-def _has_provider(bundle: Bundle) -> bool:
-    return bool((bundle.manifest["runtime"] or {}).get("provider"))
 
 
 def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str | Path]:
@@ -323,15 +305,49 @@ def _of_another_system(bundle: Bundle, program: Path, context: BuildContext) -> 
     return emulator.command(platform.machine()) if emulator else []
 
 
-def failure_of(bundle: Bundle, error: ToolError) -> EdgepackError:
-    """What a failed run means: the program's own sentence, without its hint, which is for the device."""
-    found = re.search(r"exit code (\d+)", error.message)
-    said = said_by_program(error)
-    if found and int(found[1]) in (DAMAGED, NOT_FOUND):
+def failure_of(
+    bundle: Bundle, ended: Ended, limits: RunLimits, view: View | None = None
+) -> EdgepackError | CannotRunHere:
+    """What a failed run means: the limit that it passed, what it lacks, or the program's own sentence without its hint, which is for
+    the device.
+    """
+    who, said = plugin_of(bundle), said_by_program(ended.messages)
+    if ended.passed is not None:
+        return ProofError(f"{who}the program of {bundle.name} {limits.in_words(ended.passed)}")
+    if ended.refused is not None:
+        return _not_started(bundle, ended, view)
+    if ended.code == NO_DEVICE and has_provider(bundle):
+        return CannotRunHere(said)
+    if view and (needed := what_it_needs(ended, bundle, view)):
+        return _not_self_contained(bundle, needed, said)
+    if ended.code in (DAMAGED, NOT_FOUND):
         return BundleError(f"the bundle {bundle.name} is damaged: {said}", hint="build it again")
-    return ProofError(f"the program of {bundle.name} failed: {said or error.message}")
+    how = f"it was ended by signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+    return ProofError(f"{who}the program of {bundle.name} failed: {said or how}")
 
 
-def said_by_program(error: ToolError) -> str:
-    """The program's own sentence, without its hint."""
-    return re.sub(r"^(error: |hint: .*)", "", error.message.partition("\n")[2], flags=re.MULTILINE).strip()
+def _not_started(bundle: Bundle, ended: Ended, view: View | None) -> EdgepackError:
+    """The kernel, or the sandbox, refused to start it."""
+    said = str(ended.refused)
+    program = bundle.program
+    if not program.exists():
+        return BundleError(
+            f"the bundle {bundle.name} is damaged: there is no {program.name}", hint="build it again"
+        )
+    runs = interpreter_of(program)
+    if view and runs is not None and not view.has(Path(runs)):
+        return _not_self_contained(bundle, runs, said)
+    return ProofError(f"{plugin_of(bundle)}the program of {bundle.name} cannot be started here: {said}")
+
+
+def _not_self_contained(bundle: Bundle, needed: str, said: str) -> ProofError:
+    return ProofError(
+        f"{plugin_of(bundle)}the program of {bundle.name} needs {needed}, which is not in the bundle: {said}",
+        hint="lay it into the bundle, or have the target say that its devices have it: platform.has",
+    )
+
+
+def said_by_program(messages: str) -> str:
+    """The program's own last words, without its hint."""
+    last = "\n".join(messages.strip().splitlines()[-LAST_LINES:])
+    return re.sub(r"^(error: |hint: .*)", "", last, flags=re.MULTILINE).strip()

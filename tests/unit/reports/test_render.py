@@ -157,7 +157,7 @@ def test_the_json_is_as_its_schema_says() -> None:
 def test_a_verification_comes_back_from_the_json() -> None:
     read = json.loads(json.dumps(as_json(REPORT)))
     found = read["verification"]
-    lists = ("cosines", "outputs", "tasks", "lengths")
+    lists = ("cosines", "outputs", "tasks", "lengths", "levels", "said")
     restored = {"retrieval": Retrieval(**found["retrieval"]), **{name: tuple(found[name]) for name in lists}}
     assert Verification(**{**found, **restored}) == PASSED
     assert read["total"]["raw"] == REPORT.raw_bytes == 42_592_976

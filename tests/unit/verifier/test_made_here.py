@@ -6,7 +6,7 @@ from edgepack.bundles.manifest import digest
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.verifier.limits import ADDRESS_SPACE, limits_for
+from edgepack.verifier.confined.limits import MEMORY, limits_for
 from edgepack.verifier.made_here import is_made_here, may_run, remember
 
 
@@ -48,7 +48,7 @@ def test_memory_is_limited_where_a_program_uses_what_it_reserves(tmp_path: Path)
         return limits_for(Bundle(directory=tmp_path, manifest=manifest)).address_space
 
     own = Path("/proc/self/exe").read_bytes()[:20]
-    assert limits(own) == ADDRESS_SPACE + 4096
+    assert limits(own) == MEMORY + 4096
     assert limits(own, provider=True) is None
     assert limits(b"export {}") is None
     assert limits(own[:18] + b"\xf3\x00") is None

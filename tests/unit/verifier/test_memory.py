@@ -9,10 +9,12 @@ from typing import Any, cast
 import pytest
 
 from edgepack.context import BuildContext
-from edgepack.errors import BudgetError, ProofError, ToolError
+from edgepack.errors import BudgetError, ProofError
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Memory
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.verifier.confined.limits import RunLimits
+from edgepack.verifier.confined.program import Ended
 from edgepack.verifier.memory import CHARACTERS, STACK, long_texts, measure_memory, worst_texts
 
 FILES = 20_000_000
@@ -34,23 +36,24 @@ class Host:
     work_dir: Path
     needed: int = 0
     broken: bool = False
-    runs: list[list[str]] = field(default_factory=list)
+    runs: list[tuple[list[str], RunLimits]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
-    def run(self, command: Sequence[str | Path], *, cwd: Path, input: str) -> str:
-        words = list(map(str, command))
-        self.runs.append(words)
-        assert cwd.is_dir()
+    def run(
+        self,
+        bundle: Bundle,
+        command: Sequence[str | Path],
+        input: str = "",
+        *,
+        limits: RunLimits | None = None,
+    ) -> Ended:
+        assert limits is not None
+        self.runs.append((list(map(str, command)), limits))
         assert input.startswith('{"text": ')
-        if self.broken:
-            raise ToolError("embed failed with exit code 5:\nerror: the model does not run")
-        if words[0] == "prlimit":
-            if int(words[1].removeprefix("--data=")) < self.needed:
-                raise ToolError("embed failed with exit code 5")
-        else:
-            cut = [int(word.partition("=")[2]) for word in words if word.startswith("--max-length=")]
-            (self.work_dir / "peak-memory").write_text(str((cut or [64])[0] * 1_000_000))
-        return ""
+        if self.broken or (limits.data is not None and limits.data < self.needed):
+            return Ended(output="", messages="error: the model does not run\n", code=5)
+        cut = [int(str(word).partition("=")[2]) for word in command if str(word).startswith("--max-length=")]
+        return Ended(output="", messages="", code=0, peak=(cut or [64])[0] * 1_000_000)
 
     def note(self, message: str) -> None:
         self.said.append(message)
@@ -71,7 +74,7 @@ def bundle(tmp_path: Path, **changes: Any) -> Bundle:
 
 
 def measured(bundle: Bundle, host: Host, target: Target = TARGET) -> Memory | None:
-    return measure_memory(bundle, target, context=cast("BuildContext", host))
+    return measure_memory(bundle, target, runner=host, context=cast("BuildContext", host))
 
 
 def test_without_a_budget_nothing_is_run(tmp_path: Path) -> None:
@@ -84,9 +87,9 @@ def test_the_worst_case_runs_under_a_limit_that_the_files_count_against(tmp_path
     host = Host(tmp_path)
     found = measured(bundle(tmp_path), host)
     assert found is not None
-    limited = [words for words in host.runs if words[0] == "prlimit"]
-    assert [words[:3] for words in limited] == [["prlimit", f"--data={80_000_000}", f"--stack={STACK}"]]
-    assert limited[0][-2:] == ["--threads=2", "--batch-size=32"]
+    limited = [(words, limits) for words, limits in host.runs if limits.data is not None]
+    assert [(limits.data, limits.stack) for _, limits in limited] == [(80_000_000, STACK)]
+    assert limited[0][0][-2:] == ["--threads=2", "--batch-size=32"]
     assert (found.worst, found.tokens, found.threads) == (64_000_000, 64, 2)
     assert [(each.tokens, each.peak) for each in found.lengths] == [
         (16, 16_000_000),
@@ -102,7 +105,7 @@ def test_shorter_texts_on_devices_are_a_smaller_worst_case(tmp_path: Path) -> No
     assert found is not None
     assert found.tokens == 24
     assert [each.tokens for each in found.lengths] == [16, 24]
-    assert host.runs[0][-1] == "--max-length=24"
+    assert host.runs[0][0][-1] == "--max-length=24"
 
 
 @pytest.mark.parametrize("budget", [100_000_000, 10_000_000])
@@ -125,7 +128,13 @@ def test_a_program_that_fails_without_a_limit_is_no_matter_of_budgets(tmp_path: 
     ("changes", "reason"),
     [
         ({"runtime": {"provider": {"name": "CUDA"}}}, "GPU"),
-        ({"runner": {"program": "embed.js", "command": ["python3", "embed.js"]}}, "is run by python3"),
+        (
+            {
+                "runner": {"program": "embed.js", "command": ["python3", "embed.js"]},
+                "target": {"platform": {"has": ["python3"]}},
+            },
+            "is run by python3",
+        ),
         ({"runner": {"program": "embed.exe", "command": None}}, "the device alone"),
     ],
 )

@@ -22,7 +22,7 @@ from edgepack.records.runtime import LevelProof
 from edgepack.verifier import proofs as module
 from edgepack.verifier.proofs import HIDER, Run, prove_bundle
 
-pytestmark = pytest.mark.tools("gcc", "g++", "env")
+pytestmark = pytest.mark.tools("gcc", "g++", "env", "python")
 
 SOURCE = Path(__file__).with_name("fake_embed.c")
 TEXTS = ["a cat", 'the \t"kitten" sat: 猫 🐈\\']
@@ -272,7 +272,9 @@ def test_what_of_the_host_runs_a_bundle_is_named_with_its_version(
 ) -> None:
     made = make(content=b"export {}")
     named = {**made.manifest["runner"], "command": [program, "embed", "--jsonl"]}
-    bundle = Bundle(directory=made.directory, manifest={**made.manifest, "runner": named})
+    target = {**made.manifest["target"]}
+    target["platform"] = {**target["platform"], "has": [program]}
+    bundle = Bundle(directory=made.directory, manifest={**made.manifest, "runner": named, "target": target})
     (proof,) = prove_bundle(bundle, answering([[1.0, 0.0]] * 2), levels="here", context=context)
     assert re.fullmatch(version, proof.by)
 

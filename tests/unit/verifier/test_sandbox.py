@@ -1,35 +1,50 @@
-"""What a stranger's program tries in the sandbox, and does not get. Both kinds, where this host allows them."""
+"""What a stranger's program tries in the sandbox, and does not get. Each kind that this host allows."""
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.bubblewrap import bubblewrap
 
-from edgepack.context import BuildContext
-from edgepack.errors import ToolError
-from edgepack.plugins.context import HostContext
-from edgepack.verifier import sandbox as module
-from edgepack.verifier.limits import RunLimits, timed_out, wrote_too_much
-from edgepack.verifier.sandbox import KINDS, Kind, Sandbox, find_sandbox
+from edgepack import tools
+from edgepack.console import Story
+from edgepack.errors import EdgepackError, ToolError, UsageError
+from edgepack.files.store import Store, default_root
+from edgepack.plugins.context import host_context
+from edgepack.verifier.confined import program as program_module
+from edgepack.verifier.confined import sandbox as module
+from edgepack.verifier.confined.found import find_sandbox
+from edgepack.verifier.confined.limits import RunLimits
+from edgepack.verifier.confined.program import Ended, confine
+from edgepack.verifier.confined.sandbox import KINDS, Kind, Sandbox, view_of
 
-pytestmark = pytest.mark.tools("env", "python", "bash", may=("setpriv",))
+pytestmark = pytest.mark.tools("python", "bash")
 
+DEFAULT_STORE = default_root()
 SECRET = "hf_this_is_a_secret"
+Run = Callable[..., Ended]
 
 
 @pytest.fixture(params=KINDS)
-def sandbox(request: pytest.FixtureRequest, context: HostContext, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Each kind that works here."""
     kind: Kind = request.param
     monkeypatch.setattr(module, "KINDS", (kind,))
-    found = find_sandbox(context)
+    if kind == "bubblewrap" and not tools.is_installed("bwrap"):
+        with host_context(story=Story(quiet=True), offline=True, store=Store(root=DEFAULT_STORE)) as context:
+            try:
+                fetched = bubblewrap(context)
+            except EdgepackError as error:
+                pytest.skip(f"no bubblewrap: {error.message}; make fetched gets it")
+        monkeypatch.setenv("PATH", f"{fetched.parent}:{os.environ['PATH']}")
+    found = find_sandbox()
     if found is None:
         pytest.skip(f"{kind} is not installed, or not allowed on this host")
     return found
@@ -44,12 +59,24 @@ def bundle(tmp_path: Path) -> Path:
     return folder
 
 
-def inside(
-    sandbox: Sandbox, bundle: Path, script: str, *, readable: tuple[Path, ...] = ()
-) -> subprocess.CompletedProcess[str]:
-    command = [*sandbox.command(bundle, readable=readable), "bash", "-c", script]
-    environment = {**os.environ, "HF_TOKEN": SECRET}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+@pytest.fixture
+def inside(sandbox: Sandbox, bundle: Path, tmp_path: Path) -> Run:
+    """Runs a script in the sandbox, which shows the bundle and the system's programs."""
+    return running(sandbox, bundle, tmp_path)
+
+
+def running(sandbox: Sandbox | None, bundle: Path, work: Path) -> Run:
+    def run(script: str, *shown: Path, limits: RunLimits | None = None, shell: str = "bash") -> Ended:
+        view = view_of([bundle, *shown], system=True)
+        return confine([shell, "-c", script], bundle, sandbox=sandbox, view=view, work=work, limits=limits)
+
+    return run
+
+
+@pytest.fixture(params=["sandboxed", "alone"])
+def run(request: pytest.FixtureRequest, bundle: Path, tmp_path: Path) -> Run:
+    """As ``inside``, and without a sandbox: limits are held in both."""
+    return running(find_sandbox() if request.param == "sandboxed" else None, bundle, tmp_path)
 
 
 def processes_with(mark: str) -> list[int]:
@@ -65,16 +92,21 @@ def processes_with(mark: str) -> list[int]:
     return found
 
 
-def test_the_bundle_is_there_and_read_only(sandbox: Sandbox, bundle: Path) -> None:
-    done = inside(
-        sandbox, bundle, "cat manifest.json; pwd; echo x > manifest.json; echo x > new; rm manifest.json"
-    )
-    assert done.stdout == f"{{}}{bundle}\n"
-    assert done.stderr.count("Read-only file system") == 3
+def require_gone(mark: str) -> None:
+    deadline = time.monotonic() + 30
+    while processes_with(mark) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not processes_with(mark)
+
+
+def test_the_bundle_is_there_and_read_only(inside: Run, bundle: Path) -> None:
+    done = inside("cat manifest.json; pwd; echo x > manifest.json; echo x > new; rm manifest.json")
+    assert done.output == f"{{}}{bundle}\n"
+    assert done.messages.count("Read-only file system") == 3
     assert [path.name for path in bundle.iterdir()] == ["manifest.json"]
 
 
-def test_nothing_else_can_be_written(sandbox: Sandbox, bundle: Path) -> None:
+def test_nothing_else_can_be_written(inside: Run) -> None:
     places = (
         "/x",
         "/usr/x",
@@ -84,151 +116,257 @@ def test_nothing_else_can_be_written(sandbox: Sandbox, bundle: Path) -> None:
         "/proc/sysrq-trigger",
     )
     # Opened, and nothing written: were one writable, it would be this machine's.
-    done = inside(sandbox, bundle, "".join(f": >> {place}\n" for place in places))
-    assert len(done.stderr.splitlines()) == len(places), done.stderr
-    done = inside(
-        sandbox, bundle, "mount -o remount,rw,bind /usr; mount -t tmpfs tmpfs /usr; echo x > /usr/x"
-    )
-    assert done.returncode != 0
+    done = inside("".join(f": >> {place}\n" for place in places))
+    assert len(done.messages.splitlines()) == len(places), done.messages
+    done = inside("mount -o remount,rw,bind /usr; mount -t tmpfs tmpfs /usr; echo x > /usr/x")
+    assert done.code != 0
 
 
-def test_tmp_is_empty_and_its_own(sandbox: Sandbox, bundle: Path) -> None:
+def test_tmp_is_empty_and_its_own(inside: Run) -> None:
     with tempfile.NamedTemporaryFile(dir="/tmp") as other:
-        done = inside(sandbox, bundle, f"ls {other.name}; echo x > /tmp/mine && cat /tmp/mine")
-    assert done.stdout == "x\n"
+        done = inside(f"ls {other.name}; echo x > /tmp/mine && cat /tmp/mine")
+    assert done.output == "x\n"
     assert not Path("/tmp/mine").exists()
 
 
-def test_other_files_are_not_there(sandbox: Sandbox, bundle: Path, tmp_path: Path) -> None:
+def test_other_files_are_not_there(inside: Run, bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "shown").write_text("shown")
-    look = f"cat '{tmp_path}/secret' '{tmp_path}/shown' /etc/passwd; ls /home /root /run /var"
-    done = inside(sandbox, bundle, look, readable=(tmp_path / "shown",))
-    assert done.stdout == "shown"
-    assert done.stderr.count("No such file") == 6
+    (bundle / "leads-out").symlink_to(tmp_path / "secret")
+    places = f"'{tmp_path}/secret' '{tmp_path}/shown' leads-out /proc/self/root/{tmp_path}/secret"
+    done = inside(f"cat {places} /etc/passwd; ls /home /root /run /var", tmp_path / "shown")
+    assert done.output == "shown"
+    assert done.messages.count("No such file") == 8
 
 
-def test_there_is_no_network(sandbox: Sandbox, bundle: Path) -> None:
+def test_files_are_shown_alone_and_what_lies_beside_them_is_not(inside: Run, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    for name in ("tool", "id_rsa"):
+        (tmp_path / "home" / name).write_text(name)
+    assert inside(f"ls '{tmp_path}/home'", tmp_path / "home" / "tool").output == "tool\n"
+
+
+@pytest.mark.parametrize("folder", ["/", "~", "..", "."])
+def test_folders_that_are_nobody_s_business_are_not_shown(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, here = tmp_path / "home", tmp_path / "project" / "below"
+    for each in (home, here):
+        each.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    if folder == ".":
+        assert here in view_of([here]).shown, "who is in a bundle's folder may verify it"
+        return
+    with pytest.raises(UsageError, match="would be shown to the bundle's program"):
+        view_of([Path(folder).expanduser()])
+    (tmp_path / "link").symlink_to(Path(folder).expanduser().resolve())
+    with pytest.raises(UsageError):
+        view_of([tmp_path / "link"])
+
+
+def test_there_is_no_network_but_its_own(inside: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         call = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}"
-        assert subprocess.run(["bash", "-c", call], check=False).returncode == 0, "outside it can be called"
-        done = inside(sandbox, bundle, call)
-    assert done.returncode != 0
-    assert "refused" in done.stderr or "unreachable" in done.stderr
+        done = inside(call)
+    assert done.code != 0
+    assert "refused" in done.messages or "unreachable" in done.messages
 
 
-def test_other_processes_and_the_environment_are_not_seen(sandbox: Sandbox, bundle: Path) -> None:
-    done = inside(
-        sandbox, bundle, "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; env; ls /proc"
-    )
-    assert SECRET not in done.stdout + done.stderr
-    assert "sandbox, bundle" not in done.stdout
-    assert not {str(os.getpid()), str(os.getppid())} & set(done.stdout.split()) - {"1"}
+def test_other_processes_and_the_environment_are_not_seen(
+    inside: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    done = inside("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; env; ls /proc")
+    assert SECRET not in done.output + done.messages
+    assert "launcher" not in done.output
+    assert not {str(os.getpid()), str(os.getppid())} & set(done.output.split()) - {"1"}
 
 
-def test_it_has_no_privileges_and_a_session_of_its_own(sandbox: Sandbox, bundle: Path) -> None:
-    done = inside(sandbox, bundle, "grep -E '^(Cap|NoNewPrivs)' /proc/self/status; ps -o sid= -p $$")
-    *facts, session = done.stdout.split()
+def test_the_environment_is_the_same_for_every_bundle_and_an_ordinary_one(run: Run) -> None:
+    """Nothing by which a program could tell that it is verified."""
+    said = dict(line.split("=", 1) for line in run("env").output.splitlines())
+    assert {name: said[name] for name in program_module.ENVIRONMENT} == program_module.ENVIRONMENT
+    assert {"HOME", "PATH", "LANG"} <= said.keys()
+    assert said.keys() - program_module.ENVIRONMENT.keys() <= {"PWD", "SHLVL", "_", "OLDPWD"}
+
+
+def test_it_has_no_privileges_and_a_session_of_its_own(inside: Run) -> None:
+    done = inside("grep -E '^(Cap|NoNewPrivs)' /proc/self/status; cut -d' ' -f6 /proc/$$/stat")
+    *facts, session = done.output.split()
     said = dict(zip(facts[::2], facts[1::2], strict=True))
     assert said.pop("NoNewPrivs:") == "1"
     assert set(said.values()) == {"0" * 16}
     assert int(session) in (1, 2), "of the sandbox's own first processes"
 
 
-def test_how_a_program_ends_is_seen_outside(sandbox: Sandbox, bundle: Path) -> None:
-    assert inside(sandbox, bundle, "exit 9").returncode == 9
-    assert inside(sandbox, bundle, "kill -SEGV $$").returncode == 128 + signal.SIGSEGV
-    assert inside(sandbox, bundle, "exec no-such-program").returncode == 127
+def test_it_makes_no_namespaces_of_its_own(inside: Run, sandbox: Sandbox) -> None:
+    if sandbox.kind == "namespaces":
+        assert inside("unshare --user true").code != 0
 
 
-def test_a_program_that_does_not_end_is_ended(sandbox: Sandbox, bundle: Path, context: BuildContext) -> None:
+def test_how_a_program_ends_is_seen_outside(run: Run) -> None:
+    assert run("exit 9").code == 9
+    assert run("kill -SEGV $$").code in (-11, 139)
+    assert run("exec no-such-program").code == 127
+    assert run("exec true").peak > 0
+
+
+def test_what_cannot_be_started_is_said(bundle: Path, tmp_path: Path) -> None:
+    for sandbox in (find_sandbox(), None):
+        view = view_of([bundle])
+        ended = confine([bundle / "no-such"], bundle, sandbox=sandbox, view=view, work=tmp_path)
+        assert ended.refused is not None and "No such file" in ended.refused
+
+
+def test_a_program_that_does_not_end_is_ended(sandbox: Sandbox, bundle: Path, tmp_path: Path) -> None:
     mark = f"98{os.getpid()}"
     # Ignoring signals and leaving the session do not help.
     script = f"trap '' HUP TERM INT; setsid sleep {mark} & sleep {mark}; sleep {mark}"
-    start = time.monotonic()
-    with pytest.raises(ToolError) as raised:
-        context.run([*RunLimits(seconds=1).command(), *sandbox.command(bundle), "bash", "-c", script])
-    assert timed_out(raised.value), raised.value.message
-    assert time.monotonic() - start < 30
+    for kind in (sandbox, None):
+        done = running(kind, bundle, tmp_path)(script, limits=RunLimits(seconds=1))
+        assert done.passed == "time"
+        require_gone(mark)
+
+
+def test_what_a_program_leaves_behind_ends_with_it(run: Run) -> None:
+    """Daemons, orphans, and what holds its output open."""
+    mark = f"96{os.getpid()}"
+    done = run(
+        f"(setsid sleep {mark} & setsid sh -c 'sleep {mark} & sleep {mark}' &) ; sleep {mark} & echo done"
+    )
+    assert (done.code, done.output) == (0, "done\n")
     require_gone(mark)
 
 
-def test_it_dies_with_its_parent(sandbox: Sandbox, bundle: Path) -> None:
+def test_it_dies_with_its_parent(run: Run) -> None:
     mark = f"97{os.getpid()}"
-    command = [*RunLimits().command(), *sandbox.command(bundle), "bash", "-c", f"sleep {mark} & sleep {mark}"]
-    script = "import subprocess, sys; subprocess.run(sys.argv[1:])"
-    parent = subprocess.Popen([sys.executable, "-c", script, *map(str, command)])
+    child = os.fork()
+    if child == 0:
+        try:
+            run(f"sleep {mark} & sleep {mark}")
+        finally:
+            os._exit(0)
     deadline = time.monotonic() + 30
     while len(processes_with(mark)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(processes_with(mark)) == 2
-    parent.kill()
-    parent.wait()
+    os.kill(child, 9)
+    os.waitpid(child, 0)
     require_gone(mark)
 
 
-def require_gone(mark: str) -> None:
-    deadline = time.monotonic() + 30
-    while processes_with(mark) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not processes_with(mark)
+def test_many_runs_at_once_end(run: Run) -> None:
+    said: list[str] = []
+
+    def several() -> None:
+        said.extend(run(f"echo {number}; sleep 0.01 &").output for number in range(5))
+
+    threads = [threading.Thread(target=several) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(said) == sorted([f"{number}\n" for number in range(5)] * 6)
 
 
-def test_memory_is_limited(sandbox: Sandbox, bundle: Path) -> None:
+def test_memory_is_limited(run: Run) -> None:
     fill = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"
     for address_space, said in ((100 << 20, ""), (4 << 30, "300000000")):
-        limits = RunLimits(address_space=address_space)
-        command = [*limits.command(), *sandbox.command(bundle), "bash", "-c", fill]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.stdout.strip() == said
+        assert run(fill, limits=RunLimits(address_space=address_space)).output.strip() == said
 
 
-def test_output_is_limited(sandbox: Sandbox, bundle: Path, context: BuildContext) -> None:
-    limited = [*RunLimits(output=1 << 20).command(), *sandbox.command(bundle), "bash", "-c"]
-    assert len(context.run([*limited, "head -c 1000000 /dev/zero"])) == 1_000_000
-    for stream in ("", ">&2"):
-        with pytest.raises(ToolError) as raised:
-            context.run([*limited, f"exec cat /dev/zero {stream}"])
-        assert wrote_too_much(raised.value) and not timed_out(raised.value), raised.value.message
-        assert len(raised.value.message) < 2 << 20
+def test_the_memory_of_all_processes_together_is_limited(run: Run) -> None:
+    """Each has little."""
+    fill = "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 20) & done; wait"
+    done = run(fill, limits=RunLimits(resident=150 << 20, seconds=60))
+    assert done.passed == "memory"
 
 
-def test_output_is_limited_without_a_sandbox(context: BuildContext) -> None:
-    with pytest.raises(ToolError) as raised:
-        context.run([*RunLimits(output=1 << 20).command(), "cat", "/dev/zero"])
-    assert wrote_too_much(raised.value), raised.value.message[:200]
+def test_output_is_limited(run: Run) -> None:
+    limits = RunLimits(output=1 << 20)
+    done = run("head -c 1000000 /dev/zero", limits=limits)
+    assert (len(done.output), done.passed) == (1_000_000, None)
+    for script in (
+        "exec cat /dev/zero",
+        "exec cat /dev/zero >&2",
+        "trap '' XFSZ; while cat /dev/zero; do :; done; sleep 600",
+    ):
+        done = run(script, limits=limits)
+        assert done.passed == "output", script
+        assert len(done.output) + len(done.messages) < 3 << 20
 
 
-def test_processes_are_limited(sandbox: Sandbox) -> None:
-    """Those of ordinary users: who is root becomes one."""
-    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
-    script = "for each in $(seq 30); do sleep 20 & done; kill $(jobs -p); echo all"
-    with tempfile.TemporaryDirectory(dir="/tmp") as place:
-        Path(place).chmod(0o755)
-        for limit, said in ((20, ""), (60, "all")):
-            counted = replace(sandbox, root=Path(place), processes=limit)
-            command = [
-                *other,
-                *RunLimits().command(),
-                *counted.command(Path("/usr/share")),
-                "sh",
-                "-c",
-                script,
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.stdout.strip() == said, done.stderr
-            assert ("fork" in done.stderr) == (not said)
+def test_processes_are_limited(run: Run) -> None:
+    script = "for each in $(seq 30); do sleep 20 & done; sleep 2; kill $(jobs -p); echo all"
+    assert run(script, limits=RunLimits(processes=20)).passed == "processes"
+    assert run(script, limits=RunLimits(processes=60)).output == "all\n"
 
 
-def test_a_host_without_any(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*words: object, **options: object) -> str:
-        raise ToolError("unshare: unshare failed: Operation not permitted")
-
-    monkeypatch.setattr(HostContext, "run", refused)
-    assert find_sandbox(context) is None
+def test_scratch_is_limited(inside: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in (module, program_module):
+        monkeypatch.setattr(each, "SCRATCH", 1 << 20)
+    assert "No space left" in inside("head -c 2000000 /dev/zero > /tmp/x").messages
 
 
-def test_what_ends_for_another_reason_did_not_time_out(context: HostContext) -> None:
-    with pytest.raises(ToolError) as raised:
-        context.run([*RunLimits(seconds=60).command(), "sh", "-c", "exit 4"])
-    assert not timed_out(raised.value) and "exit code 4" in raised.value.message
+def test_open_files_are_limited(run: Run) -> None:
+    script = 'for i in $(seq 10 200); do eval "exec $i</dev/null" || exit 3; done; echo all'
+    assert run(script, limits=RunLimits(files=100)).output == ""
+    assert run(script, limits=RunLimits(files=300)).output == "all\n"
+
+
+def test_a_long_run_is_told_of(
+    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_module, "SILENT", 0.05)
+    told: list[str] = []
+
+    @contextmanager
+    def progress(label: str) -> Iterator[object]:
+        class Bar:
+            def advance(self, amount: int = 1) -> None:
+                told.append(label)
+
+        yield Bar()
+
+    def shown(label: str) -> AbstractContextManager[object]:
+        return progress(label)
+
+    view = view_of([bundle], system=True)
+    confine(["sleep", "0.5"], bundle, sandbox=None, view=view, work=tmp_path, progress=shown)  # type: ignore[arg-type]
+    assert told and "it is ended after 600 s" in told[0]
+
+
+def test_a_launcher_that_does_not_end_is_ended_itself(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = tmp_path / "launcher.py"
+    hung.write_text("import time; time.sleep(600)")
+    monkeypatch.setattr(program_module, "LAUNCHER", hung)
+    monkeypatch.setattr(program_module, "GRACE", 0.1)
+    with pytest.raises(ToolError, match="did not finish within"):
+        confine(
+            ["true"],
+            bundle,
+            sandbox=None,
+            view=view_of([bundle]),
+            work=tmp_path,
+            limits=RunLimits(seconds=0.1),
+        )
+
+
+def test_a_host_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        program_module, "confine", lambda *words, **options: Ended(output="", messages="", code=1)
+    )
+    monkeypatch.setattr(module, "KINDS", (*KINDS,) * 2)  # asked anew
+    assert find_sandbox() is None
+
+
+def test_a_command_of_bubblewrap_shows_what_the_view_has(tmp_path: Path) -> None:
+    """Also where it is not installed."""
+    view = replace(view_of([tmp_path]), links=((Path("/bin"), Path("usr/bin")),))
+    words = Sandbox(kind="bubblewrap", bwrap=Path("/usr/bin/bwrap")).before(view, tmp_path)
+    said = " ".join(words)
+    assert f"--ro-bind {tmp_path} {tmp_path}" in said and "--symlink usr/bin /bin" in said
+    assert "--unshare-all" in words and words[-1] == "--" and "/usr" not in words

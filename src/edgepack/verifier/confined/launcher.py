@@ -1,0 +1,390 @@
+"""Runs one program within limits, in namespaces of its own where that is asked; ends it, and all that it started.
+
+A script that a Python of its own runs (``python -I -S launcher.py TASK``) and that imports little: a build starts it dozens of
+times. It stays outside, where the program cannot reach it, and watches. In namespaces the first process is a copy of it, which
+lays out the files, starts the program, reaps whatever is left to it, and ends with the program: then the kernel ends everything
+else in there. Without namespaces orphans become its own children. Its parent's end is its own.
+"""
+
+import ctypes
+import marshal
+import os
+import resource
+import select
+import sys
+import time
+from typing import Any, NoReturn
+
+INT, KILL, PIPE, STOP, XFSZ = 2, 9, 13, 19, 25
+DUMPABLE, PDEATHSIG, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS = 4, 1, 24, 36, 38
+NEW_NS, NEW_UTS, NEW_IPC, NEW_NET = 0x00020000, 0x04000000, 0x08000000, 0x40000000
+NEW_USER, NEW_PID = 0x10000000, 0x20000000
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+KEPT = ((8, NOEXEC), (1024, 1024), (2048, 2048), (4096, 1 << 21))
+"""What ``statvfs`` says of a mount → what ``mount`` calls it: who forbade it outside forbids it inside."""
+DETACH, HERE, RECURSIVE = 2, -100, 0x8000
+MOUNT_SETATTR = 442
+"""Of Linux 5.12; the number is the same on every processor."""
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "armv7l": 218, "ppc64le": 203, "s390x": 217}
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "ppc64le": 271, "s390x": 280}
+JOIN_SESSION_KEYRING = 1
+NOBODY = 65534
+CAPABILITIES = 64
+SCRATCH_FILES = 65536
+"""That /tmp may have: each takes memory beside its content."""
+SOONEST, LATEST = 0.02, 0.25
+"""Seconds between two looks at what runs."""
+LAST = 10.0
+"""Seconds that are waited for what was killed: a process in an uninterruptible sleep does not end."""
+
+Task = dict[str, Any]
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(name: str, *arguments: int | str | bytes | None) -> int:
+    """A function of the C library. Raises ``OSError``."""
+    words = [os.fsencode(each) if isinstance(each, str) else each for each in arguments]
+    done = int(
+        getattr(libc, name)(*(ctypes.c_long(each) if isinstance(each, int) else each for each in words))
+    )
+    if done < 0:
+        code = ctypes.get_errno()
+        said = " ".join([name, *(each for each in arguments if isinstance(each, str))])
+        raise OSError(code, f"{said}: {os.strerror(code)}")
+    return done
+
+
+def main(file: str) -> None:
+    """Run the task, and write what became of it into the file that it names."""
+    started = time.monotonic()
+    with open(file, "rb") as stream:
+        task: Task = marshal.load(stream)
+    if task["kind"] != "none":  # else it is needed to end the others
+        call("prctl", PDEATHSIG, KILL)
+    if os.getppid() != task["parent"]:
+        os._exit(1)
+    libc.signal(INT, None)
+    call("prctl", SUBREAPER, 1)
+    reader, writer = os.pipe()
+    try:
+        if task["kind"] == "namespaces":
+            enter_user_namespace()
+        child = os.fork()
+    except OSError as error:
+        finish(task, {"failed": str(error)})
+        return
+    if child == 0:
+        os.close(reader)
+        as_child(task, writer)
+    os.close(writer)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)  # Who writes to the program learns that nobody reads.
+    stopped = watch(child, started, task)
+    ended = reap(child, killed=stopped is not None)
+    if stopped is None and wrote_too_much(task["limits"]):
+        stopped = "output"
+    finish(task, {**ended, **said(reader), "stopped": stopped})
+
+
+def enter_user_namespace() -> None:
+    """Become nobody in a namespace of users, and have the next child be the first process of another."""
+    user, group = os.geteuid(), os.getegid()
+    call("unshare", NEW_USER | NEW_PID)
+    for name, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{NOBODY} {user} 1"),
+        ("gid_map", f"{NOBODY} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as stream:
+            stream.write(line)
+
+
+def as_child(task: Task, writer: int) -> NoReturn:
+    """The first process: the program's parent in namespaces, else the program itself. It writes lines to ``writer``."""
+    try:
+        call("prctl", PDEATHSIG, KILL)
+        leave_keyring()
+        if task["kind"] != "namespaces":
+            become(task, writer)
+        lay_out(task)
+        give_up_privileges()
+        call("prctl", DUMPABLE, 0)  # What it holds of the world outside is not to be read.
+        hide_words()
+    except OSError as error:
+        tell(writer, "failed", str(error))
+        os._exit(1)
+    program = os.fork()
+    if program == 0:
+        become(task, writer)
+    libc.signal(INT, ctypes.c_void_p(1))
+    for each in (0, 1, 2):
+        os.close(each)
+    while True:
+        ended, status, used = os.wait3(0)
+        if ended == program:
+            tell(writer, "ended", f"{status} {used.ru_maxrss}")
+            os._exit(0)
+
+
+def become(task: Task, writer: int) -> NoReturn:
+    """Execute the program, within its limits."""
+    limits = task["limits"]
+    try:
+        os.setsid()
+        if task["kind"] != "none":
+            call("prctl", NO_NEW_PRIVS, 1)
+        with open("/proc/self/oom_score_adj", "w") as stream:
+            stream.write("1000")
+    except OSError:
+        pass
+    for each in (INT, PIPE, XFSZ):
+        libc.signal(each, None)
+    for kind, most in limits["each"].items():
+        hard = resource.getrlimit(kind)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, most))
+    words = [*task["before"], *task["words"]]
+    try:
+        os.chdir(task["directory"])
+        os.execvpe(words[0], words, task["environment"])
+    except OSError as error:
+        tell(writer, "not started", str(error.strerror))
+    except ValueError as error:  # a NUL in a word
+        tell(writer, "not started", str(error))
+    os._exit(127)
+
+
+def tell(writer: int, what: str, how: str) -> None:
+    os.write(writer, f"{what}\t{how}\n".encode(errors="replace"))
+
+
+def said(reader: int) -> Task:
+    """What the first process told, of a file that nobody writes to any more."""
+    os.set_blocking(reader, False)
+    try:
+        lines = os.read(reader, 65536).decode(errors="replace").splitlines()
+    except BlockingIOError:  # what was killed has not ended
+        lines = []
+    found: Task = {}
+    for what, _, how in (line.partition("\t") for line in lines):
+        if what == "ended":
+            status, peak = how.split()
+            found |= {"code": os.waitstatus_to_exitcode(int(status)), "peak": int(peak) * 1024}
+        else:
+            found[what] = how
+    return found
+
+
+def watch(child: int, started: float, task: Task) -> str | None:
+    """Wait for the child's end; which limit was passed before, or that the parent is no more."""
+    ends, limits = ending(child), task["limits"]
+    pause = SOONEST
+    while True:
+        left = started + limits["seconds"] - time.monotonic()
+        if ends(max(0.0, min(pause, left))):
+            return None
+        if left <= 0:
+            return "time"
+        if passed := passed_limit(limits):
+            return passed
+        if os.getppid() != task["parent"]:
+            return "parent"
+        pause = min(2 * pause, LATEST)
+
+
+def ending(child: int) -> Any:
+    """A function that waits so many seconds and says whether the child has ended."""
+    try:
+        poll = select.poll()
+        poll.register(os.pidfd_open(child), select.POLLIN)
+    except (OSError, AttributeError):  # before Linux 5.3
+
+        def slept(seconds: float) -> bool:
+            time.sleep(min(seconds, SOONEST))
+            return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+        return slept
+    return lambda seconds: bool(poll.poll(seconds * 1000))
+
+
+def passed_limit(limits: Task) -> str | None:
+    """What is too much of all that runs together."""
+    if wrote_too_much(limits):
+        return "output"
+    family = descendants()
+    if sum(threads for _, threads, _ in family) > limits["processes"]:
+        return "processes"
+    if sum(pages for _, _, pages in family) * resource.getpagesize() > limits["resident"]:
+        return "memory"
+    return None
+
+
+def wrote_too_much(limits: Task) -> bool:
+    """Also where a program ignores the signal, and where several write."""
+    return any(os.fstat(each).st_size >= limits["output"] for each in (1, 2))
+
+
+def descendants() -> list[tuple[int, int, int]]:
+    """Number, threads and resident pages of each process that this one started, or that was left to it."""
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stream:
+                words = stream.read().rpartition(b")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        found.setdefault(int(words[1]), []).append((int(name), int(words[17]), int(words[21])))
+    family, left = [], [os.getpid()]
+    while left:
+        for each in found.get(left.pop(), ()):
+            family.append(each)
+            left.append(each[0])
+    return family
+
+
+def reap(child: int, *, killed: bool) -> Task:
+    """Have nothing left; how the child ended."""
+    if killed:
+        os.kill(child, KILL)
+    until = time.monotonic() + LAST
+    ended: Task = {}
+    while time.monotonic() < until:
+        try:
+            process, status, used = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            break
+        if process == child:
+            ended = {"code": os.waitstatus_to_exitcode(status), "peak": used.ru_maxrss * 1024}
+        elif process == 0:
+            end_all()
+    return ended
+
+
+def end_all() -> None:
+    """First stopped, each of them: what is stopped starts no others while the rest is found."""
+    for signal in (STOP, KILL):
+        known: set[int] = set()
+        while found := {each for each, _, _ in descendants()} - known:
+            known |= found
+            for process in found:
+                send(process, signal)
+    time.sleep(0.001)
+
+
+def send(process: int, signal: int) -> None:
+    try:
+        os.kill(process, signal)
+    except OSError:
+        pass
+
+
+def finish(task: Task, outcome: Task) -> None:
+    """In its place at once: a file that is half written says nothing."""
+    with open(task["outcome"] + ".new", "wb") as stream:
+        marshal.dump(outcome, stream)
+    os.rename(task["outcome"] + ".new", task["outcome"])
+
+
+def lay_out(task: Task) -> None:
+    """Namespaces with the named files, and nothing else."""
+    os.setsid()
+    call("unshare", NEW_NS | NEW_NET | NEW_IPC | NEW_UTS)
+    raise_loopback()
+    write("/proc/sys/user/max_user_namespaces", 0)  # forbids further ones
+    root = task["root"]
+    call("mount", "none", "/", None, REC | PRIVATE, None)
+    call("mount", "sandbox", root, "tmpfs", NOSUID | NODEV, "mode=755,size=4m")
+    for name in ("proc", "dev", "tmp"):
+        os.mkdir(f"{root}/{name}")
+    for path, to in task["links"]:
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
+        os.symlink(to, root + path)
+    call("mount", "proc", f"{root}/proc", "proc", RDONLY | NOSUID | NODEV | NOEXEC, "hidepid=2")
+    for path in task["devices"]:
+        bind(path, root + path)
+    scratch = f"mode=1777,size={task['scratch']},nr_inodes={SCRATCH_FILES}"
+    call("mount", "scratch", f"{root}/tmp", "tmpfs", NOSUID | NODEV, scratch)
+    for path in task["shown"]:
+        bind(path, root + path)
+        protect(root + path, RECURSIVE)
+    protect(root, 0)
+    change_root(root)
+
+
+def write(file: str, number: int) -> None:
+    """Into a setting of these namespaces; kernels that have none of their own refuse it."""
+    try:
+        with open(file, "w") as stream:
+            stream.write(str(number))
+    except OSError:
+        pass
+
+
+def bind(path: str, there: str) -> None:
+    if os.path.isdir(path):
+        os.makedirs(there, exist_ok=True)
+    elif not os.path.exists(there):
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+        os.close(os.open(there, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o644))
+    call("mount", path, there, None, BIND | REC, None)
+
+
+def protect(there: str, how: int) -> None:
+    """Make a mount read-only, and those below it."""
+    words = b"".join(word.to_bytes(8, sys.byteorder) for word in (RDONLY | NOSUID | NODEV, 0, 0, 0))
+    try:
+        call("syscall", MOUNT_SETATTR, HERE, there, how, words, len(words))
+    except OSError:
+        # Before Linux 5.12 the mount alone: what is mounted below it keeps what it was mounted with.
+        kept = sum(to for at, to in KEPT if os.statvfs(there).f_flag & at)
+        call("mount", None, there, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV | kept, None)
+
+
+def change_root(root: str) -> None:
+    os.chdir(root)
+    try:
+        call("syscall", PIVOT_ROOT[os.uname().machine], ".", ".")
+        call("umount2", ".", DETACH)
+    except (OSError, KeyError):  # of an initramfs there is no way back to
+        os.chroot(".")
+    os.chdir("/")
+
+
+def raise_loopback() -> None:
+    """Programs have a server that is asked on 127.0.0.1; of this namespace nothing leads out."""
+    try:
+        socket = call("socket", 2, 2 | 0x80000, 0)
+        request = b"lo".ljust(16, b"\0") + (0x41).to_bytes(2, sys.byteorder) + bytes(22)
+        call("ioctl", socket, 0x8914, request)
+        os.close(socket)
+    except OSError:
+        pass
+
+
+def give_up_privileges() -> None:
+    for each in range(CAPABILITIES):
+        libc.prctl(CAPBSET_DROP, ctypes.c_long(each), 0, 0, 0)
+    call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
+    call("capset", (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))
+
+
+def leave_keyring() -> None:
+    """The user's session may hold keys there."""
+    try:
+        call("syscall", KEYCTL[os.uname().machine], JOIN_SESSION_KEYRING, None)
+    except (OSError, KeyError):
+        pass
+
+
+def hide_words() -> None:
+    """Everybody may read the words that a process was started with."""
+    with open("/proc/self/stat", "rb") as stream:
+        words = stream.read().rpartition(b")")[2].split()
+    for first, last in ((45, 46), (47, 48)):
+        ctypes.memset(int(words[first]), 0, int(words[last]) - int(words[first]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
