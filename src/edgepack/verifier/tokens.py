@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tokenizers import Tokenizer
 
 from edgepack.errors import VerificationError
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
@@ -17,6 +18,7 @@ FUZZ_TEXTS = 4000
 SEED = 20261121
 
 
+@panics_reported()
 def compare_tokens(bundle: Bundle, source: ModelSource, texts: Iterable[str], tokens: Tokenize) -> int:
     """How many texts were compared: ``texts``, and fuzz texts of every script; 0 for a bundle that holds tokenizer.json.
 
