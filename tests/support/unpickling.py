@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from edgepack.models.read import pickle_machine, unpickled
+from edgepack.models.pickles import machine, unpickled
 
 
 @contextmanager
 def read_in_this_process() -> Iterator[None]:
     def answered(path: Path, question: str) -> str:
-        return pickle_machine.answer(str(path), question)
+        return machine.answer(str(path), question)
 
     with patch.object(unpickled, "answered", answered):
         yield

@@ -12,8 +12,8 @@ import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.heads.storage import STORAGES, parameter_of, storage_of, tensor_of
-from edgepack.models.read.pickle_machine import ENCODE, STORAGE, WRAPPER
-from edgepack.models.read.unpickled import DAMAGED, ForeignNameError, Made, read_pickle
+from edgepack.models.pickles.machine import ENCODE, STORAGE, WRAPPER
+from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, Made, read_pickle
 
 LOGISTIC, ONE_VS_REST, MULTI_OUTPUT = "LogisticRegression", "OneVsRestClassifier", "MultiOutputClassifier"
 SETFIT, LINEAR = "SetFitHead", "Linear"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from edgepack.models.read.unpickled import Made, Name
+from edgepack.models.pickles.unpickled import Made, Name
 
 STORAGES: Mapping[str, str] = {
     "torch.DoubleStorage": "<f8",

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.pickles.machine import PLACE
+from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, Made, Name, read_pickle
 from edgepack.models.read.documents import require_content
-from edgepack.models.read.pickle_machine import PLACE
-from edgepack.models.read.unpickled import DAMAGED, ForeignNameError, Made, Name, read_pickle
 
 STORAGES = {
     "torch.DoubleStorage": ("F64", 8),

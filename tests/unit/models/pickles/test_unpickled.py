@@ -17,10 +17,10 @@ from tests.support.tiny import write_json
 
 from edgepack.errors import ModelError
 from edgepack.models.heads.setfit import linear_layer
-from edgepack.models.read import unpickled
+from edgepack.models.pickles import unpickled
+from edgepack.models.pickles.unpickled import Made, read_pickle
 from edgepack.models.read.pickled import NAMES
 from edgepack.models.read.safetensors import open_tensors
-from edgepack.models.read.unpickled import Made, read_pickle
 
 pytestmark = pytest.mark.tools("python", "prlimit")
 BIN, HEAD = "pytorch_model.bin", "model_head.pkl"
@@ -139,7 +139,7 @@ def test_what_the_rules_would_miss_ends_at_limits(
 ) -> None:
     """A reader that takes all there is, in the machine's place."""
     start = (
-        "import sys; sys.path.append(sys.argv.pop(1)); import pickle_machine as m; "
+        "import sys; sys.path.append(sys.argv.pop(1)); import machine as m; "
         f"m.answer = lambda *_: {instead}; m.main()"
     )
     monkeypatch.setattr(unpickled, "START", start)

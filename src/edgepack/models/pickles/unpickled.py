@@ -1,4 +1,4 @@
-"""Pickles of strangers, as plain data: read by ``pickle_machine.py``, a program of its own with limits, and checked here again.
+"""Pickles of strangers, as plain data: read by ``machine.py``, a program of its own with limits, and checked here again.
 
 A pickle may call any function of any module, and take any time and memory without calling one. Here it calls nothing: a name is a
 text, and what it is called with is a tuple.
@@ -14,14 +14,14 @@ from typing import Any
 
 from edgepack import tools
 from edgepack.errors import ModelError, ToolError
-from edgepack.models.read import pickle_machine
+from edgepack.models.pickles import machine
 
 SECONDS = 60
 DAMAGED = "the file is damaged or was not downloaded whole; fetch the model again"
 
 
-START = "import sys; sys.path.append(sys.argv.pop(1)); from pickle_machine import main; main()"
-_FOLDER = Path(pickle_machine.__file__).parent
+START = "import sys; sys.path.append(sys.argv.pop(1)); from machine import main; main()"
+_FOLDER = Path(machine.__file__).parent
 
 
 class ForeignNameError(Exception):
@@ -89,7 +89,7 @@ def _plain(said: Any, depth: int = 0) -> Any:
         if isinstance(said, dict):
             raise TypeError("no value")
         return said
-    if depth > pickle_machine.DEPTH + 2:
+    if depth > machine.DEPTH + 2:
         raise ValueError("too deep")
     kind, *parts = said
     if kind == "b":
@@ -111,6 +111,6 @@ def _plain(said: Any, depth: int = 0) -> Any:
 
 
 def _dictionary(pairs: list[Any], depth: int) -> dict[Any, Any]:
-    if not all(pickle_machine.is_key(key) for key, _ in pairs):
+    if not all(machine.is_key(key) for key, _ in pairs):
         raise TypeError("no key")
     return {key: _plain(value, depth + 1) for key, value in pairs}
