@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import well_formed
 from edgepack.records.model import ModelSource
@@ -140,6 +141,7 @@ class Reader:
         self._tokenizers: dict[str, Tokenizer] = {}
         self._known: dict[tuple[str, str], Read] = {}
 
+    @panics_reported()
     def read(self, text: str, reading: str = OWN) -> Read:
         """The text's tokens, not cut."""
         key = (reading, text)

@@ -11,6 +11,7 @@ from edgepack.context import BuildContext
 from edgepack.models.export.from_source import export_onnx
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.newer import session_for
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.source_key import source_key
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource
@@ -79,7 +80,9 @@ def token_batches(
     tokenizer = load_tokenizer(source)
     padding = int(source.config.get("pad_token_id") or 0)
     for start in range(0, len(texts), batch_size):
-        encoded = tokenizer.encode_batch([_well_formed(text) for text in texts[start : start + batch_size]])
+        part = [_well_formed(text) for text in texts[start : start + batch_size]]
+        with panics_reported():
+            encoded = tokenizer.encode_batch(part)
         # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
         yield {
             "input_ids": _padded([each.ids or [padding] for each in encoded], padding),

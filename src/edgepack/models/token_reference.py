@@ -14,6 +14,7 @@ from edgepack.context import BuildContext
 from edgepack.models.graph.outputs import TOKEN_OUTPUT
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.newer import session_for
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import exported_model, well_formed
 from edgepack.records.model import ModelSource
@@ -83,6 +84,7 @@ def side_of(outputs: Outputs, *, query: bool) -> Side:
     return vectors.query if query else vectors.document
 
 
+@panics_reported()
 def side_tokens(tokenizer: Tokenizer, source: ModelSource, side: Side, text: str) -> SideTokens:
     """The ids of a text on this side: cut, marked, and filled up."""
     room = (side.length or source.max_length) - (side.marker is not None)

@@ -20,6 +20,7 @@ import onnx
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.sample_inputs import lookups
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.quantization.calibration import read_texts
 from edgepack.records.recipe import Material, Note
@@ -53,7 +54,8 @@ def prune_vocabulary(
     tokens = vocabulary_of(document)
     tokenizer = load_tokenizer(source)
     tokenizer.no_truncation()
-    used = {token for encoding in tokenizer.encode_batch(list(texts)) for token in encoding.tokens}
+    with panics_reported():
+        used = {token for encoding in tokenizer.encode_batch(list(texts)) for token in encoding.tokens}
     kept = kept_tokens(document, used, padding=int(source.config.get("pad_token_id") or 0))
     rows = [number for number, token in sorted(tokens.items()) if token in kept]
     material.files[FILE] = json.dumps(pruned_tokenizer(document, rows), ensure_ascii=False).encode()

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from edgepack.context import BuildContext
 from edgepack.errors import VerificationError
 from edgepack.models.heads.classification import head_weights
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference
 from edgepack.records.bundle import Bundle
@@ -136,6 +137,7 @@ def _compared(
     return Compared(ours=ours, theirs=theirs)
 
 
+@panics_reported()
 def _compare_pairs(scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str]) -> int:
     """How many pairs were tokenized alike; raises ``VerificationError`` with the first that was not."""
     reference = Tokenizer.from_str(minimal_json(source))

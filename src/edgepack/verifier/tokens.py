@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tokenizers import Tokenizer
 
 from edgepack.errors import VerificationError
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
@@ -20,6 +21,7 @@ LONGEST = 32768
 SEED = 20261121
 
 
+@panics_reported()
 def compare_tokens(
     bundle: Bundle, source: ModelSource, texts: Sequence[str], tokens: Tokenize, *, seed: int | None = None
 ) -> int:

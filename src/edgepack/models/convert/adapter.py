@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import read_object
+from edgepack.models.read.documents import EDITED, read_object
 from edgepack.models.read.safetensors import ITEM_BYTES, Array, TensorFile, open_tensors
 
 CONFIG = "adapter_config.json"
@@ -32,10 +31,11 @@ _CHANGED_AT_START = ("pissa", "olora", "corda", "loftq", "lora_ga")
 class Change:
     """What becomes of one tensor of the base model."""
 
+    module: str = ""
+    """As the adapter names it."""
     down: str = ""
     """Of a low rank: the tensor [rank, inputs]; then ``up`` is [outputs, rank]."""
     up: str = ""
-    scale: float = 0.0
     magnitude: str = ""
     """DoRA's: the length of each row [outputs]."""
     whole: str = ""
@@ -47,6 +47,7 @@ class Adapter:
     """An adapter's folder, read."""
 
     tensors: TensorFile
+    settings: Mapping[str, Any]
     transposed: bool
     """Whether the base model keeps its matrices as [inputs, outputs]."""
     changes: Mapping[str, Change] = field(default_factory=dict)
@@ -86,24 +87,36 @@ def _read(base: TensorFile, folder: Path) -> Adapter:
     settings = read_object(folder / CONFIG)
     _require_lora(settings)
     tensors = open_tensors(adapter_weights(folder))
+    endings = _endings(base)
     changes: dict[str, Change] = {}
     for key in tensors.tensors:
+        if len(key) > LONGEST_NAME:
+            raise ModelError(f"{tensors.path.name} names a tensor with {len(key)} letters", hint=_AGAIN)
         name = key.removeprefix(_BEFORE).replace(".base_layer.", ".").replace(".modules_to_save.", ".")
         module, end = _split(name)
-        if not end:
-            changes.setdefault(_of_base(base, name), Change()).whole = key
-            continue
-        change = changes.setdefault(_of_base(base, f"{module}.weight"), Change())
-        if end in (_LINEAR[0], _TABLE[0]):
-            change.down = key
-            change.scale = _scale(settings, module, tensors.tensors[key].shape[0])
-        elif end in (_LINEAR[1], _TABLE[1]):
-            change.up = key
-        else:
-            change.magnitude = key
+        change = changes.setdefault(
+            _of_base(base, endings, f"{module}.weight" if end else name), Change(module=module)
+        )
+        part = _PARTS.get(end, "whole")
+        if getattr(change, part):
+            raise ModelError(
+                f"{tensors.path.name} changes one tensor of the base model twice: {getattr(change, part)} and {key}",
+                hint=_AGAIN,
+            )
+        setattr(change, part, key)
     if not changes:
-        raise ModelError(f"{tensors.path.name} holds no tensors", hint="get the adapter again")
-    return Adapter(tensors=tensors, transposed=bool(settings.get("fan_in_fan_out")), changes=changes)
+        raise ModelError(f"{tensors.path.name} holds no tensors", hint=_AGAIN)
+    for name, change in changes.items():
+        if bool(change.down) != bool(change.up) or (change.magnitude and not change.down):
+            raise ModelError(
+                f"{tensors.path.name} holds one half of the change of {name}, and not the other", hint=_AGAIN
+            )
+    return Adapter(
+        tensors=tensors,
+        settings=settings,
+        transposed=bool(settings.get("fan_in_fan_out")),
+        changes=changes,
+    )
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -118,6 +131,15 @@ def _split(name: str) -> tuple[str, str]:
     return name, ""
 
 
+_PARTS = {
+    **dict.fromkeys((_LINEAR[0], _TABLE[0]), "down"),
+    **dict.fromkeys((_LINEAR[1], _TABLE[1]), "up"),
+    **dict.fromkeys(_MAGNITUDE, "magnitude"),
+}
+"""Ends of names → the field of ``Change``."""
+LONGEST_NAME = 500
+"""Letters of a tensor's name."""
+_AGAIN = "get the adapter again, or save it again with a current peft"
 _MERGE_YOURSELF = (
     "merge it with peft: PeftModel.from_pretrained(BASE, ADAPTER).merge_and_unload().save_pretrained(F)"
 )
@@ -144,21 +166,51 @@ def _require_lora(settings: Mapping[str, Any]) -> None:
 def _scale(settings: Mapping[str, Any], module: str, rank: int) -> float:
     """alpha / rank, or by the rank's root; alpha may be a module's own."""
     patterns = settings.get("alpha_pattern") or {}
+    if not isinstance(patterns, dict):
+        raise ModelError(f"{CONFIG}: alpha_pattern is no JSON object", hint=EDITED)
     alpha = next(
-        (value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)),
-        settings.get("lora_alpha", 8),
+        (value for key, value in patterns.items() if _is_meant(key, module)), settings.get("lora_alpha", 8)
     )
-    return float(alpha) / (math.sqrt(rank) if settings.get("use_rslora") else rank)
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not abs(alpha) <= LARGEST_ALPHA:
+        raise ModelError(f"{CONFIG}: alpha is {str(alpha)[:40]}, expected a number", hint=EDITED)
+    return alpha / (math.sqrt(rank) if settings.get("use_rslora") else rank)
 
 
-def _of_base(base: TensorFile, name: str) -> str:
+LARGEST_ALPHA = 1e9
+
+
+def _is_meant(pattern: str, module: str) -> bool:
+    """Whether a key of alpha_pattern means a module: its name, or the last parts of it.
+
+    To peft it is a regular expression, of which a stranger's may take for ever. Raises ``UnsupportedModelError``.
+    """
+    plain = pattern.removeprefix("^").replace("\\.", ".")
+    if not plain.replace("_", "").replace(".", "").replace("-", "").isalnum():
+        raise UnsupportedModelError(
+            f"{CONFIG}: alpha_pattern has {pattern[:80]!r}, edgepack reads names of modules there",
+            hint=_MERGE_YOURSELF,
+        )
+    return module == plain or (plain == pattern.replace("\\.", ".") and module.endswith(f".{plain}"))
+
+
+def _endings(base: TensorFile) -> Mapping[str, list[str]]:
+    """The base model's tensors by each of the ways in which their names end."""
+    found: dict[str, list[str]] = {}
+    for name in base.tensors:
+        parts = name[:LONGEST_NAME].split(".")
+        for start in range(len(parts)):
+            found.setdefault(".".join(parts[start:]), []).append(name)
+    return found
+
+
+def _of_base(base: TensorFile, endings: Mapping[str, list[str]], name: str) -> str:
     """The base model's name of a tensor, before which training code may have put something, or transformers. Raises ``ModelError``."""
     parts = name.split(".")
     for start in range(len(parts) - 1):
         ending = ".".join(parts[start:])
         if ending in base.tensors:
             return ending
-        found = [each for each in base.tensors if each.endswith(f".{ending}")]
+        found = endings.get(ending, [])
         if len(found) == 1:
             return found[0]
         # Behind a layer's number a name would be any layer's.
@@ -178,21 +230,42 @@ def _changed(base: TensorFile, name: str, shape: tuple[int, ...], adapter: Adapt
     tensors = adapter.tensors
     if change.whole:
         before = tensors.read(change.whole, shape)
-    if not change.down or not change.up:
+    if not change.down:
         return before
-    down, up = (tensors.read(key, tensors.tensors[key].shape) for key in (change.down, change.up))
-    delta = change.scale * (up @ down)
     is_table = change.down.endswith(_TABLE[0])
-    delta = delta.T if is_table or adapter.transposed else delta
-    if delta.shape != shape:
+    turned = is_table or adapter.transposed
+    down, up = (tensors.tensors[key].shape for key in (change.down, change.up))
+    # Before the product, which may be of any size.
+    made = (up[0], down[1]) if len(up) == len(down) == 2 and up[1] == down[0] > 0 else None
+    if made is None or (made[::-1] if turned else made) != shape:
         raise ModelError(
-            f"the adapter's change of {name} is {list(delta.shape)}, the base model has {list(shape)}",
+            f"the adapter's change of {name} is {list(up)} by {list(down)}, the base model has {list(shape)}",
             hint="the two are of different models",
         )
-    merged: Array = (before + delta).astype(np.float32)
+    with np.errstate(all="ignore"):
+        merged = _merged(before, change, adapter, turned=turned)
+    if not np.isfinite(merged).all():
+        raise ModelError(
+            f"the adapter makes numbers of {name} that are not finite",
+            hint="it was damaged in training or conversion; get it again",
+        )
+    return merged
+
+
+def _merged(before: Array, change: Change, adapter: Adapter, *, turned: bool) -> Array:
+    tensors = adapter.tensors
+    down, up = (tensors.read(key, tensors.tensors[key].shape) for key in (change.down, change.up))
+    delta = _scale(adapter.settings, change.module, len(down)) * (up @ down)
+    merged: Array = (before + (delta.T if turned else delta)).astype(np.float32)
     if not change.magnitude:
         return merged
     axis = 0 if adapter.transposed else 1
-    lengths = tensors.read(change.magnitude, tensors.tensors[change.magnitude].shape).reshape(-1)
+    said = tensors.tensors[change.magnitude].shape
+    if math.prod(said) != merged.shape[1 - axis]:
+        raise ModelError(
+            f"the adapter's {change.magnitude} has shape {list(said)}, the base model's tensor {list(merged.shape)}",
+            hint="the two are of different models",
+        )
+    lengths = tensors.read(change.magnitude, said).reshape(-1)
     factors = np.expand_dims(lengths / np.linalg.norm(merged, axis=axis), axis)
     return (factors * merged).astype(np.float32)

@@ -13,6 +13,7 @@ from edgepack.errors import ModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.convert.older_tokenizer import FILE
 from edgepack.models.read.documents import read_object
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import highest_token, open_tokenizer
 
 SCHEMA = "1"
@@ -46,6 +47,7 @@ def fitting_tokenizer(tokenizer: Path, rows: int | None, *, context: BuildContex
     return context.store.cached("fitting-tokenizer", inputs, make) / FILE
 
 
+@panics_reported()
 def _beyond(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
     """The special tokens past the table; none where others are there, too."""
     words = tokenizer.get_vocab(with_added_tokens=False)

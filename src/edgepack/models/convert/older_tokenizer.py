@@ -22,6 +22,7 @@ from edgepack.models.convert.sentencepiece import (
 from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, MODELS, Family, Said
 from edgepack.models.read.documents import read_optional
 from edgepack.models.read.hub_layout import OLDER_SETTINGS, OLDER_TOKENIZERS
+from edgepack.models.read.panics import panics_reported
 
 FILE = "tokenizer.json"
 SCHEMA = "1"
@@ -55,6 +56,7 @@ def tokenizer_file(directory: Path, config: Mapping[str, Any], *, context: Build
     return context.store.cached("converted-tokenizer", inputs, make) / FILE
 
 
+@panics_reported()
 def converted_tokenizer(directory: Path, config: Mapping[str, Any]) -> str:
     """The text of a tokenizer.json. Raises ``ModelError``, and ``UnsupportedModelError`` for a class that is not known here."""
     said = _said(directory)

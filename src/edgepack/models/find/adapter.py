@@ -38,12 +38,12 @@ def fetched_adapter(remote: RemoteModel, *, context: BuildContext) -> Path:
     return _fetched(remote, wanted, context)
 
 
-def merged_model(adapter: Path, *, context: BuildContext) -> Path:
+def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext) -> Path:
     """The folder of the whole model: the base model's files, the adapter's own before them, and merged weights.
 
-    Raises ``ModelError`` and ``UnsupportedModelError``.
+    An adapter that was ``fetched`` may not name a folder of this machine. Raises ``ModelError`` and ``UnsupportedModelError``.
     """
-    base = _base(adapter, context)
+    base = _base(adapter, context, fetched=fetched)
     tensors = open_tensors(base / _weights(base, context))
     described = {folder: hub_layout.descriptions(list_names(folder)) for folder in (base, adapter)}
     used = [*tensors.files, adapter / CONFIG, adapter_weights(adapter)]
@@ -63,16 +63,16 @@ def merged_model(adapter: Path, *, context: BuildContext) -> Path:
     return context.store.cached("merged-adapter", {**inputs, "schema": SCHEMA}, make)
 
 
-def _base(adapter: Path, context: BuildContext) -> Path:
+def _base(adapter: Path, context: BuildContext, *, fetched: bool) -> Path:
     """The folder of the model that an adapter was trained on: a local one, or the hub's."""
     settings = read_object(adapter / CONFIG)
     named = str(settings.get("base_model_name_or_path") or "")
-    for folder in (Path(named).expanduser(), adapter / named):
-        if named and (folder / "config.json").is_file():
-            return folder.absolute()
+    local = None if fetched else _local(adapter, named)
+    if local is not None:
+        return local
     if not re.fullmatch(r"(?:hf:)?[\w.-]+/[\w.-]+", named):
         raise ModelError(
-            f"{CONFIG} names the base model {named or None!r}, which is not a folder here",
+            f"{CONFIG} names the base model {named[:200] or None!r}, which is {'no model of the hub' if fetched else 'not a folder here'}",
             hint="set base_model_name_or_path to the folder of the model, or to its ORG/NAME on the hub",
         )
     revision = settings.get("revision")
@@ -80,6 +80,15 @@ def _base(adapter: Path, context: BuildContext) -> Path:
     remote = find_remote(address, context=context)
     assert remote is not None, "the scheme is edgepack's own"
     return _fetched_base(remote, context)
+
+
+def _local(adapter: Path, named: str) -> Path | None:
+    """The folder with a model that a path means, from here or from the adapter's folder."""
+    try:
+        folders = (Path(named).expanduser(), adapter / named) if named else ()
+        return next((folder.absolute() for folder in folders if (folder / "config.json").is_file()), None)
+    except (OSError, RuntimeError):  # too long a name, or no such user
+        return None
 
 
 def _fetched_base(remote: RemoteModel, context: BuildContext) -> Path:

@@ -64,7 +64,12 @@ def _ingest(model: str | None, reading: Reading, context: BuildContext) -> Model
         known = entry.pooling if entry else None
         if is_adapter(remote.files):
             return _ingest_adapter(
-                fetched_adapter(remote, context=context), remote.name, remote.origin, reading, context
+                fetched_adapter(remote, context=context),
+                remote.name,
+                remote.origin,
+                reading,
+                context,
+                fetched=True,
             )
         source = ingest_remote(remote, reading=reading, known=known, context=context)
         return with_known_facts(source, entry)
@@ -149,9 +154,15 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
 
 
 def _ingest_adapter(
-    folder: Path, name: str, origin: str, reading: Reading, context: BuildContext
+    folder: Path,
+    name: str,
+    origin: str,
+    reading: Reading,
+    context: BuildContext,
+    *,
+    fetched: bool = False,
 ) -> ModelSource:
-    merged = merged_model(folder, context=context)
+    merged = merged_model(folder, fetched=fetched, context=context)
     return read_folder(merged, name=name, origin=origin, reading=reading, context=context)
 
 

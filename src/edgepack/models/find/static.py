@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
 from edgepack.models.read.card import Card
@@ -23,7 +21,7 @@ from edgepack.models.read.static import (
     table_of,
     unknown_token,
 )
-from edgepack.models.read.tokenizer import highest_token
+from edgepack.models.read.tokenizer import highest_token, open_tokenizer
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource, Pooling
 from edgepack.records.target import Reading
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
@@ -59,12 +57,13 @@ def read_static_folder(
     )
     prompts = read_prompts(directory)
     precision = PRECISIONS.get(file.tensors[table].dtype, FULL_PRECISION)
+    opened = open_tokenizer(tokenizer)
     made: dict[str, Any] = {
         "model_type": STATIC,
         "architectures": ["StaticModel" if model2vec else "StaticEmbedding"],
         "hidden_size": file.tensors[table].shape[1],
         UNKNOWN: unknown_token(tokenizer) if model2vec else None,
-        "pad_token_id": pad_id_of(Tokenizer.from_file(str(tokenizer))),
+        "pad_token_id": pad_id_of(opened),
     }
     tokens = table_of(file, made).tokens
     if (highest := highest_token(tokenizer)) >= tokens:

@@ -1,24 +1,20 @@
 """A trained classifier of scikit-learn, or SetFit's own of PyTorch, out of a pickle, without these, and without running anything that it names.
 
-joblib writes a pickle in which the numbers of each array follow the object that describes it. A pickle may call any function of any
-module; this reader knows the few classes of linear classifiers, of arrays and of tensors, in forms of its own that only hold attributes,
-and refuses all others.
+joblib writes a pickle in which the numbers of each array follow the object that describes it. This reader knows the few classes of linear
+classifiers, of arrays and of tensors.
 """
 
-import pickle
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.heads.storage import parameter_of, storage_of, tensor_of
+from edgepack.models.heads.storage import STORAGES, parameter_of, storage_of, tensor_of
+from edgepack.models.pickles.machine import ENCODE, STORAGE, WRAPPER
+from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, Made, read_pickle
 
-LARGEST = 500_000_000
-"""Bytes; a head of a thousand labels for vectors of 4,096 numbers is 33 MB."""
 LOGISTIC, ONE_VS_REST, MULTI_OUTPUT = "LogisticRegression", "OneVsRestClassifier", "MultiOutputClassifier"
 SETFIT, LINEAR = "SetFitHead", "Linear"
 CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -30,167 +26,155 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
     "LabelBinarizer": ("sklearn.preprocessing._label", "sklearn.preprocessing.label"),
 }
 """Classes whose attributes are read → the modules that they are in, new and old."""
+_KINDS = {f"{place}.{kind}": kind for kind, places in CLASSES.items() for place in places}
 ARRAYS = ("numpy.core.multiarray", "numpy._core.multiarray")
 NUMBERS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")
-_DAMAGED = "the file is damaged or was not downloaded whole; fetch the model again"
-
-
-class _ForeignNameError(Exception):
-    """A name that no linear classifier's pickle needs."""
+OBJECTS = ("O", "O8")
 
 
 class Estimator:
     """An object of one of ``CLASSES``: its attributes are those of its library."""
 
-    kind = ""
+    def __init__(self, kind: str, attributes: Mapping[str, Any]) -> None:
+        self.kind, self._attributes = kind, attributes
 
     def get(self, name: str) -> Any:
-        """An attribute. Raises ``ValueError`` where it is missing: the classifier was not fitted."""
-        # Not the object's own way to look it up, which a pickle may have covered.
-        found = object.__getattribute__(self, "__dict__")
-        if name not in found:
+        """An attribute: arrays and tensors as NumPy's. Raises ``ValueError`` where it is missing: the classifier was not fitted."""
+        if name not in self._attributes:
             raise ValueError(f"no {name}")
-        return found[name]
-
-
-_ESTIMATORS = {name: type(name, (Estimator,), {"kind": name}) for name in CLASSES}
-
-
-class _Type:
-    """A number's type, as NumPy writes it down: its name, then its byte order."""
-
-    def __init__(self, name: Any, *_rest: Any) -> None:
-        self.name, self.order, self.fields = str(name), "=", False
-
-    def __setstate__(self, state: Any) -> None:
-        self.order = str(state[1])
-        self.fields = state[3] is not None or state[4] is not None
-
-    @property
-    def whole(self) -> np.dtype[Any]:
-        """Raises ``ValueError`` for what holds no plain numbers or texts."""
-        plain = self.name in NUMBERS or (self.name[:1] == "U" and self.name[1:].isdigit())
-        if not plain or self.fields or self.order not in "<>=|":
-            raise ValueError(f"an array of {self.name}")
-        return np.dtype(self.order + self.name)
-
-
-class _Array:
-    """NumPy's own way to write an array down: an empty one, and its state."""
-
-    def __init__(self, *_rest: Any) -> None:
-        self.made: np.ndarray | None = None
-
-    def __setstate__(self, state: Any) -> None:
-        _version, shape, kind, fortran, content = state
-        if kind.name in ("O", "O8"):
-            self.made = np.array(content, dtype=object).reshape(_shape(shape))
-            return
-        self.made = _shaped(np.frombuffer(content, kind.whole), shape, "F" if fortran else "C")
-
-
-class _Wrapper:
-    """joblib's description of an array, whose numbers follow it in the file."""
-
-    def read(self, stream: BinaryIO) -> np.ndarray:
-        said = object.__getattribute__(self, "__dict__")
-        kind, shape = said["dtype"], _shape(said["shape"])
-        if kind.name in ("O", "O8"):
-            return np.asarray(_value(_Unpickler(stream).load()), dtype=object).reshape(shape)
-        if "numpy_array_alignment_bytes" in said:
-            stream.read(stream.read(1)[0])
-        dtype = kind.whole
-        content = stream.read(_bounded(prod(shape) * dtype.itemsize))
-        return _shaped(np.frombuffer(content, dtype), shape, "F" if said["order"] == "F" else "C")
+        return _read(self._attributes[name])
 
 
 def read_estimator(path: Path) -> Estimator:
     """A pickled classifier. Raises ``ModelError`` and ``UnsupportedModelError``."""
     try:
-        _bounded(path.stat().st_size)
-        with path.open("rb") as stream:
-            made = _Unpickler(stream).load()
-    except _ForeignNameError as error:
+        made = _read(read_pickle(path, NAMES).document)
+    except ForeignNameError as error:
         raise UnsupportedModelError(
             f"{path.name} names {error}, which is no linear classifier; nothing of it was run",
             hint="edgepack reads heads that are a LogisticRegression, also in a OneVsRestClassifier or a MultiOutputClassifier, or a SetFitHead",
         ) from error
-    except Exception as error:  # a damaged pickle raises what its bytes lead to
-        raise ModelError(f"{path.name} cannot be read: {type(error).__name__}", hint=_DAMAGED) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"{path.name} cannot be read: {type(error).__name__}", hint=DAMAGED) from error
     if not isinstance(made, Estimator):
-        raise ModelError(f"{path.name} holds no classifier", hint=_DAMAGED)
+        raise ModelError(f"{path.name} holds no classifier", hint=DAMAGED)
     return made
-
-
-class _Unpickler(pickle._Unpickler):
-    """Python's own: that of C makes room for the highest number that a pickle says, and takes no array out of its midst."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        super().__init__(stream)
-        self._stream = stream
-
-    def find_class(self, module: str, name: str) -> Any:
-        known: dict[tuple[str, str], Callable[..., Any]] = {
-            ("joblib.numpy_pickle", "NumpyArrayWrapper"): _Wrapper,
-            ("numpy", "ndarray"): _Array,
-            ("numpy", "dtype"): _Type,
-            ("_codecs", "encode"): _encoded,
-            ("collections", "OrderedDict"): OrderedDict,
-            ("torch", "device"): str,
-            ("torch.storage", "_load_from_bytes"): storage_of,
-            ("torch._utils", "_rebuild_tensor_v2"): tensor_of,
-            ("torch._utils", "_rebuild_parameter"): parameter_of,
-            **{(place, "_reconstruct"): _Array for place in ARRAYS},
-            **{(place, "scalar"): _scalar for place in ARRAYS},
-            **{(place, kind): _ESTIMATORS[kind] for kind, places in CLASSES.items() for place in places},
-        }
-        if (module, name) not in known:
-            raise _ForeignNameError(f"{module}.{name}")
-        return known[module, name]
-
-    def load_build(self) -> None:
-        pickle._Unpickler.load_build(self)  # type: ignore[attr-defined]
-        top = self.stack[-1]  # type: ignore[attr-defined]
-        if isinstance(top, _Wrapper):
-            self.stack[-1] = top.read(self._stream)  # type: ignore[attr-defined]
-
-    dispatch = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: load_build}  # type: ignore[dict-item] # noqa: RUF012
 
 
 def array_of(value: Any) -> np.ndarray:
     """An attribute that has to be an array. Raises ``ValueError``."""
-    found = _value(value)
-    if not isinstance(found, np.ndarray):
+    if not isinstance(value, np.ndarray):
         raise ValueError("no array")
-    return found
+    return value
 
 
-def _value(value: Any) -> Any:
-    return value.made if isinstance(value, _Array) else value
+def _read(value: Any) -> Any:
+    """A value with the objects in it that are known here. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
+    if isinstance(value, list | tuple):
+        return [_read(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _read(each) for key, each in value.items()}
+    if not isinstance(value, Made):
+        return value
+    if value.name in _KINDS:
+        return Estimator(_KINDS[value.name], _attributes(value))
+    return _FORMS[value.name](value) if value.name in _FORMS else None
 
 
-def _encoded(text: Any, encoding: Any) -> bytes:
-    """Bytes, as Python 2's protocol writes them."""
-    if not isinstance(text, str) or encoding != "latin1":
+def _attributes(made: Made) -> Mapping[str, Any]:
+    if not isinstance(made.state, dict) or not all(type(name) is str for name in made.state):
+        return {}
+    return made.state
+
+
+def _wrapped(made: Made) -> np.ndarray:
+    """joblib's description of an array, with its numbers."""
+    said = _attributes(made)
+    shape, content = said["shape"], said["content"]
+    if _name_of(said["dtype"]) in OBJECTS:
+        return _objects(_flat(_read(content)), shape)
+    return _shaped(content, said["dtype"], shape, fortran=said["order"] == "F")
+
+
+def _array(made: Made) -> np.ndarray:
+    """NumPy's own way to write an array down: an empty one, and its state."""
+    _version, shape, kind, fortran, content = made.state
+    if _name_of(kind) in OBJECTS:
+        return _objects(content, shape)
+    return _shaped(content, kind, shape, fortran=fortran is True)
+
+
+def _scalar(made: Made) -> Any:
+    kind, content = made.arguments
+    return np.frombuffer(content, _type(kind))[0].item()
+
+
+def _name_of(kind: Any) -> str:
+    """A number's type, as NumPy writes it down."""
+    if not isinstance(kind, Made) or kind.name != "numpy.dtype" or type(kind.arguments[0]) is not str:
+        raise ValueError("no type")
+    return kind.arguments[0]
+
+
+def _type(kind: Any) -> np.dtype[Any]:
+    """Raises ``ValueError`` for what holds no plain numbers or texts."""
+    name = _name_of(kind)
+    plain = name in NUMBERS or (name[:1] == "U" and name[1:].isdecimal() and len(name) < 8)
+    order = "="
+    if kind.state is not None:
+        _version, order, _subarray, names, fields, *_rest = kind.state
+        plain = plain and names is None and fields is None
+    if not plain or order not in ("<", ">", "=", "|"):
+        raise ValueError(f"an array of {name[:20]}")
+    return np.dtype(order + name)
+
+
+def _shaped(content: Any, kind: Any, shape: Any, *, fortran: bool) -> np.ndarray:
+    if type(content) is not bytes:
         raise ValueError("no bytes")
-    return text.encode("latin1")
+    return np.frombuffer(content, _type(kind)).reshape(_shape(shape), order="F" if fortran else "C")
 
 
-def _scalar(kind: _Type, content: Any) -> Any:
-    return np.frombuffer(content, kind.whole)[0].item()
+def _objects(content: Any, shape: Any) -> np.ndarray:
+    """Texts and numbers; nothing that holds others."""
+    if not isinstance(content, list) or not all(type(each) in (str, int, float, bool) for each in content):
+        raise ValueError("no objects")
+    made = np.empty(len(content), dtype=object)
+    made[:] = content
+    return made.reshape(_shape(shape))
+
+
+def _flat(found: Any) -> Any:
+    return found.reshape(-1).tolist() if isinstance(found, np.ndarray) else found
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, tuple) or not all(type(each) is int and each >= 0 for each in shape):
+    if not isinstance(shape, tuple) or len(shape) > 2 or not all(type(each) is int for each in shape):
+        raise ValueError("no shape")
+    if not all(each >= 0 for each in shape):
         raise ValueError("no shape")
     return shape
 
 
-def _shaped(flat: np.ndarray, shape: Any, order: str) -> np.ndarray:
-    return flat.reshape(_shape(shape), order=order)  # type: ignore[call-overload, no-any-return]
+_FORMS: Mapping[str, Callable[[Made], Any]] = {
+    WRAPPER: _wrapped,
+    **{f"{place}._reconstruct": _array for place in ARRAYS},
+    **{f"{place}.scalar": _scalar for place in ARRAYS},
+    STORAGE: lambda made: storage_of(made.arguments),
+    "torch._utils._rebuild_tensor_v2": lambda made: tensor_of(*_arguments(made)),
+    "torch._utils._rebuild_parameter": lambda made: parameter_of(*_arguments(made)),
+}
+NAMES = (
+    *_KINDS,
+    *_FORMS,
+    *STORAGES,
+    ENCODE,
+    *("numpy.ndarray", "numpy.dtype", "torch.device", "collections.OrderedDict"),
+)
+"""All that such a pickle may name."""
 
 
-def _bounded(size: int) -> int:
-    if size > LARGEST:
-        raise ValueError(f"{size} bytes")
-    return size
+def _arguments(made: Made) -> list[Any]:
+    """The first is a tensor or its numbers; the others are plain."""
+    first, *others = made.arguments
+    return [_read(first), *others]

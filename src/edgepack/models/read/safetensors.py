@@ -4,6 +4,7 @@ Not read by the safetensors package, which has no numpy type for bfloat16.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import read_object, require_content
-from edgepack.models.read.pickled import tensor_places
+from edgepack.models.read.pickled import AXES, LARGEST, tensor_places
 
 Array = npt.NDArray[np.float32]
 
@@ -211,8 +212,14 @@ def _truncated(path: Path, size: int, expected: int) -> ModelError:
 
 
 def _tensor(entry: Mapping[str, Any], data_start: int) -> Tensor:
-    start, end = (int(offset) + data_start for offset in entry["data_offsets"])
-    return Tensor(dtype=str(entry["dtype"]), shape=tuple(map(int, entry["shape"])), start=start, end=end)
+    shape, (start, end) = tuple(entry["shape"]), entry["data_offsets"]
+    if len(shape) > AXES or not all(
+        type(each) is int and 0 <= each < LARGEST for each in (*shape, start, end)
+    ):
+        raise ValueError("no tensor")
+    return Tensor(
+        dtype=str(entry["dtype"]), shape=shape, start=start + data_start, end=max(start, end) + data_start
+    )
 
 
 def _read(path: Path, tensor: Tensor, name: str) -> Array:
@@ -235,7 +242,7 @@ def _bytes(path: Path, tensor: Tensor, name: str, item: int) -> bytes:
     with path.open("rb") as stream:
         stream.seek(tensor.start)
         raw = stream.read(tensor.end - tensor.start)
-    if len(raw) != item * int(np.prod(tensor.shape, dtype=np.int64)):
+    if len(raw) != item * math.prod(tensor.shape):
         raise ModelError(
             f"{path.name}: {name} has a size that does not match its shape {list(tensor.shape)}",
             hint="the file is damaged; fetch the model again",

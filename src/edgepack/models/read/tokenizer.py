@@ -6,8 +6,9 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from edgepack.errors import ModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import EDITED, read_object
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.sentence_transformers import transformer_file
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
@@ -57,7 +58,10 @@ def highest_token(path: Path) -> int:
 
 def _parse(text: str, name: str) -> Tokenizer:
     try:
-        return Tokenizer.from_str(text)
+        with panics_reported():
+            return Tokenizer.from_str(text)
+    except UnsupportedModelError:
+        raise
     except Exception as error:  # the library raises plain Exception
         raise ModelError(
             f"{name} is not a tokenizer: {error}",

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import Normalizer
 
 from edgepack.context import BuildContext
+from edgepack.models.read.panics import panics_reported
 from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
 from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
@@ -36,6 +37,7 @@ COMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
 FILE = "tokenizer.bin"
 
 
+@panics_reported()
 def compile_tokenizer(text: str, *, pairs: bool = False) -> bytes:
     """The table file for a tokenizer.json without truncation and padding; with ``pairs``, two texts can be encoded together.
 

@@ -136,6 +136,7 @@ def change_modules(model: Path, before: str, after: str) -> None:
     file.write_text(file.read_text().replace(before, after))
 
 
+@pytest.mark.tools("python")
 def test_a_folder_of_older_files(
     server: Server, model: Path, online: HostContext, context: HostContext
 ) -> None:

@@ -226,6 +226,7 @@ def test_a_model_with_pickled_weights_only(endpoint: Server, model: Path, online
     assert [path for path in endpoint.paths() if path.endswith(".bin")]
 
 
+@pytest.mark.tools("python")
 def test_a_model_of_older_files(endpoint: Server, model: Path, online: HostContext) -> None:
     shards = older_files(model)
     publish(endpoint, model)

@@ -17,6 +17,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from tests.support.checkpoints import save
 from tests.support.tiny import write_json
+from tests.support.unpickling import read_in_this_process
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
@@ -26,6 +27,7 @@ from edgepack.records.model import Head
 from edgepack.records.target import Reading
 from edgepack.verifier.scores import activated, reference_scores
 
+pytestmark = pytest.mark.tools("python")
 WIDTH = 32
 RANDOM = np.random.default_rng(3)
 VECTORS = RANDOM.normal(size=(60, WIDTH)).astype(np.float32)
@@ -252,7 +254,7 @@ def test_every_cut_pickle_is_damaged(made: Callable[[], Any], tmp_path: Path) ->
     whole = (tmp_path / PICKLE).read_bytes()
     for end in range(0, len(whole) - 1, 97):
         (tmp_path / PICKLE).write_bytes(whole[:end])
-        with pytest.raises(EdgepackError):
+        with pytest.raises(EdgepackError), read_in_this_process():
             linear_layer(tmp_path / PICKLE)
 
 
@@ -265,7 +267,8 @@ def test_altered_bytes_raise_nothing_else(made: Callable[[], Any], tmp_path: Pat
         changed[at] ^= 1 << at % 8
         (tmp_path / PICKLE).write_bytes(changed)
         try:
-            linear_layer(tmp_path / PICKLE)
+            with read_in_this_process():
+                linear_layer(tmp_path / PICKLE)
         except EdgepackError as error:
             assert error.hint
 

@@ -18,6 +18,8 @@ from edgepack.models.reference import reference_vectors
 from edgepack.models.token_reference import reference_outputs
 from edgepack.plugins.context import HostContext
 
+pytestmark = pytest.mark.tools("python")
+
 TEXTS = ("hello world hello", "a small model of models", "hello " * 30, "")
 HIDDEN = 32
 

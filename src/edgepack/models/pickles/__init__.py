@@ -1,0 +1,1 @@
+"""Pickles of strangers as plain data."""

@@ -1,0 +1,222 @@
+"""Pickles of strangers: few bytes that would take all time or memory, or change the reader, are damage, said at once."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from tests.support.bombs import BOMBS, HEADS, TENSOR, archive, dictionary, text, twice
+from tests.support.checkpoints import write_encoder
+from tests.support.tiny import write_json
+
+from edgepack.errors import ModelError
+from edgepack.models.heads.setfit import linear_layer
+from edgepack.models.pickles import unpickled
+from edgepack.models.pickles.unpickled import Made, read_pickle
+from edgepack.models.read.pickled import NAMES
+from edgepack.models.read.safetensors import open_tensors
+
+pytestmark = pytest.mark.tools("python", "prlimit")
+BIN, HEAD = "pytorch_model.bin", "model_head.pkl"
+
+APART = """
+import resource, sys
+from pathlib import Path
+from edgepack.errors import EdgepackError
+from edgepack.models.heads.setfit import linear_layer
+from edgepack.models.read.safetensors import open_tensors
+resource.setrlimit(resource.RLIMIT_CPU, (50, 50))
+resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))
+for name in sys.argv[1:]:
+    try:
+        (linear_layer if name.endswith(".pkl") else open_tensors)(Path(name))
+        print("read")
+    except EdgepackError as error:
+        print(type(error).__name__, error.message, error.hint, sep=": ")
+"""
+
+
+def read_apart(*files: Path) -> list[str]:
+    """What is said of files, one after the other, by one process that is ended if it takes long or much."""
+    done = subprocess.run(
+        [sys.executable, "-c", APART, *map(str, files)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_checkpoint_that_takes_all_time_or_memory_is_damage(tmp_path: Path, name: str) -> None:
+    (tmp_path / BIN).write_bytes(archive(BOMBS[name]))
+    (said,) = read_apart(tmp_path / BIN)
+    if said != "read":
+        assert said.startswith((f"ModelError: {BIN}", f"UnsupportedModelError: {BIN}"))
+        assert "fetch the model again" in said or "trust it" in said
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_that_takes_all_time_or_memory_is_damage(tmp_path: Path, name: str) -> None:
+    (tmp_path / HEAD).write_bytes(HEADS[name])
+    (said,) = read_apart(tmp_path / HEAD)
+    assert said.startswith((f"ModelError: {HEAD}", f"UnsupportedModelError: {HEAD}"))
+
+
+def test_no_pickle_changes_how_the_next_is_read(tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(20, 4))
+    sound = tmp_path / "sound.pkl"
+    joblib.dump(LogisticRegression().fit(rows, np.arange(20) % 2), sound)
+    files = [sound]
+    for at, name in enumerate(("a class's attribute", "a function's attribute", "a state in two")):
+        files += [tmp_path / f"{at}.pkl", sound]
+        files[-2].write_bytes(HEADS[name])
+    said = read_apart(*files)
+    assert said[::2] == ["read"] * 4
+    assert all("cannot be read" in each or "holds no" in each for each in said[1::2])
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (BIN, archive(dictionary(twice(40)))),
+        (HEAD, HEADS["a text that doubles"]),
+        (HEAD, HEADS["a class's attribute"]),
+    ],
+    ids=["hash", "text", "class"],
+)
+def test_inspect_ends_with_two_lines(tmp_path: Path, file: str, content: bytes) -> None:
+    folder = write_encoder(tmp_path / "model")
+    if file == BIN:
+        (folder / "model.safetensors").unlink()
+    else:
+        kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+        write_json(
+            folder / "modules.json",
+            [
+                {"idx": at, "path": path, "type": f"sentence_transformers.models.{kind}"}
+                for at, (path, kind) in enumerate(kinds.items())
+            ],
+        )
+        write_json(folder / "1_Pooling/config.json", {"pooling_mode_mean_tokens": True})
+    (folder / file).write_bytes(content)
+    done = subprocess.run(
+        [
+            "prlimit",
+            "--data=4294967296",
+            "--cpu=60",
+            "--",
+            sys.executable,
+            "-m",
+            "edgepack",
+            "inspect",
+            folder,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == ModelError.exit_code, done.stderr
+    last = done.stderr.strip().splitlines()[-2:]
+    assert last[0].startswith(f"error: {file} ") and last[1].startswith("hint: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("instead", "seconds"), [("'x' * (2 << 30)", 60), ("sum(range(10 ** 12))", 0.5)], ids=["memory", "time"]
+)
+def test_what_the_rules_would_miss_ends_at_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: str, seconds: float
+) -> None:
+    """A reader that takes all there is, in the machine's place."""
+    start = (
+        "import sys; sys.path.append(sys.argv.pop(1)); import machine as m; "
+        f"m.answer = lambda *_: {instead}; m.main()"
+    )
+    monkeypatch.setattr(unpickled, "START", start)
+    monkeypatch.setattr(unpickled, "SECONDS", seconds)
+    torch.save({"a": torch.ones(2)}, tmp_path / BIN)
+    with pytest.raises(ModelError, match="takes more memory or time than any model's"):
+        open_tensors(tmp_path / BIN)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        [],
+        {"document": {}, "members": {}},
+        {"document": ["x", 1], "members": {}},
+        {"document": ["d", [["t"], 1]], "members": {}},
+        {"document": ["m", "a", 1, None], "members": {}},
+        {"document": ["b", "?"], "members": {}},
+        {"document": 1, "members": {"a": [1]}},
+        {"document": json.loads('["t",' * 40 + '["t"]' + "]" * 40), "members": {}},
+    ],
+    ids=str,
+)
+def test_what_comes_back_is_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    monkeypatch.setattr(unpickled, "answered", lambda path, question: json.dumps(answer))
+    with pytest.raises(ModelError, match="cannot be read") as caught:
+        read_pickle(tmp_path / BIN, NAMES)
+    assert caught.value.hint
+
+
+def test_what_is_shared_counts_each_time(tmp_path: Path) -> None:
+    """Weights that are tied are one tensor under two names; of dictionaries of names that are shared there may be many."""
+    table = torch.arange(6.0).reshape(2, 3)
+    torch.save({"a": table, "b": table, "state": {1: {"step": 2.5}, 0: None}}, tmp_path / BIN)
+    found = open_tensors(tmp_path / BIN)
+    np.testing.assert_array_equal(found.read("a", (2, 3)), found.read("b", (2, 3)))
+    inner = b"(" + b"h\x01" * 900 + b"t"
+    file = tmp_path / "shared.bin"
+    for times, many in ((900, False), (1300, True)):
+        shared = b"]q\x01" + inner + b"q\x02(" + b"h\x02" * times + b"t"
+        file.write_bytes(b"\x80\x02" + shared + b"\x87.")
+        if many:
+            with pytest.raises(ModelError, match="more, or deeper in one another"):
+                read_pickle(file, NAMES)
+        else:
+            assert len(read_pickle(file, NAMES).document[2]) == times
+
+
+def test_what_a_model_s_pickle_names_is_data(tmp_path: Path) -> None:
+    (tmp_path / BIN).write_bytes(archive(b"\x80\x02}" + text("w") + TENSOR + b"s."))
+    made = read_pickle(tmp_path / BIN, NAMES, archive=True)
+    assert isinstance(made.document["w"], Made)
+    assert list(made.members) == ["0"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: {f"layer.{at}.weight": torch.zeros(2) for at in range(2000)},
+        lambda: {"state_dict": torch.nn.Linear(2, 2).state_dict(), "epoch": 1, "loss": [0.5, float("nan")]},
+        lambda: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LSTM(2, 2)).state_dict(),
+    ],
+    ids=["many", "training", "state"],
+)
+def test_real_checkpoints_are_within_the_limits(tmp_path: Path, make: Callable[[], object]) -> None:
+    torch.save(make(), tmp_path / BIN)
+    assert open_tensors(tmp_path / BIN).tensors
+
+
+def test_a_head_of_a_thousand_labels_is_within_the_limits(tmp_path: Path) -> None:
+    made = LogisticRegression(class_weight={0: 1.0, 1: 2.0, "other": 1.0, 2.0: 1.0})
+    made.coef_ = np.random.default_rng(0).normal(size=(1000, 512))
+    made.intercept_, made.classes_ = np.zeros(1000), np.array([f"label {at}" for at in range(1000)], object)
+    joblib.dump(made, tmp_path / HEAD)
+    layer = linear_layer(tmp_path / HEAD)
+    np.testing.assert_array_equal(layer.weight, made.coef_)
+    assert layer.classes == tuple(made.classes_)

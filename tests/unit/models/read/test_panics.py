@@ -1,0 +1,80 @@
+"""A tokenizer.json with which the tokenizers library gives up in a way that is no ``Exception``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.tiny import write_json
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.find.source import ingest
+from edgepack.models.read.panics import panics_reported
+from edgepack.models.reference import reference_vectors
+from edgepack.plugins.context import HostContext
+from edgepack.runner.tokenizer.compile import compile_tokenizer
+from edgepack.testing.model import write_model
+
+REGEX = {"Regex": "^(([a-zA-Z .])+.?)+[0-9]$"}
+SPLIT = {"type": "Split", "pattern": REGEX, "behavior": "Isolated", "invert": False}
+REPLACE = {"type": "Replace", "pattern": REGEX, "content": ""}
+TEXT = "a man is eating food and a woman is playing the guitar"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "model")
+
+
+def spoil(folder: Path, **parts: Any) -> str:
+    """The model's tokenizer with other parts."""
+    document = json.loads((folder / "tokenizer.json").read_text()) | parts
+    write_json(folder / "tokenizer.json", document)
+    return json.dumps(document | {"truncation": None, "padding": None})
+
+
+@pytest.mark.parametrize("parts", [{"pre_tokenizer": SPLIT}, {"normalizer": REPLACE}], ids=str)
+def test_a_regular_expression_that_takes_too_long(
+    model: Path, context: HostContext, parts: dict[str, Any]
+) -> None:
+    spoil(model, **parts)
+    source = ingest(str(model), context=context)
+    with pytest.raises(UnsupportedModelError, match="gave up on the model's tokenizer") as caught:
+        reference_vectors(source, [TEXT], context=context)
+    assert "regular expression" in (caught.value.hint or "")
+
+
+def test_such_a_tokenizer_is_not_compiled(model: Path) -> None:
+    document = json.loads(spoil(model))
+    document["added_tokens"] = [
+        {"id": 0, "content": TEXT, "special": False, "normalized": True}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    ]
+    document["normalizer"] = REPLACE
+    with pytest.raises(UnsupportedModelError):
+        compile_tokenizer(json.dumps(document))
+
+
+@pytest.mark.tools("python")
+def test_the_command_says_it_in_two_lines(model: Path, tmp_path: Path) -> None:
+    spoil(model, pre_tokenizer=SPLIT)
+    command = [sys.executable, "-m", "edgepack", "bundle", "--model", str(model), "--target", "linux-x86"]
+    done = subprocess.run(
+        [*command, "--output", str(tmp_path / "dist")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == UnsupportedModelError.exit_code, done.stderr
+    error, hint = done.stderr.strip().splitlines()[-2:]
+    assert error.startswith("error: the tokenizers library gave up") and hint.startswith("hint: ")
+    assert "Traceback (most recent call last)" not in done.stderr
+    assert not list((tmp_path / "dist").glob("*"))
+
+
+def test_other_exceptions_stay_what_they_are() -> None:
+    with pytest.raises(KeyboardInterrupt), panics_reported():
+        raise KeyboardInterrupt
