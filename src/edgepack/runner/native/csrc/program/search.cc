@@ -92,23 +92,21 @@ void take_nearest(const float *query, const float *rows, size_t dimension, const
 
 // Some of what was found, whichever: a file whose vectors are not these texts' has the wrong ones among the nearest.
 Error look_again(const std::vector<Nearest> &nearest, const float *wanted, size_t dimension, const Index::Make &make, const std::string &path) {
-    std::vector<std::string_view> texts;
-    std::vector<std::pair<const Found *, const float *>> all;
-    std::vector<float> made;
+    size_t total = 0;
+    for (const Nearest &some : nearest) total += some.size();
+    size_t step = total / LOOKED_AT + (total % LOOKED_AT > 0);
+    // Some clocks count in steps of 100 ns.
+    size_t at = step ? size_t(std::chrono::steady_clock::now().time_since_epoch().count() / 1000) % step : 0;
     for (const Nearest &some : nearest) {
-        for (const Found &found : some) all.emplace_back(&found, wanted);
+        for (const Found &found : some) {
+            if (at++ % step) continue;
+            std::vector<float> row;
+            if (Error error = make({found.text}, row)) return error;
+            if (std::fabs(dot(wanted, row.data(), dimension) - found.cosine) > MOST_APART)
+                return fail(INPUT, path + " holds other vectors than this model's", "remove it if you do not know who made it, or name another file with --index");
+        }
         wanted += dimension;
     }
-    if (all.empty()) return {};
-    size_t step = (all.size() - 1) / LOOKED_AT + 1;
-    // Some clocks count in steps of 100 ns.
-    size_t first = size_t(std::chrono::steady_clock::now().time_since_epoch().count() / 1000) % step;
-    for (size_t at = first; at < all.size(); at += step) texts.push_back(all[at].first->text);
-    if (Error error = make(texts, made)) return error;
-    const float *row = made.data();
-    for (size_t at = first; at < all.size(); at += step, row += dimension)
-        if (std::fabs(dot(all[at].second, row, dimension) - all[at].first->cosine) > MOST_APART)
-            return fail(INPUT, path + " holds other vectors than this model's", "remove it if you do not know who made it, or name another file with --index");
     return {};
 }
 
