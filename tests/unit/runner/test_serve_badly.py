@@ -60,6 +60,11 @@ def server(sample: Path) -> Iterator[Running]:
             b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100001\r\n\r\n",
             413,
         ),
+        (
+            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+            b"Content-Length: 5\r\n\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            400,
+        ),
         *(
             (
                 GOOD.replace(b"\r\n", b"\r\n" + first + b"\r\n", 1).replace(

@@ -191,6 +191,9 @@ class Connection:
         self._origin = headers.get("origin", "")
         if twice:
             raise Refused(400, f"malformed HTTP request: several headers {twice[0]}")
+        # Where it ends depends on who reads it: another request may be hidden in it.
+        if {"content-length", "transfer-encoding"} <= headers.keys():
+            raise Refused(400, "malformed HTTP request: Content-Length beside Transfer-Encoding")
         self._check(request)
         if int(headers.get("content-length", "0")) > self._limits.body:
             raise self._too_large()
