@@ -112,7 +112,12 @@ def diagnose(
         findings = [words.finding("random", "the same text gives another vector each time")]
     elif gathered.batch is not None and gathered.batch.matters:
         findings += _batch(gathered.batch, search, best, notes)
-    if gathered.large is not None and not {each.verdict for each in findings} & {"random", "order", "batch"}:
+    if gathered.large is not None and not {each.verdict for each in findings} & {
+        "random",
+        "order",
+        "padding",
+        "batch",
+    }:
         findings = [*findings, _large(gathered.large, search)]
     expects = search.usable(search.expected)
     return made(
