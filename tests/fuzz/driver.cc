@@ -17,6 +17,7 @@ int fuzz_bundle(const uint8_t *data, size_t size) __attribute__((weak));
 int fuzz_http(const uint8_t *data, size_t size) __attribute__((weak));
 int fuzz_json(const uint8_t *data, size_t size) __attribute__((weak));
 int fuzz_lines(const uint8_t *data, size_t size) __attribute__((weak));
+int fuzz_outputs(const uint8_t *data, size_t size) __attribute__((weak));
 int fuzz_plan(const uint8_t *data, size_t size) __attribute__((weak));
 int fuzz_signature(const uint8_t *data, size_t size) __attribute__((weak));
 int fuzz_table(const uint8_t *data, size_t size) __attribute__((weak));
@@ -77,7 +78,7 @@ Input mutated(const Input &seed, const Input &other, std::mt19937_64 &chance) {
 int main(int count, char **words) {
     if (count < 6) return 2;
     const std::string name = words[1], last = words[4];
-    Target target = name == "bundle" ? fuzz_bundle : name == "http" ? fuzz_http : name == "json" ? fuzz_json : name == "lines" ? fuzz_lines : name == "plan" ? fuzz_plan : name == "signature" ? fuzz_signature : fuzz_table;
+    Target target = name == "bundle" ? fuzz_bundle : name == "http" ? fuzz_http : name == "json" ? fuzz_json : name == "lines" ? fuzz_lines : name == "outputs" ? fuzz_outputs : name == "plan" ? fuzz_plan : name == "signature" ? fuzz_signature : fuzz_table;
     std::mt19937_64 chance(strtoull(words[3], nullptr, 10));
     std::vector<Input> seeds;
     for (int index = 5; index < count; index++) {

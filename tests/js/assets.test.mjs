@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 
+import { textOf } from "../../plugins/edgepack_web/js/document.mjs";
 import { Assets, DownloadError, IntegrityError } from "../../plugins/edgepack_web/js/assets.mjs";
 
 const content = Buffer.concat([randomBytes(100_000), Buffer.alloc(200_000, "abc")]);
@@ -163,4 +164,21 @@ test("an abort ends the waiting before another attempt, too", async () => {
   assert.equal(asked.length, 1);
   await assert.rejects(received(asset(), { signal: AbortSignal.abort(new Error("before")) }), /before/);
   assert.equal(asked.length, 0);
+});
+
+test("code that a cache holds damaged is asked for past it", async () => {
+  const damaged = Buffer.from(content);
+  damaged[9] ^= 1;
+  const policies = [];
+  answer = (request, response, count) => {
+    policies.push(request.headers["cache-control"]);
+    response.writeHead(200).end(count === 1 ? damaged : content);
+  };
+  asked = [];
+  assert.equal(await textOf(new URL("assets/worker-1.mjs", base), { integrity }), content.toString("utf8"));
+  assert.deepEqual([asked.length, policies[1]], [2, "no-cache"]);
+  answer = (request, response) => response.writeHead(200).end(damaged);
+  asked = [];
+  await assert.rejects(textOf(new URL("assets/worker-1.mjs", base), { integrity }), { name: "DownloadError" });
+  assert.equal(asked.length, 2);
 });

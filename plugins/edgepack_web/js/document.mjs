@@ -42,7 +42,9 @@ export async function textOf(url, { signal, integrity } = {}) {
   try {
     if (inNode && url.protocol === "file:") return await (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises")).readFile(url, "utf8");
     // What is named by its content never changes; the rest is asked for again.
-    const response = await fetch(url, { signal, integrity, cache: integrity ? "default" : "no-cache" });
+    const ask = (cache) => fetch(url, { signal, integrity, cache });
+    // A cache may hold for ever what a login page or a lost connection made of it.
+    const response = await (integrity ? ask("default").catch(() => (signal?.throwIfAborted(), ask("reload"))) : ask("no-cache"));
     if (!response.ok) throw new Error(`the server answers ${response.status}`);
     return await response.text();
   } catch (error) {

@@ -1,6 +1,8 @@
 // Lets the page open without a network: its own few files are kept here, the model's in the loader's own cache.
 
-const CACHE = "edgepack-page-{{version}}";
+// Other folders of the host may hold bundles, too, and other pages caches: only what is of this folder is looked at or removed.
+const FOLDER = `edgepack-page:${registration.scope} `;
+const CACHE = `${FOLDER}{{version}}`;
 const SHELL = "{{shell}}";
 
 self.addEventListener("install", (event) => {
@@ -10,7 +12,7 @@ self.addEventListener("install", (event) => {
 });
 
 self.addEventListener("activate", (event) => {
-  const old = (name) => name.startsWith("edgepack-page-") && name !== CACHE;
+  const old = (name) => name.startsWith(FOLDER) && name !== CACHE;
   event.waitUntil(
     caches.keys().then((names) => Promise.all(names.filter(old).map((name) => caches.delete(name)))).then(() => self.clients.claim()),
   );
@@ -31,7 +33,13 @@ self.addEventListener("fetch", (event) => {
   else event.respondWith(keptAsset(request).then((found) => found ?? fetchAndKeep(request)));
 });
 
-const kept = (request) => caches.match(nameOf(request), { ignoreSearch: true, ignoreVary: true }).catch(() => undefined);
+async function kept(request) {
+  for (const cacheName of [CACHE, `edgepack:${registration.scope}`]) {
+    const found = await caches.match(nameOf(request), { cacheName, ignoreSearch: true, ignoreVary: true }).catch(() => undefined);
+    if (found) return found;
+  }
+  return undefined;
+}
 
 /**
  * A kept asset, as a page with isolation can use it: its browser starts no thread from a file that does not ask for isolation
@@ -55,7 +63,7 @@ async function keptOrFail(request) {
 /** Code is kept here; the model and the runtime are kept by the loader, which has checked them. */
 async function fetchAndKeep(request) {
   const response = await fetch(request);
-  if (response.ok && request.url.endsWith(".mjs")) {
+  if (response.status === 200 && !response.redirected && request.url.endsWith(".mjs")) {
     const copy = response.clone();
     caches.open(CACHE).then((cache) => cache.put(request, copy)).catch(() => {});
   }

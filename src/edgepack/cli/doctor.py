@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from edgepack.doctor.subject import Subject
 
 SCHEMA = 1
-FEWEST = 8
 
 
 @click.command(epilog=example("edgepack doctor ./my-model --url http://127.0.0.1:8080/v1"))
@@ -76,6 +75,14 @@ FEWEST = 8
     show_default=True,
     help="Lowest acceptable mean cosine of a quantized model.",
 )
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for all questions to a server or program together.",
+)
 @offline_option
 @common_options
 def doctor(
@@ -93,19 +100,20 @@ def doctor(
     max_length: int | None,
     dimensions: int | None,
     min_cosine: float,
+    timeout: float,
     offline: bool,
     as_json: bool,
 ) -> None:
     """Check whether a server, program or file has the right vectors.
 
     If the vectors are not those of MODEL, doctor names the mistake that explains them. MODEL is a folder, an .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https URL, or a name from `edgepack
-    models`. At most 200 texts are sent, only to the given address. The exit code is that of the verdict (docs/doctor.md);
+    models`. At most 425 texts are sent, only to the given address. The exit code is that of the verdict (docs/doctor.md);
     0: same vectors.
     """
     started = time.monotonic()
     from edgepack.console import Story
     from edgepack.doctor.examine import Expected, diagnose, instruments
-    from edgepack.doctor.gather import Gathered, gather
+    from edgepack.doctor.gather import FEWEST, Gathered, gather
     from edgepack.doctor.probes import some_of
     from edgepack.doctor.search import Observed
     from edgepack.doctor.show import as_dict, render
@@ -144,11 +152,15 @@ def doctor(
                 observed = Observed(texts=tuple(said[at] for at in chosen), vectors=rows[chosen])
                 gathered = Gathered(observed=observed, sent=0)
             else:
-                with _subject(url, program, lines, served_name, token_env, headers, dimensions) as subject:
+                with _subject(
+                    url, program, lines, served_name, token_env, headers, dimensions, timeout
+                ) as subject:
                     gathered = gather(
                         subject, verification_texts(), source.prompts, expected.length, tools.reader
                     )
-            context.note(f"{len(gathered.observed.texts)} texts, {gathered.sent} sent")
+            context.note(
+                f"{len(gathered.observed.texts)} texts, {gathered.sent} sent, at most {gathered.largest} at once"
+            )
         with story.step("examine"):
             made = diagnose(gathered, expected, tools, subject=str(url or program or vectors))
     if as_json:
@@ -168,12 +180,16 @@ def _subject(
     token_env: str | None,
     headers: tuple[str, ...],
     dimensions: int | None,
+    timeout: float,
 ) -> "Iterator[Subject]":
     from edgepack.doctor.endpoint import connected
     from edgepack.doctor.program import parse_command
+    from edgepack.doctor.subject import Deadline
+
+    deadline = Deadline(seconds=timeout)
 
     if url is None:
-        yield parse_command(program or "", lines=lines)
+        yield parse_command(program or "", lines=lines, deadline=deadline)
         return
     given = {}
     for header in headers:
@@ -185,5 +201,5 @@ def _subject(
         if not os.environ.get(token_env):
             raise UsageError(f"the environment variable {token_env} is not set", hint=f"export {token_env}=…")
         given["Authorization"] = f"Bearer {os.environ[token_env]}"
-    with connected(url, model=served_name, headers=given, dimensions=dimensions) as server:
+    with connected(url, model=served_name, headers=given, dimensions=dimensions, deadline=deadline) as server:
         yield server

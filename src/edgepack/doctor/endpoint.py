@@ -3,16 +3,19 @@
 import base64
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from edgepack.doctor.halves import Vectors
-from edgepack.doctor.subject import Refused, as_vectors
+from edgepack.doctor.subject import Deadline, OutOfTime, Refused, as_vectors
 from edgepack.errors import SubjectError, UsageError
 from edgepack.fetch import http as network
 from edgepack.fetch.http import Policy, redacted
@@ -26,6 +29,8 @@ LONGEST_WAIT = 10.0
 LARGEST_ANSWER = 64 << 20
 """Bytes."""
 EXAMPLE = "http://localhost:8080/v1"
+Answer = tuple[int, Mapping[str, str], bytes]
+"""Status, headers and body."""
 NOT_THIS_INPUT = (400, 413, 422, 500)
 
 
@@ -40,7 +45,8 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict)
     dimensions: int | None = None
     at_once: int = 16
-    """Servers may refuse more than 32."""
+    """Servers may refuse more than 32; ``probes.LARGE`` are tried in the end."""
+    deadline: Deadline = field(default_factory=Deadline)
     waited: float = 0.0
 
     def embed(self, texts: Sequence[str], *, encoding: str | None = None) -> Vectors:
@@ -73,7 +79,7 @@ class Endpoint:
         failures = 0
         while True:
             try:
-                status, headers, body = self._once(method, url, document)
+                status, headers, body = self._in_time(partial(self._once, method, url, document))
             except httpx.HTTPError as error:
                 raise SubjectError(
                     f"{redacted(url)} does not answer: {str(error) or type(error).__name__}",
@@ -87,12 +93,34 @@ class Endpoint:
             if self.waited + seconds > LONGEST_WAIT:
                 raise SubjectError(
                     f"{redacted(url)} limits requests ({status}) and demands a wait of {seconds:.0f} s",
-                    hint="try again later, or raise the server's limit (at most 200 texts are sent)",
+                    hint="try again later, or raise the server's limit (at most 425 texts are sent)",
                 )
+            if seconds > self.deadline.left():
+                raise OutOfTime(self.deadline.seconds)
             self.waited += seconds
             network.pause(seconds)
 
-    def _once(self, method: str, url: str, document: Any) -> tuple[int, Mapping[str, str], bytes]:
+    def _in_time(self, ask: Callable[[], Answer]) -> Answer:
+        """What was asked, or ``OutOfTime``: a server may send a byte now and then for ever, and each is in time."""
+        answered: SimpleQueue[Answer | Exception] = SimpleQueue()
+
+        def put() -> None:
+            try:
+                answered.put(ask())
+            except Exception as error:  # it is raised where it is waited for
+                answered.put(error)
+
+        left = self.deadline.left()
+        Thread(target=put, daemon=True).start()
+        try:
+            answer = answered.get(timeout=left)
+        except Empty:
+            raise OutOfTime(self.deadline.seconds) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _once(self, method: str, url: str, document: Any) -> Answer:
         body = bytearray()
         started = time.monotonic()
         # A redirect may lead to somebody whom the user did not name.
@@ -110,7 +138,12 @@ class Endpoint:
 
 @contextmanager
 def connected(
-    url: str, *, model: str | None, headers: Mapping[str, str], dimensions: int | None
+    url: str,
+    *,
+    model: str | None,
+    headers: Mapping[str, str],
+    dimensions: int | None,
+    deadline: Deadline | None = None,
 ) -> Iterator[Endpoint]:
     """The server at an address, with one connection to it."""
     try:
@@ -120,7 +153,14 @@ def connected(
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise UsageError(f"--url {url} is not the URL of a server", hint=f"it is like {EXAMPLE}")
     with network.client(POLICY, allow_http=True, direct=direct) as client:
-        yield Endpoint(url=url, client=client, model=model, headers=headers, dimensions=dimensions)
+        yield Endpoint(
+            url=url,
+            client=client,
+            model=model,
+            headers=headers,
+            dimensions=dimensions,
+            deadline=deadline or Deadline(),
+        )
 
 
 def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> Any:

@@ -75,6 +75,7 @@ def diagnose(
         subject=subject,
         dimension=dimension,
         texts_sent=gathered.sent,
+        largest_batch=gathered.largest,
     )
     if spread(directions(gathered.observed.vectors, dimension)) < CONSTANT:
         finding = words.finding("unclear", "every text gets one and the same vector")
@@ -111,6 +112,13 @@ def diagnose(
         findings = [words.finding("random", "the same text gives another vector each time")]
     elif gathered.batch is not None and gathered.batch.matters:
         findings += _batch(gathered.batch, search, best, notes)
+    if gathered.large is not None and not {each.verdict for each in findings} & {
+        "random",
+        "order",
+        "padding",
+        "batch",
+    }:
+        findings = [*findings, _large(gathered.large, search)]
     expects = search.usable(search.expected)
     return made(
         seconds=time.monotonic() - started,
@@ -203,6 +211,18 @@ def _lengths(
     if not source.pooling.normalize and not cut and np.allclose(lengths, raw, rtol=0.02):
         return found
     return [*found, words.wrong_length(lengths, lengths / kept, vectors, source.pooling.normalize)]
+
+
+def _large(batch: Batch, search: Search) -> Finding:
+    """What a large request does that smaller ones do not."""
+    alone, together = (directions(each, search.dimension) for each in (batch.alone, batch.together))
+    moved = np.flatnonzero(batch.moved > CHANGED)
+    nearest = (together[moved] @ alone.T).argmax(axis=1)
+    if (apart(together[moved], alone[nearest]) / search.unit < CHANGED).all():
+        places = [(int(at), int(to)) for at, to in zip(moved, nearest, strict=True)]
+        return words.misplaced(places, len(batch.texts), many=True)
+    least = float(1 - apart(alone, together).max() / 2)
+    return words.crowded(len(moved), len(batch.texts), least)
 
 
 def _batch(batch: Batch, search: Search, best: Hypothesis, notes: list[str]) -> Sequence[Finding]:

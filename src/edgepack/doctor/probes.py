@@ -6,7 +6,9 @@ from itertools import count
 from edgepack.doctor.misreadings import MISREADINGS, Reader
 
 MOST = 200
-"""Texts that are sent in all, those that are sent twice counted twice."""
+"""Texts that are sent alone and in small requests, those that are sent twice counted twice."""
+LARGE = (33, 64, 128)
+"""Texts of requests that are larger than what servers sort, pad and split alike: 32 is the usual limit."""
 CORE = 12
 OTHERS = 64
 OF_A_KIND = 4

@@ -3,12 +3,12 @@
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgepack import tools
 from edgepack.doctor.halves import Vectors
-from edgepack.doctor.subject import as_vectors, embedding_of
+from edgepack.doctor.subject import Deadline, as_vectors, embedding_of
 from edgepack.errors import MissingToolError, SubjectError, ToolError, UsageError
 
 SECONDS = 120.0
@@ -24,12 +24,16 @@ class Program:
     """Whether texts are given as they are, one a line, in place of JSON."""
 
     at_once: int = 200
+    deadline: Deadline = field(default_factory=Deadline)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         given = [" ".join(text.splitlines()) if self.lines else json.dumps({"text": text}) for text in texts]
+        seconds = min(SECONDS, self.deadline.left())
         try:
-            said = tools.run_tool(self.command, input="".join(f"{line}\n" for line in given), timeout=SECONDS)
+            said = tools.run_tool(self.command, input="".join(f"{line}\n" for line in given), timeout=seconds)
         except (MissingToolError, ToolError, OSError) as error:
+            # Stopped by the deadline, where it is over now.
+            self.deadline.left()
             first, _, rest = str(error).partition("\n")
             raise SubjectError(
                 f"{first} {rest.splitlines()[-1]}" if rest else first,
@@ -38,7 +42,7 @@ class Program:
         return as_vectors(_answers(said), len(texts), self.command[0])
 
 
-def parse_command(words: str, *, lines: bool) -> Program:
+def parse_command(words: str, *, lines: bool, deadline: Deadline | None = None) -> Program:
     """The program of a command line; raises ``UsageError``."""
     try:
         command = tuple(shlex.split(words))
@@ -46,7 +50,7 @@ def parse_command(words: str, *, lines: bool) -> Program:
         raise UsageError(f"--command {words}: {error}", hint="quote it as in a shell") from error
     if not command:
         raise UsageError("--command names no program")
-    return Program(command=command, lines=lines)
+    return Program(command=command, lines=lines, deadline=deadline or Deadline())
 
 
 def _answers(said: str) -> list[Any]:

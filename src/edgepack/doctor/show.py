@@ -24,6 +24,8 @@ def render(made: Diagnosis) -> "Table":
     for each in made.findings:
         matters = "" if each.without is None else f" (mean cosine {each.without:.4f} were it not allowed for)"
         add_row(shown, each.verdict, each.found + matters, each.expected, style="bold")
+    if made.largest_batch:
+        add_row(shown, "largest batch that was tried", f"{made.largest_batch} texts", "")
     for note in made.notes:
         add_row(shown, "note", note, "")
     return shown

@@ -1,7 +1,9 @@
 """What is examined: something that makes vectors of texts. Files here; programs and servers beside."""
 
 import json
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +29,31 @@ class Subject(Protocol):
 
 class Refused(SubjectError):  # noqa: N818 - as the server says it
     """The subject does not want these texts."""
+
+
+class OutOfTime(SubjectError):  # noqa: N818 - nobody's fault
+    """The time for all questions is over."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"after {seconds:g} s doctor stopped asking",
+            hint="give a slow server more time with --timeout SECONDS",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deadline:
+    """The time for all questions together."""
+
+    seconds: float = 120.0
+    started: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        """Seconds, more than 0; raises ``OutOfTime``."""
+        left = self.started + self.seconds - time.monotonic()
+        if left <= 0:
+            raise OutOfTime(self.seconds)
+        return left
 
 
 def as_vectors(rows: Any, count: int, whose: str) -> Vectors:

@@ -69,6 +69,8 @@ class Diagnosis:
     """With the model's own vectors; ``None`` where the dimensions differ."""
     explained: Cosines | None
     """With the vectors that the model makes with the mistakes found; ``None`` without a mistake of that kind."""
+    largest_batch: int = 0
+    """The most texts at once that were answered; nothing is known of more. 0: of a file."""
     findings: tuple[Finding, ...] = ()
     """The gravest first; empty when all is well."""
     notes: tuple[str, ...] = ()

@@ -118,12 +118,22 @@ def padded(attended: bool, to: str) -> Finding:
     return finding("padding", f"padding to {to} is {how}")
 
 
-def misplaced(places: Sequence[tuple[int, int]], count: int) -> Finding:
-    """Right vectors at wrong places."""
+def misplaced(places: Sequence[tuple[int, int]], count: int, *, many: bool = False) -> Finding:
+    """Right vectors at wrong places; ``many``: in a large request only."""
     at, to = places[0]
+    where = f" of a request of {count} texts" if many else ""
     return finding(
         "order",
-        f"{len(places)} of {count} vectors are other texts': that of text {at + 1} is text {to + 1}'s",
+        f"{len(places)} of {count} vectors{where} are other texts': that of text {at + 1} is text {to + 1}'s",
+    )
+
+
+def crowded(changed: int, count: int, least: float) -> Finding:
+    """Other vectors in a large request only."""
+    said = f"{changed} of {count} texts get other vectors in a request of {count} (cosine down to {least:.4f}), but not in small ones"
+    return replace(
+        finding("batch", said),
+        advice=f"Send fewer than {count} texts per request, or check how the server splits large ones.",
     )
 
 

@@ -59,6 +59,10 @@ def test_downloads_from_a_server_that_misbehaves() -> None:
     assert "# fail 0" in run_node_tests("assets")
 
 
+def test_the_service_worker_among_others() -> None:
+    assert "# fail 0" in run_node_tests("service")
+
+
 def test_threads_where_none_are_asked_for() -> None:
     assert "# fail 0" in run_node_tests("usual_threads")
 

@@ -1,6 +1,7 @@
 """The command: what it prints, its exit codes, and what it leaves alone."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,63 @@ def test_a_healthy_server(server: Server, model: tuple[Path, Any]) -> None:
     assert done.stdout.splitlines()[-1] == "same: these are the model's vectors"
     assert {asked.path for asked in server.asked} == {"/v1/models", "/v1/embeddings"}
     sent = [text for asked in server.asked if asked.body for text in json.loads(asked.body)["input"]]
-    assert 90 < len(sent) <= 200
+    assert 90 < len(sent) <= 425
+    batches = [len(json.loads(asked.body)["input"]) for asked in server.asked if asked.body]
+    assert batches.count(33) == batches.count(64) == batches.count(128) == 1
+    assert "largest batch that was tried" in done.stdout
+    assert "128 texts" in done.stdout
+
+
+def test_a_server_that_takes_no_large_requests(server: Server, model: tuple[Path, Any]) -> None:
+    subject = Emulated(folder=model[0], model=model[1], does=Planted())
+
+    def behave(asked: Asked) -> Reply:
+        texts = json.loads(asked.body)["input"]
+        if len(texts) > 33:
+            return Reply(status=422, body=b'{"error": {"message": "batch size 64 > 33"}}')
+        return Reply(
+            body=json.dumps({"data": [{"embedding": row} for row in subject.embed(texts).tolist()]}).encode()
+        )
+
+    server.on("/v1/embeddings", behave)
+    said = json.loads(run(model[0], "--url", f"{server.base}/v1", "--json").stdout)
+    assert (said["verdict"], said["largest_batch"]) == ("same", 33)
+    assert any("64 texts at once" in note and "batch size 64 > 33" in note for note in said["notes"])
+    assert max(len(json.loads(asked.body)["input"]) for asked in server.asked if asked.body) == 64
+
+
+def stalling(server: Server, subject: Emulated, answers: int) -> threading.Event:
+    """A server that answers so often, and then sends one byte of a head and no more, till it is let go."""
+    go = threading.Event()
+
+    def behave(asked: Asked) -> Reply:
+        if len(server.paths("POST")) > answers:
+            go.wait(60)
+        rows = subject.embed(json.loads(asked.body)["input"]).tolist()
+        return Reply(body=json.dumps({"data": [{"embedding": row} for row in rows]}).encode())
+
+    server.on("/v1/embeddings", behave)
+    return go
+
+
+@pytest.mark.parametrize("answers", [3, 14])
+def test_all_questions_together_have_a_deadline(
+    server: Server, model: tuple[Path, Any], answers: int
+) -> None:
+    go = stalling(server, Emulated(folder=model[0], model=model[1], does=Planted(pooling="cls")), answers)
+    done = run(model[0], "--url", f"{server.base}/v1", "--timeout", "4", "--json")
+    go.set()
+    if answers < 8:
+        assert isinstance(done.exception, EdgepackError)
+        assert done.exception.exit_code == 19
+        assert "after 4 s doctor stopped asking: 3 texts had been answered, at least 8 are needed" in str(
+            done.exception
+        )
+        assert "--timeout SECONDS" in str(done.exception.hint)
+    else:
+        said = json.loads(done.stdout)
+        assert said["verdict"] == "pooling"
+        assert any("after 4 s doctor stopped asking: the verdict is on the" in note for note in said["notes"])
 
 
 def test_a_mistake_as_json(server: Server, model: tuple[Path, Any]) -> None:

@@ -1,6 +1,7 @@
 """Mistakes are planted in a server, on four architectures, and named."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from edgepack.console import Story
 from edgepack.doctor import gather as gathering
 from edgepack.doctor.examine import Expected, Instruments, diagnose, instruments
 from edgepack.doctor.gather import gather
+from edgepack.doctor.probes import LARGE, MOST
 from edgepack.doctor.verdict import Diagnosis
 from edgepack.errors import UsageError
 from edgepack.files.store import Store
@@ -163,7 +165,36 @@ def test_a_planted_mistake_is_named(patient: Patient, mistake: str) -> None:
     verdict, does, expected = MISTAKES[mistake]
     made, subject = patient.examine(does, **expected)
     assert made.verdict == verdict, made
-    assert sum(map(len, subject.requests)) == made.texts_sent <= 200
+    assert sum(map(len, subject.requests)) == made.texts_sent <= MOST + sum(LARGE)
+    assert max(map(len, subject.requests)) == made.largest_batch
+
+
+def only_in_large(change: Callable[[Vectors], Vectors]) -> Callable[[Vectors], Vectors]:
+    """As of a server that splits or sorts what is more than 32 texts."""
+    return lambda vectors: change(vectors) if len(vectors) > 32 else vectors
+
+
+@pytest.mark.parametrize("weights", [Planted().weights, rounded(8)], ids=["whole", "int8"])
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (lambda vectors: np.roll(vectors, 1, axis=0), "order"),
+        (lambda vectors: np.vstack([vectors[:32], vectors[: len(vectors) - 32]]), "order"),
+        (scaled_by_batch, "batch"),
+        (lambda vectors: np.vstack([vectors[:32], np.ones_like(vectors[32:])]), "batch"),
+        (lambda vectors: vectors, ""),
+    ],
+)
+def test_a_mistake_in_large_requests_alone_is_named(
+    patient: Patient, change: Callable[[Vectors], Vectors], verdict: str, weights: Any
+) -> None:
+    made, subject = patient.examine(Planted(after=only_in_large(change), weights=weights))
+    assert [each.verdict for each in made.findings if each.verdict != "quantized"] == [verdict] * bool(
+        verdict
+    )
+    assert made.largest_batch == max(map(len, subject.requests)) == (33 if verdict else 128)
+    if verdict:
+        assert "a request of 33" in made.findings[0].found
 
 
 @pytest.fixture(scope="module", params=[16, HIDDEN], ids=["to fewer numbers", "to as many"])

@@ -16,7 +16,7 @@ from edgepack.cli.doctor import doctor
 from edgepack.doctor import endpoint
 from edgepack.doctor.endpoint import connected
 from edgepack.doctor.program import parse_command
-from edgepack.doctor.subject import Refused, read_texts, read_vectors
+from edgepack.doctor.subject import Deadline, OutOfTime, Refused, read_texts, read_vectors
 from edgepack.errors import SubjectError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.http import Policy
@@ -160,6 +160,32 @@ def test_a_server_that_is_asleep(server: Server, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SubjectError, match="does not answer: timed out"):
         ask(server)
     awake.set()
+
+
+def test_time_for_all_questions(server: Server, pauses: list[float]) -> None:
+    """Whatever it is that takes so long: an answer that trickles, a wait that is demanded, a name that is asked for."""
+    asleep = threading.Event()
+
+    def sleep(asked: Asked) -> Reply:
+        asleep.wait(30)
+        return Reply()
+
+    server.on("/v1/models", sleep)
+    server.on("/v1/embeddings", status(429, retry_after="9"))
+    for name in ("it", None):
+        deadline = Deadline(seconds=0.3)
+        made = connected(f"{server.base}/v1", model=name, headers={}, dimensions=None, deadline=deadline)
+        with made as subject, pytest.raises(OutOfTime, match=r"after 0\.3 s doctor stopped asking"):
+            subject.embed(TEXTS)
+    asleep.set()
+    assert pauses == []
+
+
+@pytest.mark.tools("python")
+def test_time_for_all_runs_of_a_program(tmp_path: Path) -> None:
+    made = program(tmp_path, "import time; time.sleep(60)")
+    with pytest.raises(OutOfTime):
+        parse_command(made, lines=False, deadline=Deadline(seconds=0.3)).embed(TEXTS)
 
 
 def test_nobody_at_home() -> None:

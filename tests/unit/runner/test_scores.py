@@ -260,3 +260,24 @@ def test_an_embedding_server_does_not_rank(sample: Path) -> None:
         answer = server.ask("/v1/rerank", {"query": "a", "documents": ["b"]})
         assert answer.status == 400
         assert "is an embedding model: vectors are at /v1/embeddings" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (np.full(1000, np.nan, "<f4").tobytes(), "it has numbers that are not finite"),
+        (b"1234567", "it is not of the size that labels and dimension ask for"),
+    ],
+)
+def test_a_head_of_a_stranger_is_damaged(classifier: Path, tmp_path: Path, content: bytes, why: str) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(classifier, bundle, symlinks=True)
+    head = bundle / "model/head.bin"
+    size = head.stat().st_size
+    head.write_bytes(content[:size])
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    next(each for each in manifest["files"] if each["path"] == "model/head.bin")["size"] = head.stat().st_size
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    done = run_program(bundle, "--classify", "a cat")
+    assert (done.returncode, done.stdout) == (4, b"")
+    assert complaint(done)[0].endswith(f"is damaged: {why}")

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 from pathlib import Path
+from zlib import adler32
 
 import numpy as np
 import pytest
@@ -123,6 +125,48 @@ def test_what_cannot_be_used_is_said_and_made_anew(run: Run, notes: Path) -> Non
     other = run("search", "--dim=4", "cat", str(notes))
     assert b"is of another model or other settings: made anew" in other.stderr
     assert np.load(kept_of(notes)).shape == (5, 4)
+
+
+def with_rows(kept: Path, rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
+    """An index with other vectors, and the checksum of these: anyone can do that."""
+    sound = kept.read_bytes()
+    content = rows.astype("<f4").tobytes() + sound[256 + rows.nbytes :]
+    kept.write_bytes(re.sub(rb"adler32 \w{8}", b"adler32 %08x" % adler32(content), sound[:256]) + content)
+
+
+def test_rows_that_no_search_makes_are_damage(run: Run, notes: Path) -> None:
+    run("search", "cat", str(notes))
+    sound = kept_of(notes).read_bytes()
+    rows = np.load(kept_of(notes))
+    for row in (1000 * rows[0], 1.002 * rows[0], 0.998 * rows[0], np.nan, np.inf, np.eye(8)[0] * 3e38):
+        changed = rows.copy()
+        changed[2] = row
+        with_rows(kept_of(notes), changed)
+        done = run("search", "cat", str(notes))
+        assert done.stderr.decode() == f"note: {kept_of(notes)} is damaged: made anew\n"
+        assert lines_of(done) == NEAREST
+        assert kept_of(notes).read_bytes() == sound
+    # A model may make nothing of a text.
+    rows[2] = 0
+    with_rows(kept_of(notes), rows)
+    done = run("search", "-k1", "--min=0.1", "cat", str(notes))
+    assert (lines_of(done), done.stderr) == (NEAREST[:1], b"")
+
+
+def test_vectors_of_other_texts_are_refused(run: Run, notes: Path) -> None:
+    run("search", "cat", str(notes))
+    rows = np.load(kept_of(notes))
+    # The nearest and the farthest have changed places.
+    rows[[1, 4]] = rows[[4, 1]]
+    with_rows(kept_of(notes), rows)
+    changed = kept_of(notes).read_bytes()
+    done = run("search", "-k2", "cat", str(notes))
+    assert (done.returncode, done.stdout) == (3, b"")
+    said = complaint(done)
+    assert said[0] == f"error: {kept_of(notes)} holds other vectors than this model's"
+    assert "--index" in said[1]
+    assert kept_of(notes).read_bytes() == changed
+    assert lines_of(run("search", "--index", str(notes.with_name("own")), "cat", str(notes))) == NEAREST
 
 
 def test_a_file_that_is_none_of_its_own_is_left_alone(run: Run, notes: Path, tmp_path: Path) -> None:

@@ -60,6 +60,29 @@ def server(sample: Path) -> Iterator[Running]:
             b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100001\r\n\r\n",
             413,
         ),
+        (
+            (
+                b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+                b"Content-Length: 5\r\n\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            ),
+            400,
+        ),
+        *(
+            (
+                GOOD.replace(b"\r\n", b"\r\n" + first + b"\r\n", 1).replace(
+                    b"\r\n\r\n", b"\r\n" + last + b"\r\n\r\n"
+                ),
+                400,
+            )
+            for first, last in (
+                (b"Content-Type: text/plain", b"X: x"),
+                (b"X: x", b"CONTENT-TYPE: application/json"),
+                (b"Content-Type: application/json;", b"content-type: text/plain"),
+                (b"Authorization: Bearer a", b"Authorization: Bearer b"),
+                (b"Origin: http://a.example", b"Origin: http://b.example"),
+                (b"Host: localhost", b"Y: y"),
+            )
+        ),
     ],
 )
 def test_what_is_not_http_or_too_large_is_refused(server: Running, sent: bytes, status: int) -> None:

@@ -20,20 +20,19 @@ class Head:
 
     def __init__(self, bundle: Bundle) -> None:
         assert bundle.head is not None
-        self.labels: list[str] = list(bundle.value("model", "labels"))
+        self.labels: list[str] = bundle.value("model", "labels")
         self._activation = bundle.value("model", "activation")
         self._dimension = bundle.dimension
-        numbers = array("f")
+        count = len(self.labels) if isinstance(self.labels, list) else 0
         with open(bundle.head, "rb") as stream:
-            numbers.frombytes(stream.read())
+            content = stream.read()
+        if not count or len(content) != 4 * count * (self._dimension + 1):
+            raise damaged(bundle.head, "it is not of the size that labels and dimension ask for")
+        numbers = array("f", content)
         if sys.byteorder == "big":
             numbers.byteswap()
-        count = len(self.labels)
-        if not count or len(numbers) != count * (self._dimension + 1):
-            raise BundleError(
-                f"{bundle.head} is damaged: it is not of the size that labels and dimension ask for",
-                "copy the whole bundle folder again, or unpack its archive again",
-            )
+        if not all(map(math.isfinite, numbers)):
+            raise damaged(bundle.head, "it has numbers that are not finite")
         rows = [numbers[at * self._dimension : (at + 1) * self._dimension] for at in range(count)]
         self._rows = list(zip(rows, numbers[count * self._dimension :], strict=True))
 
@@ -48,6 +47,12 @@ class Head:
         shares = made if self._activation == "one-vs-rest" else [math.exp(score - highest) for score in made]
         total = sum(shares) or 1.0
         return [share / total for share in shares]
+
+
+def damaged(path: str, why: str) -> BundleError:
+    return BundleError(
+        f"{path} is damaged: {why}", "copy the whole bundle folder again, or unpack its archive again"
+    )
 
 
 def sigmoid(score: float) -> float:

@@ -1,6 +1,6 @@
 """Vectors of texts that are kept in a file, so that a text is embedded once.
 
-NumPy's npy, float32 [texts, dimension], rows of length 1; behind the rows come 32 hexadecimal digits of each text's
+NumPy's npy, float32 [texts, dimension], rows of length 1 (or 0); behind the rows come 32 hexadecimal digits of each text's
 SHA-256. The header says, in a comment that NumPy passes over, which model made them, and the Adler-32 of all that
 follows it.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import mmap
 import os
+from math import hypot
 from stat import S_ISREG
-from struct import unpack_from
+from struct import iter_unpack, unpack_from
 from zlib import adler32
 
 from ..base.bundle import sha256_type
@@ -44,6 +45,12 @@ def header(count: int, dimension: int, model: str, checksum: int) -> bytes:
     shape = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {dimension}), }}"
     text = f"{shape}{MARK}{model}, adler32 {checksum:08x}".ljust(HEADER - 11) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
+
+
+def is_unit(row: Sequence[float]) -> bool:
+    """Of length 1 or 0: ``search`` makes no others, whether or not the model's are. What is not a number is not so either."""
+    length = hypot(*row)
+    return 0.999 < length < 1.001 or not length
 
 
 class Kept:
@@ -85,6 +92,8 @@ class Kept:
         count, rest = divmod(len(self._mapped) - HEADER, self._width + DIGITS)
         with memoryview(self._mapped) as whole, whole[HEADER:] as content:
             sound = not rest and found == header(count, dimension, model, adler32(content))
+            with content[: count * self._width] as rows:
+                sound = sound and all(is_unit(row) for row in iter_unpack(self._form, rows))
         if sound:
             self.count = count
         else:
@@ -141,6 +150,11 @@ class Index:
             if self._kept.problem:
                 say(f"note: {path} {self._kept.problem}: made anew\n")
             remove_when_stopped(self._temporary, hold())
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether there was something in the file that could be taken."""
+        return self._kept.count > 0
 
     def vectors(
         self, texts: Sequence[str], embed: Callable[[list[str]], list[array[float]]]

@@ -6,9 +6,10 @@ import json
 import math
 import os
 from array import array
+from time import time_ns
 
 from ..base.bundle import Bundle
-from ..base.errors import UsageError
+from ..base.errors import InputError, UsageError
 from ..base.open import open_bundle
 from ..base.streams import harmless, is_terminal
 from ..program import embed, read
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     Found = tuple[float, int, str]
     """Cosine, line and text."""
 
+LOOKED_AT = 3
+"""Kept vectors that are made again."""
+MOST_APART = 0.1
+"""How much another CPU may change a cosine, at most."""
+OTHERS_HINT = "remove it if you do not know who made it, or name another file with --index"
 NO_TEXT_HINT = "name a file, or give lines on standard input"
 
 
@@ -42,25 +48,32 @@ def search(arguments: Sequence[str], directory: str, *, program: str) -> int:
         raise refusal(bundle)
     queries = read_queries(options)
     passage = bundle.prefixes.get("passage", "")
+    kept = options.index or beside(options.input)
     # Before the model, which has threads.
     index = Index(
-        options.index or beside(options.input),
+        kept,
         asked=options.index is not None,
         model=model_digest(bundle, options, passage),
         dimension=options.dim or bundle.dimension,
     )
     embedder = load(bundle, options)
-    wanted = unit_vectors(embedder, bundle.prefixes.get("query", ""), queries)
+    wanted = [tuple(vector) for vector in unit_vectors(embedder, bundle.prefixes.get("query", ""), queries)]
+
+    def embed_passages(texts: Sequence[str]) -> list[array[float]]:
+        return unit_vectors(embedder, passage, texts)
+
     with Output(None) as output:
         with index:
             size = embedder.batch_size * embed.WINDOW_BATCHES
             nearest = find(
-                [tuple(vector) for vector in wanted],
+                wanted,
                 embed.windows(options, size),
-                lambda texts: index.vectors(texts, lambda new: unit_vectors(embedder, passage, new)),
+                lambda texts: index.vectors(texts, embed_passages),
                 most=options.nearest,
                 least=options.min,
             )
+            if index.has_kept and not are_of_model(wanted, nearest, embed_passages):
+                raise InputError(f"{kept} holds other vectors than this model's", OTHERS_HINT)
         write = write_json if options.json else write_lines
         output.stream.write(write(queries, nearest, headed=options.queries is not None).encode())
     embedder.finish()
@@ -134,6 +147,25 @@ def find(
     if not seen:
         raise UsageError("no text: the input is empty, or every line was skipped", NO_TEXT_HINT)
     return nearest
+
+
+def are_of_model(
+    wanted: Sequence[Sequence[float]],
+    nearest: Sequence[Sequence[Found]],
+    embed: Callable[[list[str]], list[array[float]]],
+) -> bool:
+    """Whether some of what was found, whichever, is found as near when it is embedded again.
+
+    A file whose vectors are not these texts' has the wrong ones among the nearest.
+    """
+    all_found = [(query, each) for query, found in zip(wanted, nearest, strict=True) for each in found]
+    step = max(1, -(-len(all_found) // LOOKED_AT))
+    chosen = all_found[time_ns() % step :: step]
+    made = embed([text for _, (_, _, text) in chosen])
+    return all(
+        abs(cosine_of_units(query, row) - cosine) <= MOST_APART
+        for (query, (cosine, _, _)), row in zip(chosen, made, strict=True)
+    )
 
 
 def write_lines(queries: Sequence[str], nearest: Sequence[Sequence[Found]], *, headed: bool) -> str:

@@ -15,6 +15,8 @@ from .question import Refused
 
 CHUNK = 1 << 16
 MAX_HEADER = 1 << 14
+ONCE = (b"content-type", b"authorization", b"origin")
+"""What stands before this server may have looked at the other one. (Of Host, h11 takes one only.)"""
 EVENTS = 64
 """Pieces of a body that are read before others have their turn: 64 kB may hold thousands of chunks of two bytes."""
 LINGER_SECONDS = 2.0
@@ -28,7 +30,7 @@ class Request:
         self.method = method
         self.path = target.partition("?")[0]
         self.headers = headers
-        """Names in lower case; of a name that came twice, the last."""
+        """Names in lower case; of a name that came twice, the last. None of ``ONCE`` does."""
         self.body = body
 
 
@@ -181,10 +183,17 @@ class Connection:
         if not isinstance(event, h11.Request):
             raise Closed
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+        names = [name for name, _ in event.headers]
+        twice = [name.decode() for name in ONCE if names.count(name) > 1]
         self._method = event.method.decode("latin-1")
         request = Request(self._method, event.target.decode("latin-1"), headers, b"")
         self._path = request.path
         self._origin = headers.get("origin", "")
+        if twice:
+            raise Refused(400, f"malformed HTTP request: several headers {twice[0]}")
+        # Where it ends depends on who reads it: another request may be hidden in it.
+        if {"content-length", "transfer-encoding"} <= headers.keys():
+            raise Refused(400, "malformed HTTP request: Content-Length beside Transfer-Encoding")
         self._check(request)
         if int(headers.get("content-length", "0")) > self._limits.body:
             raise self._too_large()

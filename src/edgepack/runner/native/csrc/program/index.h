@@ -25,6 +25,8 @@ public:
     Error vectors(const std::vector<Record> &records, const Make &make, std::vector<float> &rows);
     // Puts the file in its place where the texts are not just those that it had.
     Error finish();
+    // Whether there was something in the file that could be taken.
+    bool has_kept() const { return count_; }
 
 private:
     Error find_kept(const std::string &model);
@@ -47,5 +49,6 @@ private:
 };
 
 std::string sha256_of(std::string_view text);
+float dot(const float *first, const float *second, size_t size);
 
 }  // namespace embed

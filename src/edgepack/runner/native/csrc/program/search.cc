@@ -1,9 +1,9 @@
 #include "program/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <sys/stat.h>
 
 #include "base/text.h"
@@ -14,6 +14,10 @@
 namespace embed {
 
 namespace {
+
+// Kept vectors that are made again; how much another CPU may change a cosine, at most.
+constexpr size_t LOOKED_AT = 3;
+constexpr float MOST_APART = 0.1f;
 
 constexpr const char *NO_LINE_HINT = "name a file, or give lines on standard input";
 
@@ -60,22 +64,6 @@ std::string model_digest(const Options &options, const Bundle &bundle, const std
     return sha256_of(facts);
 }
 
-// Sixteen products at a time: a compiler may not reorder the sum of floats by itself.
-float dot(const float *first, const float *second, size_t size) {
-    typedef float Four __attribute__((vector_size(16)));
-    Four sums[4] = {}, one[4], other[4];
-    size_t at = 0;
-    for (; at + 16 <= size; at += 16) {
-        memcpy(one, first + at, sizeof one);
-        memcpy(other, second + at, sizeof other);
-        sums[0] += one[0] * other[0], sums[1] += one[1] * other[1], sums[2] += one[2] * other[2], sums[3] += one[3] * other[3];
-    }
-    Four together = sums[0] + sums[1] + sums[2] + sums[3];
-    float sum = together[0] + together[1] + together[2] + together[3];
-    for (; at < size; at++) sum += first[at] * second[at];
-    return sum;
-}
-
 // Appends vectors of length 1; zeros stay zeros.
 Error unit_vectors(const Embedder &embedder, const std::string &prefix, const std::vector<std::string_view> &texts, std::vector<float> &vectors) {
     std::vector<std::string> whole;
@@ -100,6 +88,26 @@ void take_nearest(const float *query, const float *rows, size_t dimension, const
         nearest.insert(std::upper_bound(nearest.begin(), nearest.end(), found), std::move(found));
         if (nearest.size() > options.nearest) nearest.pop_back();
     }
+}
+
+// Some of what was found, whichever: a file whose vectors are not these texts' has the wrong ones among the nearest.
+Error look_again(const std::vector<Nearest> &nearest, const float *wanted, size_t dimension, const Index::Make &make, const std::string &path) {
+    size_t total = 0;
+    for (const Nearest &some : nearest) total += some.size();
+    size_t step = total / LOOKED_AT + (total % LOOKED_AT > 0);
+    // Some clocks count in steps of 100 ns.
+    size_t at = step ? size_t(std::chrono::steady_clock::now().time_since_epoch().count() / 1000) % step : 0;
+    for (const Nearest &some : nearest) {
+        for (const Found &found : some) {
+            if (at++ % step) continue;
+            std::vector<float> row;
+            if (Error error = make({found.text}, row)) return error;
+            if (std::fabs(dot(wanted, row.data(), dimension) - found.cosine) > MOST_APART)
+                return fail(INPUT, path + " holds other vectors than this model's", "remove it if you do not know who made it, or name another file with --index");
+        }
+        wanted += dimension;
+    }
+    return {};
 }
 
 std::string on_one_line(const std::string &text) {
@@ -142,8 +150,8 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
     const std::string passage = prefix("passage");
     size_t dimension = options.dim ? options.dim : bundle.dimension;
     Index index;
-    if (Error error = index.open(options.has_index ? options.index : beside(options), options.has_index,
-                                 model_digest(options, bundle, passage), dimension))
+    const std::string kept = options.has_index ? options.index : beside(options);
+    if (Error error = index.open(kept, options.has_index, model_digest(options, bundle, passage), dimension))
         return error;
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
@@ -165,6 +173,8 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
     });
     if (error) return error;
     if (!seen) return fail(USAGE, "no text: the input is empty, or every line was skipped", NO_LINE_HINT);
+    if (index.has_kept())
+        if (Error failed = look_again(nearest, wanted.data(), dimension, make, kept)) return failed;
     if (Error failed = index.finish()) return failed;
     for (size_t at = 0; at < queries.size(); at++) {
         if (options.json) write_object(queries[at], nearest[at], text);

@@ -18,6 +18,8 @@ Error Head::open(const Bundle &bundle) {
         return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for", COPY_AGAIN);
     numbers.resize(content.size() / sizeof(float));
     memcpy(numbers.data(), content.data(), content.size());
+    for (float number : numbers)
+        if (!std::isfinite(number)) return fail(BUNDLE, path + " is damaged: it has numbers that are not finite", COPY_AGAIN);
     return {};
 }
 

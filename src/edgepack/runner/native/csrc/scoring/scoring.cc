@@ -198,7 +198,7 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
     // The best first; of equal ones, that which came first.
     std::vector<const Ranked *> order;
     for (const Ranked &one : ranked) order.push_back(&one);
-    qsort(order.data(), order.size(), sizeof order[0], compare);
+    if (!order.empty()) qsort(order.data(), order.size(), sizeof order[0], compare);
     for (const Ranked *one : order) written.ranked(*one);
     written.end();
     output.write(written.text);

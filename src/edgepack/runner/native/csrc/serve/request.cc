@@ -8,6 +8,8 @@ namespace embed {
 namespace {
 
 constexpr size_t MAX_HEAD = 1 << 14;
+// Of the headers that are looked at.
+constexpr size_t HOST = 1, LIST = 16;
 
 void lower(std::string &word) {
     for (char &letter : word)
@@ -55,7 +57,8 @@ void RequestReader::restart() {
     llhttp_init(&parser_, HTTP_REQUEST, &settings());
     parser_.data = this;
     state_ = HEAD;
-    head_ = hosts_ = 0;
+    head_ = seen_ = 0;
+    twice_ = nullptr;
     request = {};
     refusal = {};
     for (std::string *part : {&target_, &name_, &value_}) part->clear();
@@ -100,12 +103,19 @@ int RequestReader::header_complete() {
     lower(name_);
     value_.erase(value_.find_last_not_of(" \t") + 1);
     if (name_ == "expect") request.waiting = says_continue(value_);
-    if (name_ == "host") hosts_++;
     const std::pair<const char *, std::string *> places[] = {
         {"host", &request.host}, {"content-type", &request.type}, {"authorization", &request.authorization},
         {"origin", &request.origin}, {"access-control-request-headers", &request.asked_headers}};
-    for (auto [name, place] : places)
-        if (name_ == name) place->swap(value_);
+    size_t bit = 1;
+    for (auto [name, place] : places) {
+        if (name_ == name) {
+            // What stands before this server may have looked at the other one. The last of these is a list.
+            if (seen_ & bit & ~LIST) twice_ = name;
+            seen_ |= bit;
+            place->swap(value_);
+        }
+        bit *= 2;
+    }
     name_.clear();
     value_.clear();
     return 0;
@@ -122,8 +132,8 @@ int RequestReader::headers_complete() {
     bool first = parser_.http_minor == 0, chunked = parser_.flags & F_CHUNKED;
     request.keep = !first && llhttp_should_keep_alive(&parser_);
     request.waiting = request.waiting && !first;
-    if (parser_.http_major != 1 || hosts_ > 1 || (!first && !hosts_)) {
-        give_up(refuse(400, std::string("malformed HTTP request: ") + (parser_.http_major != 1 ? "it is not HTTP/1.1" : hosts_ ? "several Host headers" : "no Host header")));
+    if (parser_.http_major != 1 || twice_ || (!first && !(seen_ & HOST))) {
+        give_up(refuse(400, std::string("malformed HTTP request: ") + (parser_.http_major != 1 ? "it is not HTTP/1.1" : twice_ ? "several headers " : "no Host header") + (twice_ ? twice_ : "")));
         return HPE_USER;
     }
     bool more = chunked || parser_.content_length || (parser_.flags & F_TRANSFER_ENCODING);

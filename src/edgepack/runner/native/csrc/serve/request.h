@@ -12,7 +12,7 @@ struct Request {
     enum Method { GET, HEAD, POST, OPTIONS, OTHER };
     Method method = OTHER;
     std::string path, body;
-    // What is looked at of the headers; of one that came twice, the last.
+    // What is looked at of the headers; none but the last came twice.
     std::string host, type, authorization, origin, asked_headers;
     bool keep = false;     // the connection may stay
     bool waiting = false;  // the client sends the body when it is told to
@@ -58,7 +58,8 @@ private:
     Gate &gate_;
     llhttp_t parser_;
     State state_ = HEAD;
-    size_t head_ = 0, hosts_ = 0;
+    size_t head_ = 0, seen_ = 0;
+    const char *twice_ = nullptr;
     std::string target_, name_, value_;
 };
 
