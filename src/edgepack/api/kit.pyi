@@ -9,6 +9,7 @@ from edgepack.bundles.manifest import digest as digest
 from edgepack.bundles.manifest import file_entry as file_entry
 from edgepack.bundles.manifest import open_bundle as open_bundle
 from edgepack.bundles.place import held_place as held_place
+from edgepack.bundles.place import left_beside as left_beside
 from edgepack.bundles.place import placed_folder as placed_folder
 from edgepack.bundles.usage import usage_of as usage_of
 from edgepack.cli.options import common_options as common_options
@@ -19,6 +20,7 @@ from edgepack.cli.output import print_rich as print_rich
 from edgepack.cli.output import say as say
 from edgepack.errors import CannotRunHere as CannotRunHere
 from edgepack.errors import OutputError as OutputError
+from edgepack.errors import SignatureError as SignatureError
 from edgepack.errors import UploadError as UploadError
 from edgepack.fetch.debian import Package as Package
 from edgepack.fetch.debian import fetch_packages as fetch_packages
@@ -50,6 +52,7 @@ from edgepack.files.elf_reader import ElfSection as ElfSection
 from edgepack.files.elf_reader import ElfSegment as ElfSegment
 from edgepack.files.elf_reader import read_elf as read_elf
 from edgepack.files.elf_shrink import shrunk as shrunk
+from edgepack.files.exchange import exchange as exchange
 from edgepack.files.shared_libraries import Closure as Closure
 from edgepack.files.shared_libraries import closure_of as closure_of
 from edgepack.files.store import disk_errors as disk_errors
@@ -133,7 +136,9 @@ from edgepack.runner.runtime_folder import system_libraries as system_libraries
 from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
 from edgepack.signing.keys import PublicKey as PublicKey
 from edgepack.signing.keys import load_public as load_public
+from edgepack.signing.signatures import require_numbers as require_numbers
 from edgepack.signing.signatures import require_signed as require_signed
+from edgepack.signing.signatures import require_version as require_version
 from edgepack.tables import Number as Number
 from edgepack.tables import add_row as add_row
 from edgepack.tables import blocks as blocks
