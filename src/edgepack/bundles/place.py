@@ -13,7 +13,7 @@ from pathlib import Path
 from edgepack.bundles.manifest import MANIFEST
 from edgepack.errors import OutputError
 from edgepack.files.exchange import exchange
-from edgepack.files.store import disk_errors, nearest
+from edgepack.files.store import disk_errors, nearest, written_beside
 
 UNFINISHED = ".unfinished"
 """Half made, or to be removed."""
@@ -154,6 +154,18 @@ def require_writable(folder: Path) -> None:
         raise OutputError(
             f"cannot write to {folder}: {error.strerror}", hint="choose another folder"
         ) from error
+
+
+@contextmanager
+def placed_beside(file: Path) -> Iterator[Path]:
+    """``written_beside`` for a file that lies beside a bundle whose place is held: what killed builds left of it is removed first."""
+    # What is packed there is itself written beside its place.
+    packed = file.with_name(f".{file.name}")
+    with disk_errors(file):
+        for left in (*left_beside(file, _MADE_UP), *left_beside(packed, _MADE_UP * 2)):
+            left.unlink(missing_ok=True)
+    with written_beside(file) as temporary:
+        yield temporary
 
 
 def left_beside(destination: Path, ending: str) -> list[Path]:

@@ -13,6 +13,7 @@ from edgepack.plugins.host import PluginHost
 from edgepack.project.cells import Cell
 from edgepack.project.make import make_cell, settle
 from edgepack.project.orders import Order, Result, failed
+from edgepack.project.remembered import signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes
 from edgepack.words import did_you_mean
@@ -126,7 +127,8 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
         require_signed(open_bundle(result.path), key.public)
     except SignatureError:
         try:
-            sign_path(result.path, key, force=True, context=context)
+            with signing(result.path):
+                sign_path(result.path, key, force=True, context=context)
         except EdgepackError as error:
             return replace(result, state="failed", error=error)
     return result
