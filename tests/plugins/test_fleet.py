@@ -1,7 +1,9 @@
 """Many bundles at once: by several processes, by Dask, and out of a store that machines share."""
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,9 +17,9 @@ from tests.support.serving import file, serving
 
 from edgepack import library, pipeline
 from edgepack.bundles.manifest import open_bundle
-from edgepack.errors import EdgepackError
+from edgepack.errors import DiskFullError, EdgepackError
 from edgepack.files.store import digest_tree
-from edgepack.project import stores
+from edgepack.project import finished, stores
 from edgepack.project.orders import Result
 from edgepack.records.target import Target
 from edgepack.signing.keys import new_keys
@@ -164,6 +166,51 @@ def test_a_bundle_that_was_signed_is_up_to_date_until_a_signature_is_damaged(
     (tmp_path / "dist/one-kiosk-one.report.json").write_text("{}")
     library.sign(bundle, key=private, force=True)
     assert states(build(again=True)) == ["made"]
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 7_258_118_400])
+def test_times_of_files_are_not_compared(seconds: int, build: Build, tmp_path: Path) -> None:
+    """1970, and the year 2200."""
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    assert states(build()) == ["made"]
+    for path in (*(tmp_path / "dist").rglob("*"), *(tmp_path / "one").rglob("*")):
+        os.utime(path, (seconds, seconds), follow_symlinks=False)
+    assert states(build(again=True)) == ["up to date"]
+    archive = tmp_path / "dist/one-kiosk-one.tar.zst"
+    archive.write_bytes(bytes(archive.stat().st_size))
+    os.utime(archive, (seconds, seconds))
+    assert states(build(again=True)) == ["made"]
+
+
+@pytest.mark.parametrize("where", ["taken", "dist", "dist/.one-kiosk-one-"])
+def test_a_full_disk_is_no_lie_of_the_store(
+    where: str, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said to be full, and nothing is built again for it; what was there stays."""
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    build(store=tmp_path / "store")
+    file = tmp_path / "dist/one-kiosk-one.tar.zst"
+    file.write_bytes(b"damaged, so that it is taken again")
+    before = shipped(tmp_path)
+    copy, unpack = shutil.copyfile, finished.unpack_bundle
+
+    def copied(source: Path, destination: Path, **more: Any) -> Path:
+        if str(tmp_path / where) in str(destination):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copy(source, destination, **more)
+
+    def unpacked(archive: Path, destination: Path) -> Path:
+        if where == "taken":
+            raise DiskFullError("no space left on the disk", hint="free some")
+        return unpack(archive, destination)
+
+    monkeypatch.setattr(shutil, "copyfile", copied)
+    monkeypatch.setattr(finished, "unpack_bundle", unpacked)
+    (found,) = build(store=tmp_path / "store", again=True)
+    assert isinstance(found.error, DiskFullError) and found.error.hint
+    assert "no space left on the disk" in found.error.message
+    assert shipped(tmp_path) == before
+    assert not list((tmp_path / "dist").glob(".one*"))
 
 
 def poisoned(store: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None]) -> None:

@@ -14,7 +14,7 @@ from edgepack.bundles.archive import archive_of, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import Packagers
 from edgepack.bundles.place import BUNDLE, held_place, placed_beside, placed_folder
-from edgepack.errors import BundleError
+from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.shared import SharedStore
 from edgepack.pipeline import report_file_of, withdraw
 from edgepack.plugins.context import HostContext
@@ -67,6 +67,8 @@ def take(
         _require_files(bundle, memory, found, packagers)
         if _reported(work / report_file_of(folder).name) != memory["digest"]:
             raise BundleError("its report is that of another bundle")
+    except (DiskFullError, OutputError):
+        raise
     except Exception as error:
         # A packager, too, is asked about what a stranger wrote.
         context.warn(f"the store {shared.url} has a wrong {folder.name}, which is made again: {error}")
@@ -108,6 +110,16 @@ def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) 
         for name in memory["files"]:
             temporary = beside.enter_context(placed_beside(folder.with_name(name)))
             shutil.copyfile(work / name, temporary)
-        shutil.copytree(unpacked, place, symlinks=True, dirs_exist_ok=True)
+        _copy_tree(unpacked, place)
         withdraw(folder.with_name(name) for name in memory["files"])
     remember(folder, memory)
+
+
+def _copy_tree(source: Path, destination: Path) -> None:
+    """Into an empty folder. ``shutil.copytree`` goes on where the disk is full, and its error then does not say so."""
+    for path in sorted(source.rglob("*")):
+        place = destination / path.relative_to(source)
+        if path.is_dir() and not path.is_symlink():
+            place.mkdir()
+        else:
+            shutil.copy2(path, place, follow_symlinks=False)

@@ -9,10 +9,10 @@ from typing import Any
 from edgepack import pipeline
 from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
-from edgepack.bundles.place import held_place
+from edgepack.bundles.place import held_place, placed_beside
 from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import BundleError
-from edgepack.files.store import sha256_of, written_beside
+from edgepack.files.store import sha256_of
 from edgepack.plugins.host import PluginHost
 from edgepack.signing.signatures import signature_of
 
@@ -53,14 +53,14 @@ def is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
     if known is None or known["key"] != key or not same_delegates(known, host):
         return False
     try:
-        return _is_as_made(folder, known) and digest(open_bundle(folder)) == known["digest"]
+        return _is_as_made(folder, known) and bool(digest(open_bundle(folder)) == known["digest"])
     except BundleError:
         return False
 
 
 def _is_as_made(folder: Path, known: Mapping[str, Any]) -> bool:
     try:
-        return described(folder.parent, known["files"]) == known["files"]
+        return bool(described(folder.parent, known["files"]) == known["files"])
     except (OSError, ValueError):
         return False
 
@@ -79,7 +79,7 @@ def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
 def remember(folder: Path, memory: Mapping[str, Any]) -> None:
     """Several builds may be remembering bundles of one output folder."""
     file = folder.parent / REMEMBERED
-    with held_place(file, waiting=lambda: None), written_beside(file) as temporary:
+    with held_place(file, waiting=lambda: None), placed_beside(file) as temporary:
         known = {**_remembered(folder.parent), folder.name: {part: memory[part] for part in _PARTS}}
         temporary.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

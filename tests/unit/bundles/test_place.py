@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.bundles import place
-from edgepack.bundles.place import held_place, placed_folder
+from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.errors import OutputError
 
 from .conftest import names_in
@@ -231,3 +231,14 @@ def test_something_else_that_is_named_as_a_leftover_is_left_alone(tmp_path: Path
     os.mkfifo(tmp_path / ".a-abcd1236.unfinished")
     make(tmp_path / "a", "new")
     assert len(names_in(tmp_path)) == 4
+
+
+def test_what_a_killed_build_left_of_a_file_beside_a_bundle_is_removed(tmp_path: Path) -> None:
+    """An archive that was half written, and half packed; those of other bundles stay."""
+    mine = (".a.tar.zst-abcd1234", "..a.tar.zst-abcd1234-efgh5678")
+    others = (".a-min.tar.zst-abcd1234", ".a.tar.zst.sig-abcd1234", "..b.tar.zst-abcd1234-efgh5678")
+    for name in (*mine, *others):
+        (tmp_path / name).write_text("half")
+    with placed_beside(tmp_path / "a.tar.zst") as temporary:
+        temporary.write_text("whole")
+    assert names_in(tmp_path) == sorted([*others, "a.tar.zst"])
