@@ -16,6 +16,7 @@ from tests.support.kiosk import install, prepare_site
 from tests.support.serving import file, serving
 
 from edgepack import library, pipeline
+from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import DiskFullError, EdgepackError
 from edgepack.files.store import digest_tree
@@ -192,7 +193,7 @@ def test_a_full_disk_is_no_lie_of_the_store(
     file = tmp_path / "dist/one-kiosk-one.tar.zst"
     file.write_bytes(b"damaged, so that it is taken again")
     before = shipped(tmp_path)
-    copy, unpack = shutil.copyfile, finished.unpack_bundle
+    copy, unpack = shutil.copyfile, unpack_bundle
 
     def copied(source: Path, destination: Path, **more: Any) -> Path:
         if str(tmp_path / where) in str(destination):
