@@ -3,31 +3,47 @@
 import hashlib
 import os
 import shutil
-import tarfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from edgepack.api import Bundle, BundleError
+from edgepack.api import Bundle, BundleError, UsageError
 from edgepack.api.kit import (
     MANIFEST,
     OutputError,
     PublicKey,
+    SignatureError,
     disk_errors,
+    exchange,
     held_place,
+    left_beside,
     open_bundle,
+    require_numbers,
     require_signed,
+    require_version,
     sha256_of,
 )
-from edgepack_updates.exchange import exchange
-from edgepack_updates.steps import LIST, Plan, Step, damaged, read_plan
+from edgepack_updates.reading import Delta, opened_delta
+from edgepack_updates.steps import Plan, Step, damaged
 from edgepack_updates.zstd import decompress
 
-MOST = 16 << 20
-"""Bytes that a delta's list may have."""
+ALWAYS_ALLOWED, RATIO = 256 << 20, 100
+"""What a delta may unpack to: so many bytes, or so many times as many as it and the old bundle have."""
 WORK = ".update"
+WORKS = r"-[0-9a-f]{16}\.update"
+"""A pattern of what the folders of runs have behind the name of their bundle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the new bundle has to be."""
+
+    key: PublicKey | None = None
+    """Signed with it."""
+    name: str | None = None
+    """Called that; ``None``: as the old one is."""
+    least_version: str | None = None
+    """Not older than that; ``None``: than the old one, where both say a version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,20 +56,25 @@ class Applied:
 
 
 def apply_delta(
-    delta: Path, old: Bundle, *, output: Path | None = None, key: PublicKey | None = None
+    delta: Path, old: Bundle, *, output: Path | None = None, wanted: Wanted = Wanted()
 ) -> Applied:
     """Make the new bundle, in the place of the old one's folder, or as a new folder ``output``.
 
-    ``old``'s files have been checked. Raises ``BundleError`` for a delta that is damaged or is for another bundle,
-    ``SignatureError`` where the new bundle is not signed with ``key``, ``OutputError`` and ``DiskFullError``; the old bundle is as it
-    was then. What a killed run has made is used by the next one.
+    ``old``'s files have been checked. Raises ``BundleError`` for a delta that is damaged, is for another bundle or makes one of another
+    name, ``SignatureError`` where the new bundle is older or is not signed as ``wanted`` says, ``OutputError`` and ``DiskFullError``;
+    the old bundle is as it was then. What a killed run has made is used by the next one.
     """
     # Where a link leads to the bundle, what it leads to is replaced.
     destination = output.absolute() if output else old.directory.resolve()
-    with _opened(delta) as tar, held_place(destination, waiting=lambda: None), disk_errors(destination):
-        plan = _plan(tar)
+    with (
+        opened_delta(delta) as given,
+        held_place(destination, waiting=lambda: None),
+        disk_errors(destination),
+    ):
+        plan = given.plan
         found = sha256_of(old.directory / MANIFEST)
         if found == plan.new and output is None:
+            _require(old, old, wanted)
             _clear(destination)
             return Applied(bundle=old, already=True)
         if found != plan.old:
@@ -64,22 +85,36 @@ def apply_delta(
             )
         if output is not None and os.path.lexists(destination):
             raise OutputError(f"{destination} already exists", hint="choose another folder")
-        return Applied(bundle=_make(tar, plan, old, destination, output is None, key))
+        _require_sizes(plan, delta, old)
+        making = _Making(delta=given, old=old.directory, linked=output is None)
+        return Applied(bundle=_make(making, old, destination, wanted))
 
 
-def _make(
-    tar: tarfile.TarFile, plan: Plan, old: Bundle, destination: Path, replace: bool, key: PublicKey | None
-) -> Bundle:
-    work = destination.with_name(f".{destination.name}-{plan.new[:16]}{WORK}")
+@dataclass(frozen=True, kw_only=True)
+class _Making:
+    """What files are made of."""
+
+    delta: Delta
+    old: Path
+    linked: bool
+    """Kept files are hard links: the old bundle goes as soon as the new one is there."""
+
+
+def _make(making: _Making, old: Bundle, destination: Path, wanted: Wanted) -> Bundle:
+    work = destination.with_name(f".{destination.name}-{making.delta.plan.new[:16]}{WORK}")
     try:
-        _fill(tar, plan, old.directory, work, linked=replace)
-        made = _checked(work, plan, key)
+        _fill(making, work)
+        made = _checked(work, making.delta.plan)
+        _require(made, old, wanted)
         # A power cut after the exchange must find what is in the files.
         os.sync()
-        if replace:
-            exchange(work, destination)
-        else:
+        if not making.linked:
             work.rename(destination)
+        elif not exchange(work, destination):
+            raise OutputError(
+                f"the file system of {destination} cannot exchange two folders in one step",
+                hint="--output makes the new bundle beside the old one; then let a symbolic link lead to it",
+            )
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
@@ -87,31 +122,64 @@ def _make(
     return Bundle(directory=destination, manifest=made.manifest)
 
 
+def _require(made: Bundle, old: Bundle, wanted: Wanted) -> None:
+    """Raise ``SignatureError`` or ``BundleError`` for a bundle that is not what is wanted."""
+    if wanted.key is not None:
+        require_signed(made, wanted.key)
+    if made.name != (name := wanted.name or old.name):
+        raise BundleError(
+            f"the delta makes {made.name}, not {name}", hint=f"if that is wanted: --name {made.name}"
+        )
+    if wanted.least_version is not None:
+        require_version(made, wanted.least_version)
+    elif (least := version_of(old)) is not None and (version := version_of(made)) is not None:
+        try:
+            require_version(made, least)
+        except SignatureError as error:
+            raise SignatureError(error.message, hint=f"if that is wanted: --min-version {version}") from error
+
+
+def version_of(bundle: Bundle) -> str | None:
+    """The version that a bundle says, where it can be compared."""
+    try:
+        return require_numbers(str(bundle.manifest.get("version", "")))
+    except UsageError:
+        return None
+
+
+def _require_sizes(plan: Plan, delta: Path, old: Bundle) -> None:
+    """Raise ``BundleError`` for what would fill the disk."""
+    given = delta.stat().st_size + sum(int(file["size"]) for file in old.manifest["files"])
+    if sum(step.size for step in plan.steps) > max(ALWAYS_ALLOWED, RATIO * given):
+        raise damaged("it unpacks to far more than its size lets expect")
+
+
 def _clear(destination: Path) -> None:
     """Remove what runs for this place have left, the bundle that was replaced among it."""
-    for left in destination.parent.glob(f".{destination.name}-*{WORK}"):
+    for left in left_beside(destination, WORKS):
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _fill(tar: tarfile.TarFile, plan: Plan, old: Path, work: Path, *, linked: bool) -> None:
+def _fill(making: _Making, work: Path) -> None:
     """Make every file that is not there already; each is under another name until it is whole. Links are made last."""
     work.mkdir(exist_ok=True)
-    wanted = {step.path for step in plan.steps if step.how != "link"}
+    steps = making.delta.plan.steps
+    wanted = {step.path for step in steps if step.how != "link"}
     for path in sorted(work.rglob("*"), reverse=True):
         if path.is_symlink() or (path.is_file() and path.relative_to(work).as_posix() not in wanted):
             path.unlink()
-    for step in plan.steps:
+    for step in steps:
         place = work / step.path
         place.parent.mkdir(parents=True, exist_ok=True)
         if step.how == "link":
             place.symlink_to(step.old)
         elif not _is_made(place, step):
             place.unlink(missing_ok=True)
-            _make_file(tar, step, old, place, linked=linked)
+            _make_file(making, step, place)
     for folder in (work, *(path for path in work.rglob("*") if path.is_dir() and not path.is_symlink())):
         folder.chmod(0o755)
     inside = work.resolve()
-    if out := [step.path for step in plan.steps if not (work / step.path).resolve().is_relative_to(inside)]:
+    if out := [step.path for step in steps if not (work / step.path).resolve().is_relative_to(inside)]:
         raise damaged(f"{out[0]} leads out of the bundle")
 
 
@@ -121,10 +189,13 @@ def _is_made(place: Path, step: Step) -> bool:
     return oct(place.stat().st_mode & 0o777) == oct(int(step.mode, 8)) and sha256_of(place) == step.sha256
 
 
-def _make_file(tar: tarfile.TarFile, step: Step, old: Path, place: Path, *, linked: bool) -> None:
-    source, mode = old / step.old, int(step.mode, 8)
-    if step.how == "keep" and linked and source.stat().st_mode & 0o777 == mode:
-        # The old bundle goes as soon as the new one is there.
+def _make_file(making: _Making, step: Step, place: Path) -> None:
+    source, mode = making.old / step.old, int(step.mode, 8)
+    if step.how != "whole" and not source.is_file():
+        raise damaged(f"{step.path} is to be made of {step.old}, which the old bundle does not have")
+    if step.how == "keep" and source.stat().st_size != step.size:
+        raise damaged(f"{step.old} is not what is to become {step.path}")
+    if step.how == "keep" and making.linked and source.stat().st_mode & 0o777 == mode:
         with suppress(OSError):
             place.hardlink_to(source)
             return
@@ -134,7 +205,7 @@ def _make_file(tar: tarfile.TarFile, step: Step, old: Path, place: Path, *, link
             with source.open("rb") as content:
                 shutil.copyfileobj(content, out, 1 << 20)
         else:
-            with _content(tar, step.member) as frame:
+            with making.delta.content(step.member) as frame:
                 base = source if step.how == "patch" else None
                 if not decompress(frame, out, old=base, most=step.size):
                     raise damaged(f"what is to become {step.path} cannot be unpacked")
@@ -144,48 +215,8 @@ def _make_file(tar: tarfile.TarFile, step: Step, old: Path, place: Path, *, link
     temporary.rename(place)
 
 
-def _checked(work: Path, plan: Plan, key: PublicKey | None) -> Bundle:
-    """The finished folder as a bundle, every file as its manifest lists it; signed, where that is asked for."""
+def _checked(work: Path, plan: Plan) -> Bundle:
+    """The finished folder as a bundle, every file as its manifest lists it."""
     if hashlib.sha256((work / MANIFEST).read_bytes()).hexdigest() != plan.new:
         raise damaged("the bundle that it makes is not the one that it names")
-    made = open_bundle(work)
-    if key is not None:
-        require_signed(made, key)
-    return made
-
-
-@contextmanager
-def _opened(delta: Path) -> Iterator[tarfile.TarFile]:
-    hint = "name a file that edgepack delta made"
-    with ExitStack() as stack:
-        try:
-            tar = stack.enter_context(tarfile.open(delta, "r:"))
-        except FileNotFoundError as error:
-            raise BundleError(f"there is no {delta}", hint=hint) from error
-        except (tarfile.TarError, OSError) as error:
-            raise BundleError(f"{delta} is not a delta, or is damaged: {error}", hint=hint) from error
-        yield tar
-
-
-def _plan(tar: tarfile.TarFile) -> Plan:
-    with _content(tar, LIST) as content:
-        text = content.read(MOST)
-    try:
-        return read_plan(text.decode())
-    except UnicodeDecodeError as error:
-        raise damaged("its list of files is not text") from error
-
-
-@contextmanager
-def _content(tar: tarfile.TarFile, name: str) -> Iterator[IO[bytes]]:
-    """A member, by its name. Raises ``BundleError`` where it is missing or cut off."""
-    try:
-        content = tar.extractfile(tar.getmember(name))
-        assert content is not None
-    except (KeyError, AssertionError, tarfile.TarError) as error:
-        raise damaged(f"{name} is missing in it") from error
-    with content:
-        try:
-            yield content
-        except tarfile.TarError as error:
-            raise damaged(f"{name} is cut off") from error
+    return open_bundle(work)

@@ -110,18 +110,41 @@ def delta(old: Path, new: Path, output: Path, force: bool, as_json: bool) -> Non
     "Require that the new bundle is signed with this key; the file holds the public key.",
     exists=True,
 )
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Require that the new bundle is called NAME.  [default: as BUNDLE is]",
+)
+@click.option(
+    "--min-version",
+    metavar="VERSION",
+    help="Reject a new bundle that is older, e.g. 1.2.0.  [default: BUNDLE's version, if both have one]",
+)
 @common_options
-def apply(delta: Path, path: Path, output: Path | None, key: Path | None, as_json: bool) -> None:
+def apply(
+    delta: Path,
+    path: Path,
+    output: Path | None,
+    key: Path | None,
+    name: str | None,
+    min_version: str | None,
+    as_json: bool,
+) -> None:
     """Update BUNDLE with a delta.
 
     Every file is checked before and after. BUNDLE is the old one until the new one is complete; a run that is killed is continued
-    by the next one.
+    by the next one. Without --key, anyone can have written the new bundle's name and version.
     """
     from edgepack.api import UsageError
-    from edgepack.api.kit import digest, host_context, load_public
-    from edgepack_updates.applying import apply_delta
+    from edgepack.api.kit import digest, host_context, load_public, require_numbers
+    from edgepack_updates.applying import Wanted, apply_delta, version_of
     from edgepack_updates.difference import opened
 
+    wanted = Wanted(
+        key=None if key is None else load_public(key),
+        name=name,
+        least_version=None if min_version is None else require_numbers(min_version),
+    )
     if output is None and path.is_file():
         raise UsageError(
             f"{path} is an archive, and a folder is updated", hint="--output names the folder to make"
@@ -131,15 +154,19 @@ def apply(delta: Path, path: Path, output: Path | None, key: Path | None, as_jso
             delta,
             opened(path, "old", context=context),
             output=output,
-            key=None if key is None else load_public(key),
+            wanted=wanted,
         )
+    came = found.bundle
     if as_json:
         print_json(
             {
-                "directory": str(found.bundle.directory),
-                "digest": digest(found.bundle),
+                "directory": str(came.directory),
+                "name": came.name,
+                "version": version_of(came),
+                "digest": digest(came),
                 "already": found.already,
             }
         )
     else:
-        say(f"{found.bundle.directory}: {'was the new bundle already' if found.already else 'updated'}")
+        what = f"{came.name}, {f'version {said}' if (said := version_of(came)) else 'no version'}"
+        say(f"{came.directory}: {'was the new bundle already' if found.already else 'updated'}: {what}")

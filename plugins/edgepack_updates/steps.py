@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from edgepack.api import BundleError
+from edgepack.api.kit import MANIFEST
 
 LIST = "delta.tsv"
 HEAD = ("edgepack-delta", "1")
@@ -27,6 +28,9 @@ NOTHING = "-"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 MEMBER = re.compile(r"\d{4,}\.zst")
 MODES = ("0644", "0755")
+MOST_FILES = 20_000
+LONGEST = 1000
+"""Bytes of a path; 255 of each name in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +63,12 @@ class Plan:
 
 
 def write_plan(plan: Plan) -> str:
-    """The text of ``delta.tsv``."""
+    """The text of ``delta.tsv``. Raises ``BundleError`` for more files than are read."""
+    if len(plan.steps) > MOST_FILES:
+        raise BundleError(
+            f"{plan.new_name} has {len(plan.steps):,} files, and a delta at most {MOST_FILES:,}",
+            hint="send the bundle whole",
+        )
     rows = [HEAD, ("old", plan.old, plan.old_name), ("new", plan.new, plan.new_name)]
     steps = [
         (step.how, step.mode, step.sha256, str(step.size), step.path, step.old, step.member)
@@ -82,16 +91,21 @@ def read_plan(text: str) -> Plan:
         raise damaged("it does not say between which bundles it leads")
     if not (SHA256.fullmatch(old[1]) and SHA256.fullmatch(new[1])):
         raise damaged("it does not say between which bundles it leads")
+    if len(steps) > MOST_FILES:
+        raise damaged(f"it lists more than {MOST_FILES:,} files")
     made = tuple(map(_step, steps))
-    if len({step.path for step in made}) != len(made):
-        raise damaged("it names a file twice")
+    parts = sorted(step.path.split("/") for step in made)
+    if any(later[: len(one)] == one for one, later in pairwise(parts)):
+        raise damaged("it names a file twice, or a file in a file")
+    if [MANIFEST] not in parts:
+        raise damaged(f"it makes no {MANIFEST}")
     if any(one.how == "link" != other.how for one, other in pairwise(made)):
         raise damaged("links come last")
     return Plan(old=old[1], new=new[1], old_name=old[2], new_name=new[2], steps=made)
 
 
 def _step(row: Sequence[str]) -> Step:
-    if len(row) != 7 or not row[3].isdigit():
+    if len(row) != 7 or not re.fullmatch(r"[0-9]{1,15}", row[3]):
         raise damaged("a line of its list is incomplete")
     step = Step(
         how=row[0], mode=row[1], sha256=row[2], size=int(row[3]), path=row[4], old=row[5], member=row[6]
@@ -109,10 +123,12 @@ def _step(row: Sequence[str]) -> Step:
 
 def _is_inside(path: str) -> bool:
     """Whether a path stays below the folder; ``..`` may take back what was named before it (a link's)."""
+    if not path.isprintable() or len(path.encode()) > LONGEST:
+        return False
     depth = 0
     for part in path.split("/"):
         depth += {"..": -1, ".": 0}.get(part, 1)
-        if depth < 0 or not part:
+        if depth < 0 or not part or len(part.encode()) > 255:
             return False
     return path != NOTHING
 

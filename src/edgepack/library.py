@@ -314,9 +314,10 @@ def sign(
     path: str | Path, *, key: str | Path, password: str | None = None, force: bool = False
 ) -> list[Path]:
     """Sign a bundle's folder and the archive beside it, or any file, as `edgepack sign` does; returns the files that it wrote."""
+    from edgepack.project.remembered import signing
     from edgepack.signing.signatures import sign_path
 
-    with _context() as context:
+    with _context() as context, signing(Path(path)):
         return sign_path(Path(path), _private(key, password), force=force, context=context)
 
 

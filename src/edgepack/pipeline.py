@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,11 +13,17 @@ from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import bundle_name, open_bundle
 from edgepack.bundles.packages import Packagers, make_packages, packagers_of
-from edgepack.bundles.place import held_place, placed_folder, require_free, require_writable
+from edgepack.bundles.place import (
+    held_place,
+    placed_beside,
+    placed_folder,
+    require_free,
+    require_writable,
+)
 from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
 from edgepack.bundles.room import require_room
 from edgepack.errors import BundleError, MissingToolError, PluginError, UsageError, VerificationError
-from edgepack.files.store import sha256_of, written_beside
+from edgepack.files.store import sha256_of
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
@@ -181,7 +187,7 @@ def build(
                 context,
             )
         if force:
-            _withdraw(outcome)
+            withdraw((outcome.report_file, *_sent(outcome)))
     if key is not None:
         _sign_what_is_sent(outcome, key)
     remember(outcome.report.digest, report=sha256_of(outcome.report_file), store=context.store)
@@ -302,9 +308,9 @@ def report_file_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".report.json")
 
 
-def _withdraw(outcome: Outcome) -> None:
+def withdraw(files: Iterable[Path]) -> None:
     """Remove what lies beside the bundle that is about to be replaced."""
-    for path in (outcome.report_file, *_sent(outcome)):
+    for path in files:
         path.unlink(missing_ok=True)
         signature_of(path).unlink(missing_ok=True)
 
@@ -340,21 +346,21 @@ def _pack_and_report(
     """Archive, packages, provenance and report, which ``beside`` puts in their places when it ends well."""
     # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
     sizes = weigh(bundle, context=context)
-    packed = pack(bundle, beside.enter_context(written_beside(archive_of(destination))), context=context)
+    packed = pack(bundle, beside.enter_context(placed_beside(archive_of(destination))), context=context)
     packages, subjects = [], {archive_of(destination).name: packed.archive or destination}
     for package in make_packages(bundle, packagers, context=context):
         file = destination.with_name(package.file.name)
-        subjects[file.name] = Path(shutil.move(package.file, beside.enter_context(written_beside(file))))
+        subjects[file.name] = Path(shutil.move(package.file, beside.enter_context(placed_beside(file))))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
     report = measure(packed, verification, sizes=sizes, packages=packages, prices=prices)
     report = replace(report, proofs=proofs, made=made_now(target), memory=memory)
     require_budget(target, report)
     report = with_sections(packed, report, context=context)
     said = statement(packed, target, subjects=subjects, dependencies=dependencies)
-    temporary = beside.enter_context(written_beside(provenance_file(destination)))
+    temporary = beside.enter_context(placed_beside(provenance_file(destination)))
     temporary.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
     report_file = report_file_of(destination)
-    temporary = beside.enter_context(written_beside(report_file))
+    temporary = beside.enter_context(placed_beside(report_file))
     temporary.write_text(json.dumps(as_record(report), indent=2) + "\n", encoding="utf-8")
     context.note(f"{destination}/ and .tar.zst")
     return Outcome(

@@ -1,6 +1,9 @@
 """Many bundles at once: by several processes, by Dask, and out of a store that machines share."""
 
+import errno
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,13 +16,15 @@ from tests.support.kiosk import install, prepare_site
 from tests.support.serving import file, serving
 
 from edgepack import library, pipeline
+from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
-from edgepack.errors import EdgepackError
+from edgepack.errors import DiskFullError, EdgepackError
 from edgepack.files.store import digest_tree
-from edgepack.project import stores
+from edgepack.project import finished, stores
 from edgepack.project.orders import Result
 from edgepack.project.report import as_dict, row_of
 from edgepack.records.target import Target
+from edgepack.signing.keys import new_keys
 
 pytestmark = pytest.mark.tools("env", "python")
 
@@ -122,6 +127,200 @@ def test_a_store_that_lies_costs_time_and_no_bundle(
     assert states(build(store=store, progress=True)) == ["made"]
     assert "has a wrong one-kiosk-one, which is made again" in capfd.readouterr().err
     assert shipped(tmp_path) == first
+
+
+ONE = '[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n'
+BESIDE = ("tar.zst", "provenance.json", "report.json")
+
+
+def test_what_lies_beside_a_bundle_is_made_again_when_it_is_damaged(build: Build, tmp_path: Path) -> None:
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    assert states(build()) == ["made"]
+    first = shipped(tmp_path)
+    for ending in BESIDE:
+        file = tmp_path / f"dist/one-kiosk-one.{ending}"
+        whole = file.read_bytes()
+        for damage in (b"evil", bytes([whole[0] ^ 1]) + whole[1:], None):
+            assert states(build(again=True)) == ["up to date"]
+            file.unlink() if damage is None else file.write_bytes(damage)
+            assert states(build(again=True, dry_run=True)) == ["to be made"]
+            assert states(build(again=True)) == ["made"]
+            assert file.read_bytes() == whole and shipped(tmp_path) == first
+
+
+def test_a_bundle_that_was_signed_is_up_to_date_until_a_signature_is_damaged(
+    build: Build, tmp_path: Path
+) -> None:
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    private, public = new_keys(tmp_path / "team", password=None)
+    bundle = tmp_path / "dist/one-kiosk-one"
+    build()
+    for at in range(4):
+        written = library.sign(bundle, key=private, force=True)
+        signatures = sorted(path for path in written if path.name.endswith(".sigstore.json"))
+        assert len(signatures) == 3
+        assert states(build(again=True)) == ["up to date"]
+        assert library.check_signature(bundle.with_name(f"{bundle.name}.tar.zst"), key=public)
+        if at < 3:
+            signatures[at].write_text("{}")
+            assert states(build(again=True)) == ["made"]
+    # What was damaged before it was signed is not made good by a signature.
+    (tmp_path / "dist/one-kiosk-one.report.json").write_text("{}")
+    library.sign(bundle, key=private, force=True)
+    assert states(build(again=True)) == ["made"]
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 7_258_118_400])
+def test_times_of_files_are_not_compared(seconds: int, build: Build, tmp_path: Path) -> None:
+    """1970, and the year 2200."""
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    assert states(build()) == ["made"]
+    for path in (*(tmp_path / "dist").rglob("*"), *(tmp_path / "one").rglob("*")):
+        os.utime(path, (seconds, seconds), follow_symlinks=False)
+    assert states(build(again=True)) == ["up to date"]
+    archive = tmp_path / "dist/one-kiosk-one.tar.zst"
+    archive.write_bytes(bytes(archive.stat().st_size))
+    os.utime(archive, (seconds, seconds))
+    assert states(build(again=True)) == ["made"]
+
+
+@pytest.mark.parametrize("where", ["taken", "dist", "dist/.one-kiosk-one-"])
+def test_a_full_disk_is_no_lie_of_the_store(
+    where: str, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said to be full, and nothing is built again for it; what was there stays."""
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    build(store=tmp_path / "store")
+    file = tmp_path / "dist/one-kiosk-one.tar.zst"
+    file.write_bytes(b"damaged, so that it is taken again")
+    before = shipped(tmp_path)
+    copy, unpack = shutil.copyfile, unpack_bundle
+
+    def copied(source: Path, destination: Path, **more: Any) -> Path:
+        if str(tmp_path / where) in str(destination):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copy(source, destination, **more)
+
+    def unpacked(archive: Path, destination: Path) -> Path:
+        if where == "taken":
+            raise DiskFullError("no space left on the disk", hint="free some")
+        return unpack(archive, destination)
+
+    monkeypatch.setattr(shutil, "copyfile", copied)
+    monkeypatch.setattr(finished, "unpack_bundle", unpacked)
+    (found,) = build(store=tmp_path / "store", again=True)
+    assert isinstance(found.error, DiskFullError) and found.error.hint
+    assert "no space left on the disk" in found.error.message
+    assert shipped(tmp_path) == before
+    assert not list((tmp_path / "dist").glob(".one*"))
+
+
+def poisoned(store: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None]) -> None:
+    """Give the store's cell other files, with right digests; ``change`` gets what is remembered of it, and its files."""
+    (entry,) = (store / "entries/cell").iterdir()
+    said = json.loads(entry.read_text())
+
+    def blob(sha256: str) -> Path:
+        return store / "sha256" / sha256[:2] / sha256
+
+    found = {each["path"]: blob(each["sha256"]).read_bytes() for each in said["files"]}
+    memory = json.loads(found.pop("cell.json"))
+    change(memory, found)
+    found["cell.json"] = json.dumps(memory).encode()
+    said["files"] = []
+    for name, content in found.items():
+        sha256 = hashlib.sha256(content).hexdigest()
+        blob(sha256).parent.mkdir(exist_ok=True)
+        blob(sha256).write_bytes(content)
+        said["files"].append({"path": name, "size": len(content), "sha256": sha256, "executable": False})
+    entry.write_text(json.dumps(said))
+
+
+def listed(content: bytes) -> dict[str, Any]:
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def with_makefile(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    for name in ("Makefile", "edgepack.toml"):
+        found[name] = b"all: ; echo OWNED"
+        memory["files"][name] = listed(found[name])
+
+
+def with_makefile_unlisted(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    found["Makefile"] = b"all: ; echo OWNED"
+
+
+def with_names_alone(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    with_makefile(memory, found)
+    memory["files"] = list(memory["files"])
+
+
+def with_another_bundles_archive(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    found["two-kiosk-one.tar.zst"] = found["one-kiosk-one.tar.zst"]
+    memory["files"]["two-kiosk-one.tar.zst"] = memory["files"]["one-kiosk-one.tar.zst"]
+
+
+def with_a_package_nobody_asked_for(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    found["one-kiosk-one_1.0_amd64.deb"] = b"a script that root runs"
+    memory["files"]["one-kiosk-one_1.0_amd64.deb"] = listed(b"a script that root runs")
+
+
+def without_report(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    del found["one-kiosk-one.report.json"], memory["files"]["one-kiosk-one.report.json"]
+
+
+def with_another_report(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    report = json.loads(found["one-kiosk-one.report.json"])
+    found["one-kiosk-one.report.json"] = json.dumps({**report, "digest": "0" * 64}).encode()
+    memory["files"]["one-kiosk-one.report.json"] = listed(found["one-kiosk-one.report.json"])
+
+
+def with_wrong_digests(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    memory["files"]["one-kiosk-one.provenance.json"] = listed(b"another")
+
+
+def outside(memory: dict[str, Any], found: dict[str, bytes]) -> None:
+    memory["files"]["../Makefile"] = listed(b"")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_makefile,
+        with_makefile_unlisted,
+        with_names_alone,
+        with_another_bundles_archive,
+        with_a_package_nobody_asked_for,
+        without_report,
+        with_another_report,
+        with_wrong_digests,
+        outside,
+    ],
+)
+def test_a_store_writes_nothing_but_what_belongs_to_the_bundle(
+    change: Callable[[dict[str, Any], dict[str, bytes]], None],
+    build: Build,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The whole is refused, and made again; then the store has the right one."""
+    project = f'store = "./store"\n{ONE}output = "."\n'
+    (tmp_path / "edgepack.toml").write_text(project)
+    (tmp_path / "Makefile").write_text("mine")
+    assert states(build()) == ["made"]
+    bundle = tmp_path / "one-kiosk-one"
+    first = {name: (tmp_path / f"{bundle.name}.{name}").read_bytes() for name in BESIDE}
+    names = sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("cache-"))
+    poisoned(tmp_path / "store", change)
+    for expected in ("made", "from the store"):
+        shutil.rmtree(bundle)
+        assert states(build(progress=True)) == [expected]
+        said = capfd.readouterr().err
+        assert ("has a wrong one-kiosk-one, which is made again" in said) == (expected == "made")
+        assert (tmp_path / "Makefile").read_text() == "mine"
+        assert (tmp_path / "edgepack.toml").read_text() == project
+        assert {name: (tmp_path / f"{bundle.name}.{name}").read_bytes() for name in BESIDE} == first
+        assert names == sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("cache-"))
 
 
 @pytest.mark.e2e

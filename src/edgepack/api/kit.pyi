@@ -10,6 +10,7 @@ from edgepack.bundles.manifest import file_entry as file_entry
 from edgepack.bundles.manifest import open_bundle as open_bundle
 from edgepack.bundles.model_section import usage_of as usage_of
 from edgepack.bundles.place import held_place as held_place
+from edgepack.bundles.place import left_beside as left_beside
 from edgepack.bundles.place import placed_folder as placed_folder
 from edgepack.cli.options import common_options as common_options
 from edgepack.cli.options import file_option as file_option
@@ -19,6 +20,7 @@ from edgepack.cli.output import print_rich as print_rich
 from edgepack.cli.output import say as say
 from edgepack.errors import CannotRunHere as CannotRunHere
 from edgepack.errors import OutputError as OutputError
+from edgepack.errors import SignatureError as SignatureError
 from edgepack.errors import UploadError as UploadError
 from edgepack.fetch.debian import Package as Package
 from edgepack.fetch.debian import fetch_packages as fetch_packages
@@ -50,6 +52,7 @@ from edgepack.files.elf_reader import ElfSection as ElfSection
 from edgepack.files.elf_reader import ElfSegment as ElfSegment
 from edgepack.files.elf_reader import read_elf as read_elf
 from edgepack.files.elf_shrink import shrunk as shrunk
+from edgepack.files.exchange import exchange as exchange
 from edgepack.files.shared_libraries import Closure as Closure
 from edgepack.files.shared_libraries import closure_of as closure_of
 from edgepack.files.store import disk_errors as disk_errors

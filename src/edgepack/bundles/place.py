@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,11 +12,16 @@ from pathlib import Path
 
 from edgepack.bundles.manifest import MANIFEST
 from edgepack.errors import OutputError
-from edgepack.files.store import disk_errors, nearest
+from edgepack.files.exchange import exchange
+from edgepack.files.store import disk_errors, nearest, written_beside
 
 UNFINISHED = ".unfinished"
+"""Half made, or to be removed."""
 REPLACED = ".replaced"
+"""Whole, and perhaps the only copy: where folders cannot be exchanged, the old one is called that for a moment."""
 HELD = ".lock"
+_MADE_UP = "-[a-z0-9_]{8}"
+"""A pattern of what ``tempfile`` puts behind a name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +47,9 @@ def placed_folder(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) 
     with disk_errors(destination):
         _make_folder(destination.parent)
         remove_leftovers(destination)
-        work = Path(
-            tempfile.mkdtemp(prefix=f".{destination.name}-", suffix=UNFINISHED, dir=destination.parent)
-        )
-        held = _lock(work)
+        # What a killed build was about to replace may be there again.
+        require_free(destination, force=force, kind=kind)
+        work, held = _work_folder(destination)
         try:
             yield work
             work.chmod(0o755)
@@ -151,47 +156,108 @@ def require_writable(folder: Path) -> None:
         ) from error
 
 
+@contextmanager
+def placed_beside(file: Path) -> Iterator[Path]:
+    """``written_beside`` for a file that lies beside a bundle whose place is held: what killed builds left of it is removed first."""
+    # What is packed there is itself written beside its place.
+    packed = file.with_name(f".{file.name}")
+    with disk_errors(file):
+        for left in (*left_beside(file, _MADE_UP), *left_beside(packed, _MADE_UP * 2)):
+            left.unlink(missing_ok=True)
+    with written_beside(file) as temporary:
+        yield temporary
+
+
+def left_beside(destination: Path, ending: str) -> list[Path]:
+    """What lies beside ``destination`` under its name with a dot before it and an ending, a pattern, behind it.
+
+    What belongs to a place whose name only begins alike is not among it.
+    """
+    name = re.compile(re.escape(f".{destination.name}") + ending)
+    return sorted(path for path in destination.parent.iterdir() if name.fullmatch(path.name))
+
+
 def remove_leftovers(destination: Path) -> None:
     """Remove what killed builds of ``destination`` left, and bring back a bundle that one was about to replace."""
-    for old in destination.parent.glob(f".{destination.name}-*{REPLACED}"):
-        if destination.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(destination)
-    for work in destination.parent.glob(f".{destination.name}-*{UNFINISHED}"):
-        held = _lock(work)
-        if held is not None:
-            shutil.rmtree(work, ignore_errors=True)
-            os.close(held)
+    for work in left_beside(destination, _MADE_UP + re.escape(UNFINISHED)):
+        with _locked(work) as held:
+            if held:
+                shutil.rmtree(work, ignore_errors=True)
+    for old in left_beside(destination, _MADE_UP + re.escape(REPLACED)):
+        with _locked(old) as held:
+            if held and not os.path.lexists(destination):
+                old.rename(destination)
+            elif held:
+                # Half removed, it must never be brought back.
+                gone = old.rename(old.with_suffix(UNFINISHED))
+                shutil.rmtree(gone, ignore_errors=True)
 
 
-def _lock(folder: Path) -> int | None:
-    """Hold a folder as one that is being worked on: an open descriptor, or None when another process holds it.
+def _work_folder(destination: Path) -> tuple[Path, int | None]:
+    """An empty folder beside ``destination``, and the lock that says that somebody works on it."""
+    while True:
+        work = Path(
+            tempfile.mkdtemp(prefix=f".{destination.name}-", suffix=UNFINISHED, dir=destination.parent)
+        )
+        try:
+            return work, _lock(work)
+        except (BlockingIOError, FileNotFoundError):
+            # Before it was locked another process took it for a leftover.
+            continue
+        except OSError:
+            # A file system without locks.
+            return work, None
 
-    The kernel lets go of the lock when the process ends, however it ends.
-    """
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether the folder is this process's to remove or to move, for as long as the block lasts."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
+        held = _lock(folder)
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        os.close(held)
+
+
+def _lock(folder: Path) -> int:
+    """Hold a folder as one that is being worked on: an open descriptor.
+
+    The kernel lets go of the lock when the process ends, however it ends. Raises ``BlockingIOError`` where another process holds it,
+    ``FileNotFoundError`` where it is not there, or not any more.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        if os.path.samestat(os.fstat(descriptor), folder.stat()):
+            return descriptor
+        raise FileNotFoundError(folder)
+    except BaseException:
         os.close(descriptor)
-        return None
-    return descriptor
+        raise
 
 
 def _move_into_place(work: Path, destination: Path, *, force: bool, kind: FolderKind) -> None:
+    """Rename a finished folder; what it replaces is at ``work`` then."""
     require_free(destination, force=force, kind=kind)
     if not destination.exists():
         work.rename(destination)
-        return
-    old = work.with_name(work.name.removesuffix(UNFINISHED) + REPLACED)
-    destination.rename(old)
+    elif not exchange(work, destination):
+        with _locked(destination):
+            _replace(work, destination)
+
+
+def _replace(work: Path, destination: Path) -> None:
+    """As ``exchange``, in three steps: after a kill between them the next build puts things right."""
+    old = work.with_suffix(REPLACED)
     try:
+        destination.rename(old)
         work.rename(destination)
-    except OSError:
-        old.rename(destination)
+    except BaseException:
+        if old.exists() and not destination.exists():
+            old.rename(destination)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    old.rename(work)

@@ -68,12 +68,13 @@ def sign(path: Path, key: Path | None, variable: str, force: bool, as_json: bool
     --key`, model_signing and cosign check them.
     """
     from edgepack.plugins.context import host_context
+    from edgepack.project.remembered import signing
     from edgepack.signing.signatures import sign_path
 
     if key is None:
         raise click.UsageError("--key FILE is missing; `edgepack keys new NAME` makes one")
     private = private_key(key, variable)
-    with host_context() as context:
+    with host_context() as context, signing(path):
         made = sign_path(path, private, force=force, context=context)
     if as_json:
         print_json({"written": [str(each) for each in made], "key": private.public.hint})

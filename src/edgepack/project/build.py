@@ -14,6 +14,7 @@ from edgepack.plugins.host import PluginHost
 from edgepack.project.cells import Cell
 from edgepack.project.make import make_cell, settle
 from edgepack.project.orders import Order, Result, failed
+from edgepack.project.remembered import signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes
 from edgepack.recorded.beside import record_beside
@@ -129,10 +130,11 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
         require_signed(open_bundle(result.path), key.public)
     except SignatureError:
         try:
-            sign_path(result.path, key, force=True, context=context)
-            record = record_beside(result.path, store=context.store)
-            if record is not None and record.said_by == HERE:
-                sign_file(report_file_of(result.path), key)
+            with signing(result.path):
+                sign_path(result.path, key, force=True, context=context)
+                record = record_beside(result.path, store=context.store)
+                if record is not None and record.said_by == HERE:
+                    sign_file(report_file_of(result.path), key)
         except EdgepackError as error:
             return replace(result, state="failed", error=error)
     return result

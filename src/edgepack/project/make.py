@@ -76,7 +76,7 @@ def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
             output = context.work_dir / "made"
         else:
             _claim(place, order)
-        packagers_of(target, context)
+        packagers = packagers_of(target, context)
         key = _key(source, target, host, context)
         done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
         if order.claims is not None and not order.force and is_up_to_date(place, key, host):
@@ -87,7 +87,8 @@ def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
     if order.dry_run or done.state == "up to date":
         return done
     if done.state == "in the store" and (
-        order.claims is None or take(place, key, shared=_there(shared), host=host, context=context)
+        order.claims is None
+        or take(place, key, packagers=packagers, shared=_there(shared), host=host, context=context)
     ):
         return replace(done, state="from the store")
     outcome = pipeline.build(
@@ -115,7 +116,8 @@ def settle(result: Result, order: Order, *, host: PluginHost, context: HostConte
     if not order.force and is_up_to_date(result.path, result.key, host):
         return replace(result, state="up to date")
     shared = open_shared(str(order.store), host=host, context=context)
-    if not take(result.path, result.key, shared=shared, host=host, context=context):
+    packagers = packagers_of(_target(order.cell, host), context)
+    if not take(result.path, result.key, packagers=packagers, shared=shared, host=host, context=context):
         raise OutputError(
             f"the store {shared.url} does not give back what a worker put there",
             hint="build it again; where that does not help, the store is not the same for all",

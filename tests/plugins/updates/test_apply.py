@@ -1,15 +1,18 @@
 """Deltas: the new bundle to the bit, or two clear lines and the old one."""
 
 import errno
+import io
 import json
 import shutil
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.command import edgepack
 from tests.support.golden import matches_block
 from tests.support.signed import key_in, list_files
 from tests.support.updates import LARGE, two_bundles
@@ -21,7 +24,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.signatures import sign_bundle
 from edgepack_updates import applying
-from edgepack_updates.applying import apply_delta
+from edgepack_updates.applying import Wanted, apply_delta
 from edgepack_updates.making import make_delta, write_delta
 from edgepack_updates.steps import LIST, read_plan
 
@@ -150,15 +153,15 @@ def test_a_signed_bundle_is_signed_after_it(
     sign_bundle(new, key)
     write_delta(make_delta(old, new, tmp_path / "members", context=context), tmp_path / "signed.delta")
     with pytest.raises(SignatureError):
-        apply_delta(tmp_path / "signed.delta", old, key=other.public)
+        apply_delta(tmp_path / "signed.delta", old, wanted=Wanted(key=other.public))
     assert digest(open_bundle(old.directory)) == digest(old) and names_in(old.directory.parent) == ["small"]
-    made = apply_delta(tmp_path / "signed.delta", old, key=key.public).bundle
+    made = apply_delta(tmp_path / "signed.delta", old, wanted=Wanted(key=key.public)).bundle
     assert (made.directory / "signature.sigstore.json").is_file()
     # And a delta from a signed bundle to one that is not.
     back = two_bundles(tmp_path / "more")[0]
     write_delta(make_delta(made, back, tmp_path / "back", context=context), tmp_path / "back.delta")
     with pytest.raises(SignatureError, match="is not signed"):
-        apply_delta(tmp_path / "back.delta", made, key=key.public)
+        apply_delta(tmp_path / "back.delta", made, wanted=Wanted(key=key.public))
     assert not (
         apply_delta(tmp_path / "back.delta", made).bundle.directory / "signature.sigstore.json"
     ).exists()
@@ -220,7 +223,10 @@ def test_half_a_delta_and_a_damaged_one_leave_the_old_bundle(
         (lambda text: text.replace("\tembed\t", "\t/embed\t"), "not valid, for '/embed'"),
         (lambda text: text.replace("\tlibonnxruntime.so\t-", "\t../../x\t-"), "not valid"),
         (lambda text: text.replace("\tlib/libonnxruntime.so\t-", "\t../x\t-"), "not valid"),
-        (lambda text: text.replace("\tembed\t", "\tgolden.json\t"), "names a file twice"),
+        (
+            lambda text: text.replace("\tembed\t", "\tgolden.json\t"),
+            "names a file twice, or a file in a file",
+        ),
         (lambda text: text.replace("\t0755\t", "\t4755\t"), "not valid"),
         (lambda text: text.replace("whole\t", "merge\t"), "not valid"),
         (lambda text: text.replace("\t0001.zst", "\t../1.zst"), "not valid"),
@@ -292,6 +298,7 @@ def test_whatever_it_is_killed_at_there_is_a_whole_bundle(
             sys.executable,
             "-m",
             "tests.support.killed",
+            "apply",
             *map(str, (delta, pair[0].directory, tmp_path / "killed")),
         ],
         capture_output=True,
@@ -347,3 +354,177 @@ def test_errors_are_edgepacks(delta: Path, pair: tuple[Bundle, Bundle]) -> None:
 
 def test_the_guide_shows_the_script(update_golden: bool) -> None:
     matches_block("howto/updates.md", "apply.sh", f"```sh\n{SCRIPT.read_text()}```\n", update=update_golden)
+
+
+def written(path: Path, members: dict[str, bytes]) -> Path:
+    """A tar of these files."""
+    with tarfile.open(path, "w:") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def contents_of(delta: Path) -> dict[str, bytes]:
+    """The files in a delta."""
+    with tarfile.open(delta) as tar:
+        return {member.name: (tar.extractfile(member) or io.BytesIO()).read() for member in tar}
+
+
+OTHERS = [
+    (lambda rows: [row for row in rows if "\tmanifest.json\t" not in row], "makes no manifest.json"),
+    (lambda rows: [*rows[:-1], rows[3].replace("LICENSES/", "embed/"), rows[-1]], "a file in a file"),
+    (lambda rows: [row.replace("\tgolden.json\t-", "\tno.json\t-") for row in rows], "does not have"),
+    (lambda rows: [row.replace("\tgolden.json\t-", "\tLICENSES\t-") for row in rows], "does not have"),
+    (
+        lambda rows: [row.replace("\tgolden.json\t-", "\tembed\t-") for row in rows],
+        "is not what is to become",
+    ),
+    (lambda rows: [row.replace("\tembed\t", "\tem\0bed\t") for row in rows], "not valid"),
+    (lambda rows: [row.replace("\tembed\t", f"\t{'e' * 256}\t") for row in rows], "not valid"),
+    (lambda rows: [row.replace("\tembed\t", f"\t{'e/' * 600}e\t") for row in rows], "not valid"),
+    (lambda rows: [row.replace(f"\t{LARGE}\t", f"\t{10**12}\t") for row in rows], "far more than its size"),
+    (lambda rows: [row.replace(f"\t{LARGE}\t", "\t²\t") for row in rows], "incomplete"),
+    (lambda rows: [*rows[:3], *[rows[3]] * 20_001, rows[-1]], "more than 20,000 files"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), OTHERS)
+def test_a_strangers_list_is_refused_in_two_lines(
+    pair: tuple[Bundle, Bundle], delta: Path, change: Callable[[list[str]], list[str]], said: str
+) -> None:
+    """A list that is well formed, and asks for what cannot be."""
+    members = contents_of(delta)
+    rows = members[LIST].decode().split("\n")[:-1]
+    text = "\n".join([*change(rows), ""])
+    assert text != "\n".join([*rows, ""])
+    written(delta, {**members, LIST: text.encode()})
+    for output in (None, pair[0].directory.with_name("next")):
+        with pytest.raises(BundleError, match=said) as refused:
+            apply_delta(delta, pair[0], output=output)
+        assert refused.value.hint
+        assert names_in(pair[0].directory.parent) == ["small"]
+
+
+def test_a_delta_of_many_files_or_of_other_things_is_refused(
+    pair: tuple[Bundle, Bundle], delta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tar is read once, whatever is in it."""
+    members = contents_of(delta)
+    asked: list[str] = []
+    monkeypatch.setattr(tarfile.TarFile, "getmember", lambda tar, name: asked.append(name))
+    written(delta, {**members, **{f"{at:05}.zst": b"" for at in range(50_000, 70_001)}})
+    with pytest.raises(BundleError, match="more than 20,000 files"):
+        apply_delta(delta, pair[0])
+    with tarfile.open(written(delta, members), "a:") as tar:
+        tar.addfile(tarfile.TarInfo(LIST))
+    with pytest.raises(BundleError, match="a file twice"):
+        apply_delta(delta, pair[0])
+    with tarfile.open(written(delta, members), "a:") as tar:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(BundleError, match="no file"):
+        apply_delta(delta, pair[0])
+    assert asked == []
+    assert names_in(pair[0].directory.parent) == ["small"]
+
+
+def test_a_bundle_of_too_many_files_for_a_delta_is_refused_where_it_is_made(
+    pair: tuple[Bundle, Bundle], tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgepack_updates.steps.MOST_FILES", 3)
+    with pytest.raises(BundleError, match="files, and a delta at most 3") as refused:
+        write_delta(make_delta(*pair, tmp_path / "members", context=context), tmp_path / "many.delta")
+    assert refused.value.hint == "send the bundle whole"
+    assert not (tmp_path / "many.delta").exists()
+
+
+def said_anew(bundle: Bundle, **said: str) -> Bundle:
+    """The bundle with another name or version in its manifest."""
+    place = bundle.directory / "manifest.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), **said}))
+    return open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted", "refused"),
+    [
+        ({}, {"name": "other"}, Wanted(), "the delta makes other, not sample"),
+        ({}, {"name": "other"}, Wanted(name="other"), None),
+        ({}, {}, Wanted(name="other"), "the delta makes sample, not other"),
+        ({"version": "1.10"}, {"version": "1.9"}, Wanted(), "version 1.9, older than 1.10"),
+        ({"version": "1.10"}, {"version": "1.9"}, Wanted(least_version="1.9"), None),
+        ({"version": "1.9"}, {"version": "1.10"}, Wanted(least_version="2"), "version 1.10, older than 2"),
+        ({"version": "1.9"}, {"version": "1.9.0"}, Wanted(), None),
+        ({"version": "1.9"}, {"version": "beta"}, Wanted(), None),
+        ({"version": ""}, {"version": "1"}, Wanted(), None),
+        ({"version": "1"}, {"version": ""}, Wanted(least_version="1"), "no version that can be compared"),
+    ],
+)
+def test_another_bundle_or_an_older_one_of_the_same_sender_is_not_installed(
+    before: dict[str, str],
+    after: dict[str, str],
+    wanted: Wanted,
+    refused: str | None,
+    tmp_path: Path,
+    context: HostContext,
+) -> None:
+    old, new = two_bundles(tmp_path)
+    old, new = said_anew(old, **before), said_anew(new, **after)
+    key = key_in(tmp_path)
+    sign_bundle(new, key)
+    delta = tmp_path / "1-to-2.delta"
+    write_delta(make_delta(old, new, tmp_path / "members", context=context), delta)
+    if refused is None:
+        made = apply_delta(delta, old, wanted=replace(wanted, key=key.public))
+        assert digest(open_bundle(old.directory)) == digest(new) == digest(made.bundle)
+        return
+    with pytest.raises((BundleError, SignatureError), match=refused) as caught:
+        apply_delta(delta, old, wanted=replace(wanted, key=key.public))
+    assert caught.value.hint
+    assert digest(open_bundle(old.directory)) == digest(old)
+    assert names_in(old.directory.parent) == ["small"]
+
+
+def test_one_that_is_the_new_bundle_already_is_held_to_the_same(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    apply_delta(delta, pair[0])
+    new = open_bundle(pair[0].directory)
+    for wanted in (Wanted(key=key_in(tmp_path).public), Wanted(name="other"), Wanted(least_version="9")):
+        with pytest.raises((BundleError, SignatureError)):
+            apply_delta(delta, new, wanted=wanted)
+    assert apply_delta(delta, new).already
+
+
+def test_an_update_does_not_remove_that_of_a_bundle_whose_name_begins_alike(
+    pair: tuple[Bundle, Bundle], delta: Path
+) -> None:
+    old, _ = pair
+    beside = [f".{name}-{'a' * 16}.update" for name in ("small-min", "small-min-1", "smaller", "small[x]")]
+    for name in beside:
+        (old.directory.parent / name).mkdir()
+    (old.directory.parent / f".small-{'b' * 16}.update").mkdir()
+    apply_delta(delta, old)
+    assert names_in(old.directory.parent) == sorted([*beside, "small"])
+
+
+@pytest.mark.tools("python")
+def test_the_command_says_what_came(tmp_path: Path, context: HostContext) -> None:
+    old, new = two_bundles(tmp_path)
+    old, new = said_anew(old, version="1.0"), said_anew(new, name="renamed", version="2.0")
+    delta = tmp_path / "1-to-2.delta"
+    write_delta(make_delta(old, new, tmp_path / "members", context=context), delta)
+    refused = edgepack("apply", str(delta), str(old.directory))
+    assert refused.returncode == BundleError.exit_code and refused.stdout == ""
+    assert refused.stderr.splitlines() == [
+        "error: the delta makes renamed, not sample",
+        "hint: if that is wanted: --name renamed",
+    ]
+    words = ("apply", str(delta), str(old.directory), "--name", "renamed", "--min-version", "1.5")
+    assert edgepack(*words).stdout == f"{old.directory}: updated: renamed, version 2.0\n"
+    said = json.loads(edgepack(*words, "--json").stdout)
+    assert (said["name"], said["version"], said["already"]) == ("renamed", "2.0", True)
+    assert "is not a version" in edgepack(*words[:-1], "new").stderr

@@ -1,6 +1,8 @@
 """A folder appears whole or not at all, whatever happens to the process that makes it."""
 
 import fcntl
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.bundles.place import held_place, placed_folder
+from edgepack.bundles import place
+from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.errors import OutputError
 
 from .conftest import names_in
@@ -64,7 +67,7 @@ def test_a_build_that_still_runs_is_not_cleaned_up(tmp_path: Path) -> None:
 
 def test_a_build_that_was_killed_between_the_two_renames_gives_the_old_bundle_back(tmp_path: Path) -> None:
     make(tmp_path / "bundle", "old")
-    (tmp_path / "bundle").rename(tmp_path / ".bundle-abc.replaced")
+    (tmp_path / "bundle").rename(tmp_path / ".bundle-abc_1234.replaced")
     with pytest.raises(RuntimeError), placed_folder(tmp_path / "bundle", force=True):
         raise RuntimeError
     assert (tmp_path / "bundle" / "manifest.json").read_text() == "old"
@@ -132,3 +135,110 @@ def test_an_interrupt_while_the_place_is_taken_leaves_nothing(
     with pytest.raises(KeyboardInterrupt), held_place(tmp_path / "dist/bundle", waiting=lambda: None):
         raise AssertionError("it is not held")
     assert list((tmp_path / "dist").iterdir()) == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("ending", ["replaced", "unfinished"])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("a", "a-min"),
+        ("a", "a-abcd1234"),
+        ("a", "a.b"),
+        ("a*", "ab"),
+        ("a[b]", "ab"),
+        ("a.b", "a-b"),
+        ("a?", "a-"),
+    ],
+)
+def test_what_is_left_of_a_bundle_whose_name_begins_alike_is_not_touched(
+    name: str, other: str, ending: str, *, there: bool, tmp_path: Path
+) -> None:
+    """After a kill between two renames, it may be that bundle's only copy."""
+    left = tmp_path / f".{other}-abcd1234.{ending}"
+    left.mkdir()
+    (left / "manifest.json").write_text("the only copy")
+    if there:
+        make(tmp_path / name, "old")
+    make(tmp_path / name, "new")
+    assert names_in(tmp_path) == sorted([left.name, name])
+    assert (left / "manifest.json").read_text() == "the only copy"
+    if ending == "replaced":
+        with pytest.raises(RuntimeError), placed_folder(tmp_path / other, force=True):
+            raise RuntimeError
+        assert names_in(tmp_path) == sorted([name, other])
+        assert (tmp_path / other / "manifest.json").read_text() == "the only copy"
+
+
+@pytest.mark.parametrize("how", ["in one step", "in steps"])
+def test_a_bundle_that_is_replaced_is_whole_whatever_its_build_is_killed_at(how: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tests.support.killed", how, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["first"]) > 15
+    seldom_none = {None} if how == "in steps" else set()
+    assert set(found["first"]) == {"old", "new"} | seldom_none
+    assert set(found["then"]) == {"old", "new"}
+    assert set(map(tuple, found["left"])) == {("a",)}
+
+
+def test_where_folders_cannot_be_exchanged_one_that_is_being_replaced_is_no_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another build of the same place looks around between the renames."""
+    looked: list[list[str]] = []
+    rename = Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        if path.name.endswith(".unfinished"):
+            place.remove_leftovers(tmp_path / "a")
+            looked.append(names_in(tmp_path))
+        return rename(path, target)
+
+    make(tmp_path / "a", "old")
+    monkeypatch.setattr(place, "exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", renamed)
+    make(tmp_path / "a", "new")
+    ((old, new),) = looked
+    assert (old.partition(".replaced")[0], ".unfinished") == (new.partition(".unfinished")[0], new[-11:])
+    assert names_in(tmp_path) == ["a"]
+    assert (tmp_path / "a/manifest.json").read_text() == "new"
+
+
+def test_a_work_folder_that_another_took_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its making and its locking."""
+    lock = place._lock
+    seen: list[Path] = []
+
+    def locked(folder: Path) -> int:
+        seen.append(folder)
+        if len(seen) == 1:
+            folder.rmdir()
+        return lock(folder)
+
+    monkeypatch.setattr(place, "_lock", locked)
+    make(tmp_path / "a", "new")
+    assert len(seen) == 2
+    assert (tmp_path / "a/manifest.json").read_text() == "new"
+
+
+def test_something_else_that_is_named_as_a_leftover_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".a-abcd1234.unfinished").write_text("a file")
+    (tmp_path / ".a-abcd1235.replaced").symlink_to("/etc")
+    os.mkfifo(tmp_path / ".a-abcd1236.unfinished")
+    make(tmp_path / "a", "new")
+    assert len(names_in(tmp_path)) == 4
+
+
+def test_what_a_killed_build_left_of_a_file_beside_a_bundle_is_removed(tmp_path: Path) -> None:
+    """An archive that was half written, and half packed; those of other bundles stay."""
+    mine = (".a.tar.zst-abcd1234", "..a.tar.zst-abcd1234-efgh5678")
+    others = (".a-min.tar.zst-abcd1234", ".a.tar.zst.sig-abcd1234", "..b.tar.zst-abcd1234-efgh5678")
+    for name in (*mine, *others):
+        (tmp_path / name).write_text("half")
+    with placed_beside(tmp_path / "a.tar.zst") as temporary:
+        temporary.write_text("whole")
+    assert names_in(tmp_path) == sorted([*others, "a.tar.zst"])
