@@ -116,6 +116,7 @@ class Store:
             work = Path(tempfile.mkdtemp(prefix=f".{entry.name}-", dir=entry.parent))
             try:
                 make(work)
+                remove(work / ENTRY_FILE)  # which is not for its maker, nor for a store that many share
                 listing = _listing_of(work, name=_name_of(entry))
                 (work / ENTRY_FILE).write_text(json.dumps(listing, indent=0))
                 work.chmod(0o755)
@@ -167,6 +168,15 @@ def _listing_of(folder: Path, *, name: str) -> dict[str, Any]:
         else:
             found[str(place)] = ["link", str(path.readlink())] if stat.S_ISLNK(mode) else ["odd", ""]
     return {ENTRY_FILE: {"entry": name, "programs": programs}, **found}
+
+
+def listed(entry: Path) -> dict[str, str]:
+    """Path → SHA-256 of the files that an entry lists; of one whose listing is damaged nothing."""
+    try:
+        listing = json.loads((entry / ENTRY_FILE).read_text())
+        return {path: sha256 for path, (_, sha256) in listing.items() if path != ENTRY_FILE}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def remove(path: Path) -> None:
