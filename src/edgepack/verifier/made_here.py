@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from edgepack.bundles.manifest import digest
 from edgepack.context import BuildContext
+from edgepack.files.owners import is_ours
 from edgepack.files.store import Store
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.run import BundleRunner
@@ -20,8 +21,9 @@ def remember(digest: str, *, store: Store) -> None:
 
 
 def is_made_here(digest: str, *, store: Store) -> bool:
-    """Whether a bundle of this digest was."""
-    return (store.root / FOLDER / digest).is_file()
+    """Whether a bundle of this digest was, by this user or root: what others may have written into the cache does not count."""
+    file = store.root / FOLDER / digest
+    return file.is_file() and is_ours(file, below=store.root)
 
 
 def may_run(bundle: Bundle, *, asked: bool, context: BuildContext) -> bool:
