@@ -330,3 +330,15 @@ def test_what_is_in_the_way_of_the_cache_is_an_error_for_people(
     put(tmp_path / place)
     with suppress(OutputError):
         Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
+
+
+@pytest.mark.parametrize(
+    ("folder", "lock"), [(0o755, 0o644), (0o2775, 0o664), (0o1777, 0o666), (0o700, 0o600)]
+)
+def test_who_may_write_into_the_cache_may_hold_its_locks(folder: int, lock: int, tmp_path: Path) -> None:
+    """Or two users of one cache would be in the same entry at the same time."""
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks").chmod(folder)
+    Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
+    (held,) = (tmp_path / "locks").iterdir()
+    assert held.stat().st_mode & 0o777 == lock
