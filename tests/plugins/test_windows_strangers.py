@@ -88,7 +88,7 @@ def test_tables_that_lead_to_one_another_end() -> None:
     with pytest.raises(ValueError, match="sections"):
         imports_of(content[: HEADER + 6] + struct.pack("<H", 60_000) + content[HEADER + 8 :])
     exported = a_file()
-    at = exported.index(struct.pack("<II", 2, 2))
+    at = exported.index(struct.pack("<III", 1, 2, 2)) + 4
     with pytest.raises(ValueError, match="exports more than"):
         exports_of(exported[:at] + struct.pack("<II", 1 << 30, 1 << 30) + exported[at + 8 :])
 

@@ -216,7 +216,7 @@ def _flip(file: Path) -> None:
     file.write_bytes(content)
 
 
-def _in_the_place_of(file: Path, put: Callable[[Path], None]) -> None:
+def _in_the_place_of(file: Path, put: Callable[[Path], object]) -> None:
     remove(file)
     put(file)
 
@@ -280,7 +280,10 @@ def test_an_entry_in_the_place_of_another_is_not_given_out(tmp_path: Path) -> No
     store = Store(root=tmp_path)
 
     def fill(text: str) -> Callable[[Path], None]:
-        return lambda folder: (folder / "file").write_text(text) and None
+        def make(folder: Path) -> None:
+            (folder / "file").write_text(text)
+
+        return make
 
     places = [("things", "1"), ("things", "2"), ("others", "1")]
     first, second, third = (store.cached(kind, {"a": a}, fill(f"{kind} {a}")) for kind, a in places)
