@@ -14,13 +14,15 @@ from edgepack.context import BuildContext, Progress
 from edgepack.errors import DiskFullError, DownloadError, HashMismatchError
 from edgepack.fetch import http as network
 from edgepack.fetch.http import PATIENT, Policy, TryAgain, redacted
-from edgepack.files.store import default_root, disk_errors, disk_full, free_bytes, sha256_of
+from edgepack.files.store import default_root, disk_errors, disk_full, free_bytes, remove, sha256_of
 
 if TYPE_CHECKING:
     import httpx
 
 MIN_GAIN = 1 << 20
 """Bytes that count as getting further, so that a long file outlives any number of short connections."""
+MOST = 64 << 30
+"""Bytes of a file whose size nobody knows: a server may send for ever."""
 
 
 class OpenProgress(Protocol):
@@ -43,6 +45,8 @@ class _Transfer:
     """Whether a digest will tell if two halves do not belong together."""
     progress: OpenProgress | None
     stack: ExitStack
+    size: int | None = None
+    """As it is known beforehand: bytes."""
     total: int | None = None
     validator: str | None = None
     resumed: bool = False
@@ -93,8 +97,8 @@ def download(
     part = destination.with_name(f"{destination.name}.part")
     with disk_errors(destination):
         part.parent.mkdir(parents=True, exist_ok=True)
-        if sha256 is None:
-            part.unlink(missing_ok=True)
+        if sha256 is None or part.is_symlink() or not part.is_file():
+            remove(part)
     try:
         with network.client(policy, allow_http=allow_http) as client, ExitStack() as stack:
             transfer = _Transfer(
@@ -105,6 +109,7 @@ def download(
                 pinned=sha256 is not None,
                 progress=progress,
                 stack=stack,
+                size=size,
                 total=size,
             )
             _fetch_checked(client, transfer, sha256, size, policy)
@@ -180,15 +185,15 @@ def _attempt(client: httpx.Client, transfer: _Transfer) -> None:
 
 
 def _start_over(transfer: _Transfer, reason: str) -> None:
-    transfer.part.unlink()
+    transfer.part.unlink(missing_ok=True)
     transfer.validator = None
     raise TryAgain(reason, after=0.0)
 
 
 def _check_continuation(response: httpx.Response, transfer: _Transfer, offset: int) -> None:
     """Start over when a partial answer is not the rest of the same file."""
-    given = re.match(r"bytes (\d+)-", response.headers.get("content-range", ""))
-    if given is None or int(given.group(1)) != offset:
+    given = re.match(r"bytes ([0-9]+)-", response.headers.get("content-range", ""))
+    if given is None or network.number(given.group(1)) != offset:
         _start_over(transfer, "the server continued the file at another place")
     if transfer.validator is not None and _validator(response) != transfer.validator:
         _start_over(transfer, "the file has changed on the server")
@@ -202,14 +207,13 @@ def _validator(response: httpx.Response) -> str | None:
 
 
 def _total_of_range(response: httpx.Response) -> int | None:
-    given = re.search(r"/(\d+)$", response.headers.get("content-range", ""))
-    return int(given.group(1)) if given else None
+    return network.number(response.headers.get("content-range", "").rpartition("/")[2])
 
 
 def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None:
     """Append the answer's bytes to the partial file, of which the first ``offset`` are kept."""
-    length = response.headers.get("content-length", "")
-    transfer.total = offset + int(length) if length.isdigit() else _total_of_range(response)
+    length = network.number(response.headers.get("content-length", ""))
+    transfer.total = _total_of_range(response) if length is None else offset + length
     transfer.validator = _validator(response)
     if (transfer.total or 0) - offset > free_bytes(transfer.part):
         raise disk_full(transfer.part, cache=default_root())
@@ -223,8 +227,20 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
             stream.write(chunk)
             offset += len(chunk)
             transfer.reached(offset)
+            _require_no_more(transfer, offset)
     if transfer.total is not None and offset != transfer.total:
         raise TryAgain(f"the connection ended after {offset} of {transfer.total} bytes")
+
+
+def _require_no_more(transfer: _Transfer, received: int) -> None:
+    """Raise ``DownloadError`` for a server that does not stop: a disk would be full of what nobody asked for."""
+    most = MOST if transfer.size is None else transfer.size
+    if received > most:
+        transfer.part.unlink()
+        raise DownloadError(
+            f"{redacted(transfer.url)} has more than {most} bytes, expected {transfer.size or 'fewer'}",
+            hint="the server, or a proxy in between, sent a different file",
+        )
 
 
 def fetch_file(
@@ -249,6 +265,8 @@ def fetch_file(
         if path.is_file() and sha256_of(path) == sha256.lower():
             return path
         require_online(context, f"{redacted(url)} (sha256 {sha256.lower()})")
+        with disk_errors(path):
+            remove(path)
         return download(
             url,
             path,
