@@ -12,6 +12,12 @@ SOCKETS = "ws2_32.dll"
 """What a program with a server needs besides, of every Windows too."""
 EXPORT, IMPORT, CERTIFICATES = 0, 1, 4
 """Places in the table of directories."""
+MOST = 4096
+"""Functions that a file may name: a stranger's tables may lead to one another, for as long as one likes to read."""
+LONGEST = 256
+"""Bytes of a name."""
+MOST_SECTIONS = 96
+"""Windows loads no file with more."""
 
 
 def imports_of(program: bytes) -> Mapping[str, tuple[str, ...]]:
@@ -36,6 +42,8 @@ def _read(content: bytes) -> "_File":
         raise ValueError("not a program for Windows")
     sections, optional = struct.unpack_from("<H12xH", content, header + 6)
     start = header + 24
+    if sections > MOST_SECTIONS:
+        raise ValueError(f"{sections} sections, of which Windows loads {MOST_SECTIONS}")
     if struct.unpack_from("<H", content, start)[0] != 0x20B:
         raise ValueError("not a program of 64 bits")
     table_of = content[start + optional : start + optional + 40 * sections]
@@ -65,13 +73,19 @@ class _File:
 
     def text(self, address: int) -> str:
         place = self.at(address)
-        return self.content[place : self.content.index(0, place)].decode("ascii")
+        found = self.content[place : self.content.index(0, place, place + LONGEST)].decode("ascii")
+        if not found.isprintable():
+            raise ValueError(f"{found!r} is no name")
+        return found
 
     def imports(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        row = self.at(self.table(IMPORT))
+        left, row = MOST, self.at(self.table(IMPORT))
         while any(found := struct.unpack_from("<IIIII", self.content, row)):
             names, entry = [], self.at(found[0] or found[4])
             while value := struct.unpack_from("<Q", self.content, entry)[0]:
+                left -= 1
+                if left < 0:
+                    raise ValueError(f"it imports more than {MOST} functions")
                 names.append(f"#{value & 0xFFFF}" if value >> 63 else self.text(value + 2))
                 entry += 8
             yield self.text(found[3]), tuple(names)
@@ -81,14 +95,18 @@ class _File:
         if not (table := self.table(EXPORT)):
             return
         count, _, names = struct.unpack_from("<III", self.content, self.at(table) + 24)
+        if count > MOST:
+            raise ValueError(f"it exports more than {MOST} functions")
         for place in struct.iter_unpack("<I", self.content[self.at(names) :][: 4 * count]):
             yield self.text(*place)
 
 
 def is_signed(program: bytes) -> bool:
-    """Whether an Authenticode signature lies in a program, whoever it is of."""
-    (header,) = struct.unpack_from("<I", program, 0x3C)
-    return any(struct.unpack_from("<II", program, header + 24 + 112 + 8 * CERTIFICATES))
+    """Whether an Authenticode signature lies in a program, whoever it is of. Raises ``ValueError`` as above."""
+    try:
+        return any(struct.unpack_from("<II", program, _read(program).start + 112 + 8 * CERTIFICATES))
+    except struct.error as error:
+        raise ValueError(f"not a whole program for Windows: {error}") from error
 
 
 def require_imports(program: bytes, *, name: str, serves: bool = False) -> None:

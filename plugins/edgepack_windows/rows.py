@@ -13,7 +13,12 @@ def windows_rows(bundle: Bundle, report: Report) -> Iterable[tuple[str, str]]:
     ran = report.verification.texts > 0
     yield "run", "under wine, not on Windows" if ran else "nowhere: not under wine, not on Windows"
     program = bundle.program.read_bytes()
-    for library, functions in imports_of(program).items():
+    try:
+        imported, signed = imports_of(program), is_signed(program)
+    except ValueError as error:
+        # A stranger's: what edgepack makes is read before it is packed.
+        yield "program", f"cannot be read: {error}"
+        return
+    for library, functions in imported.items():
         yield library, f"{len(functions)} functions: {', '.join(sorted(functions))}"
-    signed = is_signed(program)
     yield "signed (Authenticode)", "yes, by the target's command" if signed else "no (docs/windows.md)"

@@ -5,10 +5,12 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.damage import REMEMBERED, damage
 from tests.support.golden import ROOT
 from tests.support.network import online, plain_network, server
 from tests.support.serving import Server, file, page, status
@@ -288,3 +290,34 @@ def test_a_source_that_only_a_manifest_names_is_not_asked(
     with pytest.raises(UsageError, match="does not fetch what a foreign bundle names"):
         verify_again(tmp_path, model=None, run=True, context=online)
     assert not server.asked
+
+
+@pytest.mark.parametrize("how", REMEMBERED)
+def test_a_damaged_memory_of_a_source_is_none(
+    how: str, install: Install, server: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    install()
+    put(server, files_of(model), revision="r1")
+    source = ingest(NEWEST, context=online)
+    damage(context.store.root / "sources", "found.json", how)
+    with pytest.raises(DownloadError, match="offline"):
+        ingest(NEWEST, context=context)
+    if how != "a folder":
+        assert ingest(NEWEST, context=online) == source
+        assert ingest(NEWEST, context=context) == source
+
+
+def test_what_was_found_at_one_address_is_not_taken_for_another(
+    install: Install, server: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    install()
+    for revision in ("r1", "r2"):
+        put(server, files_of(model), revision=revision)
+        ingest(f"{NEWEST}@{revision}", context=online)
+    first, second = sorted((context.store.root / "sources").glob("*/found.json"))
+    first.write_text(second.read_text())
+    origins = []
+    for revision in ("r1", "r2"):
+        with suppress(DownloadError):
+            origins.append((revision, ingest(f"{NEWEST}@{revision}", context=context).origin))
+    assert len(origins) == 1 and origins[0][1].endswith(origins[0][0])

@@ -16,8 +16,10 @@ class Mounts:
 
     def source_of(self, digest: str) -> str:
         """A repository that had the blob, or nothing."""
-        file = self._file(digest)
-        return file.read_text(encoding="utf-8") if file.is_file() else ""
+        try:
+            return self._file(digest).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
 
     def remember(self, digest: str, repository: str) -> None:
         if self.source_of(digest) != repository:

@@ -134,7 +134,8 @@ def _installed(table: Mapping[str, Any], context: BuildContext) -> Path:
     def make(folder: Path) -> None:
         _lay_out(folder, table, archives, context)
 
-    return context.store.cached("emscripten", inputs, make)
+    # Emscripten keeps what it has found out of its libraries beside them.
+    return context.store.cached("emscripten", inputs, make, grows=True)
 
 
 def _lay_out(

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import DiskFullError, DownloadError, HashMismatchError
 from edgepack.fetch import http as network
 from edgepack.fetch.http import PATIENT, Policy, TryAgain, redacted
-from edgepack.files.store import default_root, disk_errors, disk_full, free_bytes, sha256_of
+from edgepack.files.store import default_root, disk_errors, disk_full, free_bytes, remove, sha256_of
 
 if TYPE_CHECKING:
     import httpx
@@ -24,6 +24,8 @@ SLOW_AFTER, SLOWEST = 60.0, 256
 """Seconds, and bytes a second: a connection that is slower for so long is given up, and the file is asked for again."""
 MIN_GAIN = 1 << 20
 """Bytes that count as getting further, so that a long file outlives any number of short connections."""
+MOST = 64 << 30
+"""Bytes of a file whose size nobody knows: a server may send for ever."""
 
 
 class OpenProgress(Protocol):
@@ -46,7 +48,7 @@ class _Transfer:
     """Whether a digest will tell if two halves do not belong together."""
     progress: OpenProgress | None
     stack: ExitStack
-    most: int | None = None
+    size: int | None = None
     """Bytes that the file has, where that is known: nobody is listened to for more."""
     total: int | None = None
     validator: str | None = None
@@ -98,8 +100,8 @@ def download(
     part = destination.with_name(f"{destination.name}.part")
     with disk_errors(destination):
         part.parent.mkdir(parents=True, exist_ok=True)
-        if sha256 is None:
-            part.unlink(missing_ok=True)
+        if sha256 is None or part.is_symlink() or not part.is_file():
+            remove(part)
     try:
         with network.client(policy, allow_http=allow_http) as client, ExitStack() as stack:
             transfer = _Transfer(
@@ -110,7 +112,7 @@ def download(
                 pinned=sha256 is not None,
                 progress=progress,
                 stack=stack,
-                most=size,
+                size=size,
                 total=size,
             )
             _fetch_checked(client, transfer, sha256, size, policy)
@@ -193,8 +195,8 @@ def _start_over(transfer: _Transfer, reason: str) -> None:
 
 def _check_continuation(response: httpx.Response, transfer: _Transfer, offset: int) -> None:
     """Start over when a partial answer is not the rest of the same file."""
-    given = re.match(r"bytes (\d+)-", response.headers.get("content-range", ""))
-    if given is None or int(given.group(1)) != offset:
+    given = re.match(r"bytes ([0-9]+)-", response.headers.get("content-range", ""))
+    if given is None or network.number(given.group(1)) != offset:
         _start_over(transfer, "the server continued the file at another place")
     if transfer.validator is not None and _validator(response) != transfer.validator:
         _start_over(transfer, "the file has changed on the server")
@@ -208,18 +210,16 @@ def _validator(response: httpx.Response) -> str | None:
 
 
 def _total_of_range(response: httpx.Response) -> int | None:
-    given = re.search(r"/(\d+)$", response.headers.get("content-range", ""))
-    return int(given.group(1)) if given else None
+    return network.number(response.headers.get("content-range", "").rpartition("/")[2])
 
 
 def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None:
     """Append the answer's bytes to the partial file, of which the first ``offset`` are kept."""
-    length = response.headers.get("content-length", "")
-    transfer.total = offset + int(length) if length.isdigit() else _total_of_range(response)
+    length = network.number(response.headers.get("content-length", ""))
+    transfer.total = _total_of_range(response) if length is None else offset + length
     transfer.validator = _validator(response)
-    if transfer.most is not None and (transfer.total or 0) > transfer.most:
-        _refuse_more(transfer)
-    if (transfer.total or transfer.most or 0) - offset > free_bytes(transfer.part):
+    _require_no_more(transfer, transfer.total or 0)
+    if (transfer.total or transfer.size or 0) - offset > free_bytes(transfer.part):
         raise disk_full(transfer.part, cache=default_root())
     if transfer.bar is None and transfer.progress is not None:
         opened = transfer.progress(f"download {transfer.name}", transfer.total, unit="B")
@@ -230,8 +230,7 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
         since, before = time.monotonic(), offset
         for chunk in response.iter_raw():
             offset += len(chunk)
-            if transfer.most is not None and offset > transfer.most:
-                _refuse_more(transfer)
+            _require_no_more(transfer, offset)
             stream.write(chunk)
             transfer.reached(offset)
             if time.monotonic() - since > SLOW_AFTER:
@@ -242,12 +241,14 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
         raise TryAgain(f"the connection ended after {offset} of {transfer.total} bytes")
 
 
-def _refuse_more(transfer: _Transfer) -> NoReturn:
-    transfer.part.unlink(missing_ok=True)
-    raise HashMismatchError(
-        f"{redacted(transfer.url)} is more than the {transfer.most} bytes that it should be",
-        hint="the server, or a proxy in between, sent a different file",
-    )
+def _require_no_more(transfer: _Transfer, received: int) -> None:
+    """Raise ``HashMismatchError`` for a server that sends more: a disk would be full of what nobody asked for."""
+    if received > (most := MOST if transfer.size is None else transfer.size):
+        transfer.part.unlink(missing_ok=True)
+        raise HashMismatchError(
+            f"{redacted(transfer.url)} is more than the {most} bytes that it may have",
+            hint="the server, or a proxy in between, sent a different file",
+        )
 
 
 def fetch_file(
@@ -272,6 +273,8 @@ def fetch_file(
         if path.is_file() and sha256_of(path) == sha256.lower():
             return path
         require_online(context, f"{redacted(url)} (sha256 {sha256.lower()})")
+        with disk_errors(path):
+            remove(path)
         return download(
             url,
             path,

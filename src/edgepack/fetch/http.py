@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -207,7 +208,7 @@ def _probe_one(http: httpx.Client, url: str) -> Probe | None:
             given = response.headers
             length = given.get("content-length", "")
             dated = f"{given['last-modified']} {length}" if "last-modified" in given else ""
-            return Probe(size=int(length) if length.isdigit() else None, validator=given.get("etag") or dated)
+            return Probe(size=number(length), validator=given.get("etag") or dated)
     return None
 
 
@@ -273,12 +274,17 @@ def retry_after(value: str | None) -> float | None:
     """Seconds that a Retry-After header asks for: a number, or a date."""
     if not value:
         return None
+    if (seconds := number(value.strip())) is not None:
+        return float(seconds)
     try:
-        if value.strip().isdecimal():
-            return float(value)
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
+
+
+def number(text: str) -> int | None:
+    """What a server writes in digits; nothing for what is none, or larger than any file."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 @contextmanager

@@ -5,19 +5,29 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from edgepack.errors import DiskFullError, OutputError
 from edgepack.files.shared import SharedStore
 from edgepack.records.model import FileDigest
 
 ENTRY_FILE = ".edgepack-entry.json"
+"""In an entry: path → size and SHA-256 of each file, or where a link leads; under this file's own name, whose entry it is."""
 LOCKS = "locks"
+_PYTHONS_OWN = "__pycache__"
+"""What Python writes beside modules that it imports; it holds that against them itself."""
+_REFUSALS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG}
+    | {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
+)
+"""What the system says of places that cannot be written, or hold something else than they should."""
 WORK = "edgepack-"
 """What the names of work folders begin with, where temporary files go."""
 
@@ -39,15 +49,18 @@ class Store:
     shared: SharedStore | None = field(default=None, compare=False, repr=False)
     """Asked before something is made, and given what was."""
 
-    def cached(self, kind: str, inputs: Mapping[str, str], make: Callable[[Path], None]) -> Path:
+    def cached(
+        self, kind: str, inputs: Mapping[str, str], make: Callable[[Path], None], *, grows: bool = False
+    ) -> Path:
         """The folder that ``make(folder)`` filled for these inputs.
 
-        Made at most once, also when several processes ask at the same time; an entry whose files are not those that
-        were written is made again. What a failed or killed ``make`` leaves behind is never seen as an entry.
+        Made at most once, also when several processes ask at the same time; an entry that is another's, or whose files are
+        not those that were written, and no others, is made again. ``grows``: its own programs may write others beside them.
+        What a failed or killed ``make`` leaves behind is never seen as an entry.
         """
         entry = self.root / kind / key_of(inputs)
         with self.lock(entry):
-            if not _is_sound(entry):
+            if not _is_sound(entry, grows=grows):
                 self._make(entry, partial(self._fetch_or_make, entry, make))
         return entry
 
@@ -83,7 +96,8 @@ class Store:
         path = self.root / LOCKS / f"{entry.parent.name}-{entry.name}.lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            held = FileLock(path).acquire()
+            # Whoever may write into the cache may hold its locks, whatever the umask of who made them.
+            held = FileLock(path, mode=path.parent.stat().st_mode & 0o666 | 0o600).acquire()
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 with disk_errors(self.root, cache=self.root):
@@ -95,15 +109,15 @@ class Store:
 
     def _make(self, entry: Path, make: Callable[[Path], None]) -> None:
         with disk_errors(entry, cache=self.root):
-            if entry.exists():
-                shutil.rmtree(entry)
+            remove(entry)
             entry.parent.mkdir(parents=True, exist_ok=True)
             for left_by_a_killed_process in entry.parent.glob(f".{entry.name}-*"):
                 shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
             work = Path(tempfile.mkdtemp(prefix=f".{entry.name}-", dir=entry.parent))
             try:
                 make(work)
-                listing = {digest.path: [digest.size, digest.sha256] for digest in digest_tree(work)}
+                remove(work / ENTRY_FILE)  # which is not for its maker, nor for a store that many share
+                listing = _listing_of(work, name=_name_of(entry))
                 (work / ENTRY_FILE).write_text(json.dumps(listing, indent=0))
                 work.chmod(0o755)
                 work.rename(entry)
@@ -116,31 +130,71 @@ def key_of(inputs: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(dict(sorted(inputs.items()))).encode()).hexdigest()[:40]
 
 
-def _is_sound(entry: Path) -> bool:
+def _name_of(entry: Path) -> str:
+    return f"{entry.parent.name}/{entry.name}"
+
+
+def _is_sound(entry: Path, *, grows: bool) -> bool:
+    """Whether an entry is what was made under its name."""
+    try:
+        if not stat.S_ISREG((entry / ENTRY_FILE).lstat().st_mode):
+            return False
+        listing = json.loads((entry / ENTRY_FILE).read_text())
+        found = _listing_of(entry, name=_name_of(entry))
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(listing, dict) or not listing:
+        return False
+    if ENTRY_FILE not in listing:
+        # One of an earlier edgepack does not say whose it is.
+        del found[ENTRY_FILE]
+    if grows:
+        found = {path: found[path] for path in found.keys() & listing.keys()}
+    return bool(listing == found)
+
+
+def _listing_of(folder: Path, *, name: str) -> dict[str, Any]:
+    """What is written into ``ENTRY_FILE``."""
+    found: dict[str, Any] = {}
+    programs = []
+    for path in sorted(folder.rglob("*")):
+        place, mode = path.relative_to(folder), path.lstat().st_mode
+        if stat.S_ISDIR(mode) or path.name == ENTRY_FILE or _PYTHONS_OWN in place.parts:
+            continue
+        if stat.S_ISREG(mode):
+            found[str(place)] = [path.stat().st_size, sha256_of(path)]
+            if mode & stat.S_IXUSR:
+                programs.append(str(place))
+        else:
+            found[str(place)] = ["link", str(path.readlink())] if stat.S_ISLNK(mode) else ["odd", ""]
+    return {ENTRY_FILE: {"entry": name, "programs": programs}, **found}
+
+
+def listed(entry: Path) -> dict[str, str]:
+    """Path → SHA-256 of the files that an entry lists; of one whose listing is damaged nothing."""
     try:
         listing = json.loads((entry / ENTRY_FILE).read_text())
-    except (OSError, ValueError):
-        return False
-    try:
-        return all(
-            (entry / path).stat().st_size == size and sha256_of(entry / path) == sha256
-            for path, (size, sha256) in listing.items()
-        )
-    except OSError:
-        return False
+        return {path: sha256 for path, (_, sha256) in listing.items() if path != ENTRY_FILE}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def remove(path: Path) -> None:
+    """Remove what is at a path, whatever it is; a link, not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as stream:
-        return _digest(stream)
+    """SHA-256 of a file, hexadecimal; a pipe in a file's place is not waited for."""
+    with open(path, "rb", opener=_without_waiting) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _digest(stream: object) -> str:
-    digest = hashlib.sha256()
-    while chunk := stream.read(1 << 20):  # type: ignore[attr-defined]
-        digest.update(chunk)
-    return digest.hexdigest()
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def digest_file(path: Path, *, relative_to: Path) -> FileDigest:
@@ -164,7 +218,7 @@ def disk_errors(path: Path, *, cache: Path | None = None) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_full(path, cache=cache or default_root()) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in _REFUSALS:
             raise OutputError(
                 f"cannot write to {path}: {error.strerror}",
                 hint="choose another folder or change its permissions",

@@ -1,9 +1,12 @@
 """Which bundles were made on this machine: their programs are its own, and run without being asked for."""
 
+import os
 from contextlib import suppress
+from pathlib import Path
 
 from edgepack.bundles.manifest import digest
 from edgepack.context import BuildContext
+from edgepack.files.owners import is_ours
 from edgepack.files.store import Store
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.confined.found import find_sandbox
@@ -21,14 +24,16 @@ def remember(digest: str, *, report: str = "", store: Store) -> None:
     A cache that cannot be written forgets it: nothing else fails.
     """
     with suppress(OSError):
-        (store.root / FOLDER).mkdir(parents=True, exist_ok=True)
-        with (store.root / FOLDER / digest).open("a", encoding="ascii") as kept:
-            if report and report not in reports_of(digest, store=store):
+        known = reports_of(digest, store=store)
+        with _kept(store, FOLDER, digest).open("a", encoding="ascii") as kept:
+            if report and report not in known:
                 kept.write(f"{report}\n")
 
 
 def reports_of(digest: str, *, store: Store) -> frozenset[str]:
     """The SHA-256 of each report of a bundle that was written here; of older bundles none is known."""
+    if not is_made_here(digest, store=store):
+        return frozenset()
     with suppress(OSError, ValueError):
         return frozenset((store.root / FOLDER / digest).read_text(encoding="ascii").split())
     return frozenset()
@@ -37,18 +42,32 @@ def reports_of(digest: str, *, store: Store) -> frozenset[str]:
 def remember_from_store(report: str, *, store: Store) -> None:
     """Keep the SHA-256 of a report that came from a store whose secret is known here."""
     with suppress(OSError):
-        (store.root / FROM_STORE).mkdir(parents=True, exist_ok=True)
-        (store.root / FROM_STORE / report).touch()
+        _kept(store, FROM_STORE, report)
 
 
 def is_from_store(report: str, *, store: Store) -> bool:
     """Whether a report of this SHA-256 did."""
-    return (store.root / FROM_STORE / report).is_file()
+    file = store.root / FROM_STORE / report
+    return file.is_file() and is_ours(file, below=store.root)
+
+
+def _kept(store: Store, folder: str, name: str) -> Path:
+    """A file that nobody else may write, whatever the umask: what others may have written does not count."""
+    file = store.root / folder / name
+    store.root.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o755, exist_ok=True)
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o644))
+    if file.parent.stat().st_uid == os.geteuid():
+        file.parent.chmod(0o755)
+    if file.stat().st_uid == os.geteuid():
+        file.chmod(0o644)
+    return file
 
 
 def is_made_here(digest: str, *, store: Store) -> bool:
-    """Whether a bundle of this digest was."""
-    return (store.root / FOLDER / digest).is_file()
+    """Whether a bundle of this digest was, by this user or root: what others may have written into the cache does not count."""
+    file = store.root / FOLDER / digest
+    return file.is_file() and is_ours(file, below=store.root)
 
 
 def may_run(bundle: Bundle, *, asked: bool, context: BuildContext) -> bool:

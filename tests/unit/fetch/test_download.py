@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -343,8 +344,11 @@ def test_secrets_in_an_address_are_not_told(server: Server, tmp_path: Path) -> N
 
 
 def test_a_full_disk_is_said_so_and_freed(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "f.part").symlink_to("/dev/full")
-    url = server.on("/f", file(CONTENT))
+    def filling(asked: Asked) -> Reply:
+        (tmp_path / "f.part").symlink_to("/dev/full")
+        return file(CONTENT)(asked)
+
+    url = server.on("/f", filling)
     with pytest.raises(DiskFullError, match="no space left"):
         download(url, tmp_path / "f", sha256=DIGEST)
     assert left_in(tmp_path) == []
@@ -433,3 +437,62 @@ def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None
     assert seen[headless] == http.Probe(size=3, validator="")
     assert len(seen) == 3
     assert server.paths() == ["/headless"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Range": "bytes 5-6/7"},
+        {"Content-Range": f"bytes {'9' * 5_000}-6/7"},
+        {"Content-Range": f"bytes 0-9/{'9' * 5_000}"},
+        {"Content-Range": "bytes \u00b2-6/7"},
+    ],
+)
+def test_a_part_that_nobody_asked_for(headers: dict[str, str], server: Server, tmp_path: Path) -> None:
+    url = server.on("/file", lambda asked: Reply(status=206, body=CONTENT, headers=headers))
+    try:
+        made = download(url, tmp_path / "file", sha256=DIGEST, policy=QUICK)
+    except DownloadError:
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert made.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("said", ["\u00b2", "9" * 400, "Mon, 01 Jan 0001 00:00:00 -2300", "a,b c d e"])
+def test_a_time_that_is_none_is_not_waited_for(
+    said: str, server: Server, tmp_path: Path, pauses: list[float]
+) -> None:
+    url = server.on("/file", status(503, retry_after=said), file(CONTENT))
+    assert download(url, tmp_path / "file", policy=QUICK).read_bytes() == CONTENT
+    assert all(seconds <= 120 for seconds in pauses)
+
+
+@pytest.mark.parametrize("sha256", [None, DIGEST])
+def test_a_server_that_does_not_stop_is_stopped(
+    sha256: str | None, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = server.on("/file", file(CONTENT * 100))
+    with pytest.raises(HashMismatchError, match="more than the 10240 bytes") as caught:
+        download(endless, tmp_path / "file", size=len(CONTENT), sha256=sha256, policy=QUICK)
+    assert caught.value.hint and list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("edgepack.fetch.download.MOST", 20_000)
+    with pytest.raises(HashMismatchError, match="more than the 20000 bytes"):
+        download(endless, tmp_path / "file", policy=QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["file.bin", "file.bin.part"])
+@pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/etc/hostname")])
+def test_whatever_lies_in_a_download_s_place_is_replaced(
+    place: str, put: Callable[[Path], None], server: Server, context: HostContext
+) -> None:
+    online = replace(context, offline=False)
+    path = fetch_file(server.on("/file.bin", file(CONTENT)), sha256=DIGEST, context=online)
+    path.unlink()
+    put(path.with_name(place))
+    before = Path("/etc/hostname").read_bytes()
+    again = fetch_file(f"{server.base}/file.bin", sha256=DIGEST, context=online)
+    assert again == path and path.read_bytes() == CONTENT and not path.is_symlink()
+    assert [each.name for each in path.parent.iterdir()] == ["file.bin"]
+    assert Path("/etc/hostname").read_bytes() == before

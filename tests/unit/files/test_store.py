@@ -1,16 +1,28 @@
 """The store: made once, checked, safe for two processes, and nothing half-made."""
 
 import errno
+import json
 import multiprocessing
 import os
+import shutil
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from edgepack.errors import DiskFullError, OutputError
-from edgepack.files.store import Store, disk_errors, key_of, require_space, written_beside
+from edgepack.files.store import (
+    ENTRY_FILE,
+    Store,
+    disk_errors,
+    key_of,
+    remove,
+    require_space,
+    written_beside,
+)
 
 
 def test_made_once_and_again_when_damaged(tmp_path: Path) -> None:
@@ -187,3 +199,149 @@ def test_a_full_disk_is_blamed_on_what_lies_there(
     assert [each for each in ("--output", "EDGEPACK_CACHE", "TMPDIR") if each in str(caught.value.hint)] == [
         words
     ]
+
+
+def _fill(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin/tool").write_text("#!/bin/sh\n")
+    (folder / "bin/tool").chmod(0o755)
+    (folder / "empty").touch()
+    (folder / "link").symlink_to("bin/tool")
+    (folder / "folder").symlink_to("bin")
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def _in_the_place_of(file: Path, put: Callable[[Path], object]) -> None:
+    remove(file)
+    put(file)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a file cut off": lambda entry: os.truncate(entry / "bin/tool", 3),
+    "a bit flipped": lambda entry: _flip(entry / "bin/tool"),
+    "a file more": lambda entry: (entry / "bin/more").touch(),
+    "a file that is hidden": lambda entry: (entry / ".more").touch(),
+    "a file less": lambda entry: (entry / "empty").unlink(),
+    "a program that is none": lambda entry: (entry / "bin/tool").chmod(0o644),
+    "a link in a file's place": lambda entry: _in_the_place_of(
+        entry / "empty", lambda file: file.symlink_to("/dev/null")
+    ),
+    "a link elsewhere": lambda entry: _in_the_place_of(
+        entry / "link", lambda file: file.symlink_to("/bin/sh")
+    ),
+    "a link's file in its place": lambda entry: _in_the_place_of(
+        entry / "link", lambda file: file.write_text("#!/bin/sh\n")
+    ),
+    "a link to another folder": lambda entry: _in_the_place_of(
+        entry / "folder", lambda file: file.symlink_to("/")
+    ),
+    "a folder in a file's place": lambda entry: _in_the_place_of(entry / "bin/tool", Path.mkdir),
+    "a pipe in a file's place": lambda entry: _in_the_place_of(entry / "empty", os.mkfifo),
+    "a pipe in the listing's place": lambda entry: _in_the_place_of(entry / ENTRY_FILE, os.mkfifo),
+    "a folder in the listing's place": lambda entry: _in_the_place_of(entry / ENTRY_FILE, Path.mkdir),
+    "no listing": lambda entry: (entry / ENTRY_FILE).unlink(),
+    "an empty listing": lambda entry: (entry / ENTRY_FILE).write_text(""),
+    "a listing of nothing": lambda entry: (entry / ENTRY_FILE).write_text("{}"),
+    "a list": lambda entry: (entry / ENTRY_FILE).write_text('["bin/tool"]'),
+    "a number": lambda entry: (entry / ENTRY_FILE).write_text("7"),
+    "names without digests": lambda entry: (entry / ENTRY_FILE).write_text('{"bin/tool": 10, "empty": null}'),
+    "brackets": lambda entry: (entry / ENTRY_FILE).write_text("[" * 200_000),
+    "bytes": lambda entry: (entry / ENTRY_FILE).write_bytes(b"\xff\xfe{"),
+    "a file in the entry's place": lambda entry: _in_the_place_of(entry, Path.touch),
+    "a pipe in the entry's place": lambda entry: _in_the_place_of(entry, os.mkfifo),
+    "a link to nothing in the entry's place": lambda entry: _in_the_place_of(
+        entry, lambda place: place.symlink_to("/nowhere")
+    ),
+    "an empty folder in the entry's place": lambda entry: _in_the_place_of(entry, Path.mkdir),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_whatever_was_done_to_an_entry_it_is_made_again(damage: str, tmp_path: Path) -> None:
+    store = Store(root=tmp_path)
+    entry = store.cached("things", {"a": "1"}, _fill)
+    before = (entry / ENTRY_FILE).read_text()
+    store.cached("things", {"a": "1"}, lambda _: pytest.fail("it was sound"))
+    DAMAGE[damage](entry)
+    assert store.cached("things", {"a": "1"}, _fill) == entry
+    assert (entry / ENTRY_FILE).read_text() == before
+    assert sorted(path.name for path in entry.rglob("*")) == sorted(
+        [ENTRY_FILE, "bin", "tool", "empty", "link", "folder"]
+    )
+    store.cached("things", {"a": "1"}, lambda _: pytest.fail("it was sound"))
+
+
+def test_an_entry_in_the_place_of_another_is_not_given_out(tmp_path: Path) -> None:
+    store = Store(root=tmp_path)
+
+    def fill(text: str) -> Callable[[Path], None]:
+        def make(folder: Path) -> None:
+            (folder / "file").write_text(text)
+
+        return make
+
+    places = [("things", "1"), ("things", "2"), ("others", "1")]
+    first, second, third = (store.cached(kind, {"a": a}, fill(f"{kind} {a}")) for kind, a in places)
+    for other in (second, third):
+        remove(first)
+        shutil.copytree(other, first)
+        again = store.cached("things", {"a": "1"}, fill("things 1"))
+        assert (again / "file").read_text() == "things 1"
+
+
+def test_what_an_entry_of_an_earlier_edgepack_lists_is_enough(tmp_path: Path) -> None:
+    """It does not say whose it is; nobody downloads everything again for that."""
+    store = Store(root=tmp_path)
+    entry = store.cached("things", {"a": "1"}, lambda folder: (folder / "file").touch())
+    listing = json.loads((entry / ENTRY_FILE).read_text())
+    del listing[ENTRY_FILE]
+    (entry / ENTRY_FILE).write_text(json.dumps(listing))
+    store.cached("things", {"a": "1"}, lambda _: pytest.fail("it was sound"))
+    (entry / "more").touch()
+    store.cached("things", {"a": "1"}, lambda folder: (folder / "file").touch())
+    assert not (entry / "more").exists()
+
+
+def test_programs_may_write_beside_an_entry_s_files_where_its_maker_says_so(tmp_path: Path) -> None:
+    store = Store(root=tmp_path)
+    entry = store.cached("things", {"a": "1"}, _fill, grows=True)
+    (entry / "kept").mkdir()
+    (entry / "kept/table").touch()
+    store.cached("things", {"a": "1"}, lambda _: pytest.fail("it was sound"), grows=True)
+    _flip(entry / "bin/tool")
+    store.cached("things", {"a": "1"}, _fill, grows=True)
+    assert not (entry / "kept").exists()
+    (entry / "bin/__pycache__").mkdir()
+    (entry / "bin/__pycache__/tool.cpython-311.pyc").touch()
+    store.cached("things", {"a": "1"}, lambda _: pytest.fail("Python's own files"))
+
+
+@pytest.mark.parametrize("place", ["locks", "things", f"locks/things-{key_of({'a': '1'})}.lock"])
+@pytest.mark.parametrize("put", [Path.touch, Path.mkdir, lambda path: path.symlink_to("loop")])
+def test_what_is_in_the_way_of_the_cache_is_an_error_for_people(
+    place: str, put: Callable[[Path], None], tmp_path: Path
+) -> None:
+    if place.endswith(".lock"):
+        (tmp_path / "locks").mkdir()
+    if place == "things" and put is Path.mkdir:
+        pytest.skip("that is how it should be")
+    put(tmp_path / place)
+    with suppress(OutputError):
+        Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
+
+
+@pytest.mark.parametrize(
+    ("folder", "lock"), [(0o755, 0o644), (0o2775, 0o664), (0o1777, 0o666), (0o700, 0o600)]
+)
+def test_who_may_write_into_the_cache_may_hold_its_locks(folder: int, lock: int, tmp_path: Path) -> None:
+    """Or two users of one cache would be in the same entry at the same time."""
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks").chmod(folder)
+    Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
+    (held,) = (tmp_path / "locks").iterdir()
+    assert held.stat().st_mode & 0o777 == lock

@@ -6,6 +6,7 @@ sources, also the archives of ONNX Runtime and its parts, so that a machine with
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from edgepack.files.archives import ArchiveMember, BadArchive, opened
 from edgepack.files.store import disk_errors, key_of, sha256_of
 from edgepack.foundry.compile.keys import archive_inputs
 from edgepack.foundry.compile.objects import record_of, sound_record
-from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
+from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, load_units
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import find_release
 from edgepack.foundry.sources.pinned import store_path
@@ -32,8 +33,9 @@ MANIFEST = "edgepack-archive.json"
 FORMAT = "edgepack kernel archive"
 SCHEMA = 1
 LEVEL = 12
-_LARGEST_MANIFEST = 1 << 26
-_HEADERS = (".h", ".inc", ".cc", ".c", ".cpp", ".def")
+_LARGEST_MANIFEST = 1 << 24
+_PLAN = re.compile(r"units/units-[0-9a-f]{16}\.json")
+"""What ``keys.planned_file`` calls them."""
 _PLACES = ("objects", "build", "sources", "units")
 
 
@@ -71,7 +73,7 @@ def import_archive(
             folder = context.store.root / "kernel-archive" / str(manifest["key"])
             with context.store.lock(folder), _workplace(folder) as work:
                 _unpack(members, manifest, work, file, context)
-                _check_objects(manifest, work, file)
+                _check_content(manifest, work, file)
                 with disk_errors(folder):
                     added = _settle(manifest, work, folder, context)
     except BadArchive as error:
@@ -96,8 +98,11 @@ def _read_manifest(members: Iterator[ArchiveMember], file: Path, release_for: Re
             _require_safe(str(entry["path"]), file)
             if int(entry["size"]) < 0 or len(str(entry["sha256"])) != 64:
                 raise ValueError(entry)
+            if entry["path"].endswith(".o") and not isinstance(entry["identity"], str):
+                raise ValueError(entry)
+        exchanged(manifest)
         _require_ours(manifest, file, release_for)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BundleError(f"{file}: its {MANIFEST} is invalid", hint="export it again") from error
     return manifest
 
@@ -106,6 +111,10 @@ def _require_safe(name: str, file: Path) -> None:
     parts = PurePosixPath(name).parts
     if len(parts) < 2 or parts[0] not in _PLACES or ".." in parts or "\\" in name or "\0" in name:
         raise BundleError(f"{file} would write outside its folder: {name!r}")
+    if (parts[0] == "units" and not _PLAN.fullmatch(name)) or (parts[0] == "sources" and len(parts) > 2):
+        raise BundleError(
+            f"{file} holds {name!r}, which no kernel archive has", hint="do not trust this file"
+        )
 
 
 def _require_ours(manifest: Mapping[str, Any], file: Path, release_for: ReleaseFor) -> None:
@@ -180,13 +189,25 @@ def _copy_checked(member: ArchiveMember, place: Path, sha256: str, file: Path, b
         raise BundleError(f"{file} is damaged: {member.path} is not what was exported", hint="copy it again")
 
 
-def _check_objects(manifest: Mapping[str, Any], work: Path, file: Path) -> None:
-    """Every object has a record of its own that says the same as the manifest."""
+def _check_content(manifest: Mapping[str, Any], work: Path, file: Path) -> None:
+    """There is a plan, what was configured, and of every object a record that says the same as the manifest."""
     for entry in manifest["files"]:
-        if str(entry["path"]).endswith(".o"):
-            record = sound_record(work / str(entry["path"]))
+        path = work / str(entry["path"])
+        if path.suffix == ".o":
+            record = sound_record(path)
             if record is None or record["identity"] != entry["identity"]:
                 raise BundleError(f"{file} is damaged: {entry['path']} does not fit its record")
+        elif path.parent == work / "units":
+            try:
+                load_units(path)
+            except (OSError, ValueError, RecursionError) as error:
+                raise BundleError(f"{file} is damaged: {entry['path']} is no plan") from error
+    try:
+        whole = isinstance(json.loads((work / "build" / COMMANDS).read_text()), list)
+    except (OSError, ValueError, RecursionError):
+        whole = False
+    if not whole or not (work / "build" / CONFIGURED).is_file() or not (work / "units").is_dir():
+        raise BundleError(f"{file} lacks a plan, or what was configured", hint="export it again")
 
 
 def _settle(manifest: Mapping[str, Any], work: Path, folder: Path, context: BuildContext) -> int:
@@ -201,7 +222,8 @@ def _settle(manifest: Mapping[str, Any], work: Path, folder: Path, context: Buil
         shutil.rmtree(folder / "build", ignore_errors=True)
         (work / "build").rename(folder / "build")
     for planned in sorted((work / "units").iterdir()):
-        planned.replace(folder / planned.name)
+        if not _is_plan(folder / planned.name):
+            planned.replace(folder / planned.name)
     added = 0
     for path in sorted((work / "objects").rglob("*.o")):
         place = folder / "objects" / path.relative_to(work / "objects")
@@ -212,6 +234,13 @@ def _settle(manifest: Mapping[str, Any], work: Path, folder: Path, context: Buil
             record_of(path).replace(record_of(place))
             added += 1
     return added
+
+
+def _is_plan(file: Path) -> bool:
+    try:
+        return bool(load_units(file))
+    except (OSError, ValueError):
+        return False
 
 
 def _settle_sources(manifest: Mapping[str, Any], work: Path, context: BuildContext) -> None:

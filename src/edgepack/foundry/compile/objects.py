@@ -137,7 +137,7 @@ def sound_record(object: Path) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads(record_of(object).read_text())
         return record if record["identity"] and record["sha256"] == sha256_of(object) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -1,6 +1,5 @@
 """What is in a library and which operator asks for it: exact figures that sum to the file's size."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from edgepack.errors import BundleError
 from edgepack.files.elf import Layout, file_layout
-from edgepack.files.store import ENTRY_FILE, Store, sha256_of
+from edgepack.files.store import ENTRY_FILE, Store, listed, sha256_of
 from edgepack.foundry.explain.weaknesses import Weakness, weaknesses_of
 from edgepack.foundry.link.composition import COMPOSITION, Composition, Member, operator_of, read_composition
 from edgepack.foundry.link.search import identifiers
@@ -191,11 +190,8 @@ def _beside(library: Path) -> Iterator[Path]:
 def _stored(digest: str, store: Store) -> Iterator[Path]:
     listings = (store.root.glob(f"{kind}/*/{ENTRY_FILE}") for kind in ("runtime*", "program"))
     for listing in sorted(chain.from_iterable(listings)):
-        try:
-            files = json.loads(listing.read_text())
-        except (OSError, ValueError):
-            continue
-        if any(sha256 == digest for _, sha256 in files.values()) and COMPOSITION in files:
+        files = listed(listing.parent)
+        if digest in files.values() and COMPOSITION in files:
             yield listing.parent / COMPOSITION
 
 

@@ -172,21 +172,26 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
     wanted = {_join(base, name): name for name in names}
     folder = context.store.folder("addresses", {"base": base, "names": " ".join(wanted.values())})
     remembered = folder / "seen.json"
-    if context.offline and remembered.is_file():
-        return _read_seen(remembered)
+    last = _read_seen(remembered)
+    if context.offline and last is not None:
+        return last
     require_online(context, http.redacted(base))
     try:
         found = http.probe(wanted)
     except DownloadError as error:
-        if not (http.is_passing(error) and remembered.is_file()):
+        if not http.is_passing(error) or last is None:
             raise
         context.note("the server cannot be reached; using the last download")
-        return _read_seen(remembered)
+        return last
     seen = {wanted[url]: file.validator for url, file in found.items()}
     with written_beside(remembered) as temporary:
         temporary.write_text(json.dumps(seen))
     return seen
 
 
-def _read_seen(path: Path) -> dict[str, str]:
-    return {str(name): str(validator) for name, validator in json.loads(path.read_text()).items()}
+def _read_seen(path: Path) -> dict[str, str] | None:
+    """What was seen last; nothing where that is not known, or damaged."""
+    try:
+        return {str(name): str(validator) for name, validator in json.loads(path.read_text()).items()}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None

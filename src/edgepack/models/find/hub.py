@@ -146,20 +146,22 @@ def _fetch(file: HubFile, request: FileRequest, destination: Path, context: Buil
 
 def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
     """What the revision holds; remembered, for when the hub cannot be asked."""
-    remembered = _memory(repository, revision, context)
     is_commit = re.fullmatch(r"[0-9a-f]{40}", revision) is not None
-    if remembered.is_file() and (is_commit or context.offline):
-        return _read_listing(remembered.read_bytes(), repository)
+    last = _remembered(repository, revision, context)
+    if is_commit and last is not None and last.commit != revision:
+        last = None
+    if last is not None and (is_commit or context.offline):
+        return last
     require_online(context, f"{HUB_PREFIX}{repository}@{revision}")
     request = _request(f"api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true")
     try:
         with _denied_by_the_hub():
             answer = http.ask(request.url, headers=request.headers, allow_http=request.allow_http)
     except DownloadError as error:
-        if not (http.is_passing(error) and remembered.is_file()):
+        if not http.is_passing(error) or last is None:
             raise
         context.warn(f"{HUB_PREFIX}{repository}@{revision}: {error.message}; using the last known commit")
-        return _read_listing(remembered.read_bytes(), repository)
+        return last
     listing = _read_listing(answer, repository)
     for name in (revision, listing.commit):
         with written_beside(_memory(repository, name, context)) as temporary:
@@ -172,12 +174,20 @@ def _memory(repository: str, revision: str, context: BuildContext) -> Path:
     return context.store.folder("hub", inputs) / "listing.json"
 
 
+def _remembered(repository: str, revision: str, context: BuildContext) -> Listing | None:
+    """What the revision held last; nothing where that is not known, or damaged."""
+    try:
+        return _read_listing(_memory(repository, revision, context).read_bytes(), repository)
+    except (OSError, DownloadError):
+        return None
+
+
 def _read_listing(answer: bytes, repository: str) -> Listing:
     try:
         document = json.loads(answer)
         commit = str(document["sha"])
         files = {entry["rfilename"]: _hub_file(entry) for entry in document["siblings"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DownloadError(
             f"the hub's answer for {repository} is invalid", hint="check HF_ENDPOINT"
         ) from error
@@ -188,5 +198,7 @@ def _read_listing(answer: bytes, repository: str) -> Listing:
 
 def _hub_file(entry: Mapping[str, Any]) -> HubFile:
     large = entry.get("lfs") or {}
-    size = large.get("size", entry.get("size"))
-    return HubFile(path=str(entry["rfilename"]), size=size, sha256=large.get("sha256"))
+    size, sha256 = large.get("size", entry.get("size")), large.get("sha256")
+    if not isinstance(size, int | None) or not isinstance(sha256, str | None):
+        raise ValueError(f"{size!r} is no size, or {sha256!r} no digest")
+    return HubFile(path=str(entry["rfilename"]), size=size, sha256=sha256)

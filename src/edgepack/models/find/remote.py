@@ -5,7 +5,7 @@ import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import DownloadError, ModelError, PluginError, UsageError
@@ -108,18 +108,17 @@ def _find(address: str, extension: Extension, context: BuildContext) -> RemoteMo
     source: Source = extension.make()
     if not extension.identity:
         return source.find(address, context=context)
-    memory = _memory(address, extension, context)
-    if context.offline and memory.is_file():
-        return _remembered(memory)
+    last = _remembered(address, extension, context)
+    if context.offline and last is not None:
+        return last
     require_online(context, address)
     called = f"find of source {extension.name}"
     try:
         with blamed_on(extension.plugin, called):
             found = source.find(address, context=context)
     except DownloadError as error:
-        if not (http.is_passing(error) and memory.is_file()):
+        if not http.is_passing(error) or last is None:
             raise
-        last = _remembered(memory)
         if last.origin == address:
             context.note(f"{address} could not be reached; using the cache")
         else:
@@ -130,7 +129,7 @@ def _find(address: str, extension: Extension, context: BuildContext) -> RemoteMo
     _check(found, extension, called)
     for each in (address, found.origin):
         with written_beside(_memory(each, extension, context)) as temporary:
-            temporary.write_text(json.dumps(_plain(found)), encoding="utf-8")
+            temporary.write_text(json.dumps({"address": each, **_plain(found)}), encoding="utf-8")
     return replace(found, pins=_pins(found), fetch=_checked_fetch(found, extension))
 
 
@@ -194,11 +193,22 @@ def _plain(found: RemoteModel) -> dict[str, Any]:
     }
 
 
-def _remembered(memory: Path) -> RemoteModel:
-    """What was found last. Raises ``DownloadError`` when more of it is asked for than the store has."""
-    said = json.loads(memory.read_text(encoding="utf-8"))
+def _remembered(address: str, extension: Extension, context: BuildContext) -> RemoteModel | None:
+    """What was found there last; nothing where that is not known, or what is known is damaged or of another address.
 
-    def fetch(name: str, destination: Path) -> None:
-        raise DownloadError(f"{said['origin']} cannot be reached, and {name} is not in the cache")
+    Its ``fetch`` raises ``DownloadError``: more of it is asked for than the store has.
+    """
+    try:
+        said = json.loads(_memory(address, extension, context).read_text(encoding="utf-8"))
+        if said.pop("address", address) != address:
+            return None
+        origin = str(said["origin"])
+        return RemoteModel(
+            **{**said, "files": tuple(said["files"])}, fetch=lambda name, _: _not_kept(name, origin)
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
-    return RemoteModel(**{**said, "files": tuple(said["files"])}, fetch=fetch)
+
+def _not_kept(name: str, origin: str) -> NoReturn:
+    raise DownloadError(f"{origin} cannot be reached, and {name} is not in the cache")

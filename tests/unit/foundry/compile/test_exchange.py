@@ -339,3 +339,110 @@ def test_a_full_disk_leaves_nothing(
     with pytest.raises(DiskFullError):
         export_archive(archive, tmp_path / "out/b", features=(), with_sources=False, context=here)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def relisted(content: dict[str, bytes], **changes: bytes | None) -> dict[str, bytes]:
+    """With other files, which the manifest lists as they are; ``None`` leaves one out. What lies in folders is named with ``__``."""
+    files = {name: data for name, data in content.items() if name != MANIFEST}
+    for name, data in changes.items():
+        files.pop(name.replace("__", "/"), None)
+        if data is not None:
+            files[name.replace("__", "/")] = data
+    known = {entry["path"]: entry for entry in json.loads(content[MANIFEST])["files"]}
+    listed = [
+        {
+            **known.get(name, {"identity": "x"}),
+            "path": name,
+            "size": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        for name, data in files.items()
+    ]
+    return {MANIFEST: with_manifest(content, files=listed)[MANIFEST], **files}
+
+
+def test_an_import_puts_nothing_in_the_place_of_what_is_sound(
+    contexts: tuple[HostContext, HostContext, HostContext], exported: Path, tmp_path: Path
+) -> None:
+    """A stranger's plan says by which commands the rest is compiled."""
+    _, there, _ = contexts
+    archive = an_archive(there)
+    (plan,) = archive.folder.glob("units-*.json")
+    before = plan.read_bytes()
+    name = f"units__{plan.name}"
+    wrong = before.replace(b"-fPIC", b"-fEVIL")
+    import_archive(packed(tmp_path / "bad", relisted(members(exported), **{name: wrong})), context=there)
+    assert plan.read_bytes() == before
+    plan.write_bytes(before[:-2])
+    import_archive(exported, context=there)
+    assert plan.read_bytes() == before, "a damaged one is replaced"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"units__objects": b"x"},
+        {"units__compile.log": b"x"},
+        {"units__overlay__a.h": b"x"},
+        {"units__installed": b"x"},
+        {"sources__folder__file": b"x"},
+        {"build__compile_commands.json": None},
+        {"build__compile_commands.json": b"\xff"},
+        {"build__compile_commands.json": b"{}"},
+        {"build__compile_commands.json": b"[" * 100_000},
+        {"build__.configured": None},
+        {"objects__one.o.json": b"[" * 100_000},
+        {"objects__one.o.json": b"[]"},
+        {"objects__one.o.json": None},
+    ],
+)
+def test_an_archive_that_is_another_than_builds_expect_leaves_nothing(
+    changes: dict[str, bytes | None],
+    contexts: tuple[HostContext, HostContext, HostContext],
+    exported: Path,
+    tmp_path: Path,
+) -> None:
+    _, there, _ = contexts
+    with pytest.raises(BundleError) as caught:
+        import_archive(packed(tmp_path / "bad", relisted(members(exported), **changes)), context=there)
+    assert len(caught.value.message) < 400
+    assert visible(there) == []
+
+
+def test_an_archive_without_a_plan_or_with_one_that_is_none_leaves_nothing(
+    contexts: tuple[HostContext, HostContext, HostContext], exported: Path, tmp_path: Path
+) -> None:
+    _, there, _ = contexts
+    content = members(exported)
+    (plan,) = (name.replace("/", "__") for name in content if name.startswith("units/"))
+    for wrong in (None, b"", b"[]", b'{"one": 1}', b"[" * 100_000):
+        with pytest.raises(BundleError):
+            import_archive(packed(tmp_path / "bad", relisted(content, **{plan: wrong})), context=there)
+        assert visible(there) == []
+
+
+def test_a_manifest_that_lacks_what_is_said_of_it_is_refused_before_anything_is_written(
+    contexts: tuple[HostContext, HostContext, HostContext], exported: Path, tmp_path: Path
+) -> None:
+    _, there, _ = contexts
+    content = members(exported)
+    manifest = json.loads(content[MANIFEST])
+    texts = [json.dumps({key: manifest[key] for key in manifest if key != left}) for left in sorted(manifest)]
+    files = manifest["files"]
+    texts += [
+        json.dumps({**manifest, "files": [{**files[0], "size": float("inf")}, *files[1:]]}),
+        json.dumps(
+            {**manifest, "files": [{key: each[key] for key in each if key != "identity"} for each in files]}
+        ),
+        json.dumps({**manifest, "features": [["x"]]}),
+        "[" * 100_000,
+        "[]",
+        "9" * 5_000,
+    ]
+    for text in texts:
+        bad = packed(tmp_path / "bad", {**content, MANIFEST: text.encode()})
+        if set(manifest) - set(json.loads(text) if text.startswith("{") else {}) == {"edgepack"}:
+            continue  # who made it is only said where it is refused
+        with pytest.raises(BundleError):
+            import_archive(bad, context=there)
+        assert visible(there) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from tests.support.checkpoints import older_files
+from tests.support.damage import REMEMBERED, damage
 from tests.support.serving import Reply, Server, file, page, status
 from tests.support.tiny import (
     WORDS,
@@ -270,3 +271,17 @@ def test_what_was_fetched_serves_an_offline_build(
     url = server.on("/m.zip", lambda asked: Reply(body=zipped(files_of(model))))
     fetched = ingest(url, context=online)
     assert ingest(url, context=context) == fetched
+
+
+@pytest.mark.parametrize("how", REMEMBERED)
+def test_a_damaged_memory_of_an_address_is_none(
+    how: str, server: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    url = put(server, model, "/models/tiny")
+    source = ingest(url, context=online)
+    damage(context.store.root / "addresses", "seen.json", how)
+    with pytest.raises(DownloadError):
+        ingest(url, context=context)
+    if how != "a folder":
+        assert ingest(url, context=online) == source
+        assert ingest(url, context=context) == source

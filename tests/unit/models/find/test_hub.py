@@ -1,11 +1,13 @@
 """Models of the hub, from a server that answers like it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from tests.support.checkpoints import older_files
+from tests.support.damage import REMEMBERED, damage
 from tests.support.hub import COMMIT, publish
 from tests.support.serving import Server, file, page, status
 from tests.support.tiny import CONFIG, HIDDEN, WORDS, add_dense, write_json, write_onnx
@@ -292,3 +294,43 @@ def test_the_hub_itself_is_the_default(plain_network: None) -> None:
     assert hub.file_request("hf:a/b@main", "x y.json") == hub.FileRequest(
         url="https://huggingface.co/a/b/resolve/main/x%20y.json"
     )
+
+
+@pytest.mark.parametrize("how", REMEMBERED)
+def test_a_damaged_memory_of_the_hub_is_none(
+    how: str, endpoint: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    publish(endpoint, model)
+    source = ingest("hf:tiny/bert", context=online)
+    damage(context.store.root / "hub", "listing.json", how)
+    error = refused("hf:tiny/bert", context)
+    assert isinstance(error, DownloadError) and "offline" in error.message
+    if how != "a folder":
+        assert ingest("hf:tiny/bert", context=online) == source
+        assert ingest("hf:tiny/bert", context=context) == source
+
+
+def test_a_commit_is_not_remembered_as_another(
+    endpoint: Server, model: Path, online: HostContext, context: HostContext
+) -> None:
+    publish(endpoint, model, revision="a" * 40, commit="a" * 40)
+    publish(endpoint, model, revision="b" * 40, commit="b" * 40)
+    for commit in ("a" * 40, "b" * 40):
+        ingest(f"hf:tiny/bert@{commit}", context=online)
+    first, second = sorted((context.store.root / "hub").glob("*/listing.json"))
+    texts = first.read_text(), second.read_text()
+    first.write_text(texts[1])
+    second.write_text(texts[0])
+    error = refused(f"hf:tiny/bert@{'a' * 40}", context)
+    assert isinstance(error, DownloadError) and "offline" in error.message
+    assert ingest(f"hf:tiny/bert@{'a' * 40}", context=online).origin == f"hf:tiny/bert@{'a' * 40}"
+
+
+@pytest.mark.parametrize(
+    "lfs", [{"sha256": 5, "size": 1}, {"sha256": "0" * 64, "size": "1"}, {"sha256": ["0"], "size": 1}, "0"]
+)
+def test_a_hub_that_lists_what_cannot_be(lfs: object, endpoint: Server, online: HostContext) -> None:
+    listing = {"sha": COMMIT, "siblings": [{"rfilename": "config.json", "lfs": lfs}]}
+    endpoint.on("/api/models/tiny/bert/revision/main", page(json.dumps(listing), "application/json"))
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, DownloadError) and "answer for tiny/bert is invalid" in error.message
