@@ -30,6 +30,8 @@ fuzz: prepared
 	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.requests $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)
 
 # What needs no test, beside what has to be fetched for them.
 prepared: $(VENV)/.installed-dev

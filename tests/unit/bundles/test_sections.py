@@ -289,7 +289,7 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
         head=Head(task="rank", labels=("0",), activation="sigmoid", file=Path("w"), tensor="classifier"),
         outputs=Outputs(dense=True, sparse=Sparse(size=60)),
     )
-    platform = replace(target.platform, libc="musl", isa=("avx2",), branch_protection=True)
+    platform = replace(target.platform, libc="musl", isa=("avx2",), has=("node",), branch_protection=True)
     made = said(
         target=replace(target, platform=platform, extra={"kiosk": {"legs": 4}}),
         model=replace(model, source=source, cpu_file=Path("cpu.onnx")),
