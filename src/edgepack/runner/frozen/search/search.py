@@ -6,7 +6,6 @@ import json
 import math
 import os
 from array import array
-from time import time_ns
 
 from ..base.bundle import Bundle
 from ..base.errors import InputError, UsageError
@@ -34,7 +33,7 @@ LOOKED_AT = 3
 """Kept vectors that are made again."""
 MOST_APART = 0.1
 """How much another CPU may change a cosine, at most."""
-OTHERS_HINT = "remove it if you do not know who made it, or name another file with --index"
+OTHERS_HINT = "remove it, or name another file with --index"
 NO_TEXT_HINT = "name a file, or give lines on standard input"
 
 
@@ -154,13 +153,13 @@ def are_of_model(
     nearest: Sequence[Sequence[Found]],
     embed: Callable[[list[str]], list[array[float]]],
 ) -> bool:
-    """Whether some of what was found, whichever, is found as near when it is embedded again.
+    """Whether the nearest texts of each query, three in all, are found as near when they are embedded again.
 
-    A file whose vectors are not these texts' has the wrong ones among the nearest.
+    A vector that somebody put there for a text is to be found.
     """
-    all_found = [(query, each) for query, found in zip(wanted, nearest, strict=True) for each in found]
-    step = max(1, -(-len(all_found) // LOOKED_AT))
-    chosen = all_found[time_ns() % step :: step]
+    each = -(-LOOKED_AT // len(wanted))
+    found = [(query, one) for query, some in zip(wanted, nearest, strict=True) for one in some[:each]]
+    chosen = found[:LOOKED_AT]
     made = embed([text for _, (_, _, text) in chosen])
     return all(
         abs(cosine_of_units(query, row) - cosine) <= MOST_APART

@@ -1,7 +1,6 @@
 #include "program/search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <sys/stat.h>
@@ -90,20 +89,15 @@ void take_nearest(const float *query, const float *rows, size_t dimension, const
     }
 }
 
-// Some of what was found, whichever: a file whose vectors are not these texts' has the wrong ones among the nearest.
+// The nearest of each query, three in all: a vector that somebody put there for a text is to be found.
 Error look_again(const std::vector<Nearest> &nearest, const float *wanted, size_t dimension, const Index::Make &make, const std::string &path) {
-    size_t total = 0;
-    for (const Nearest &some : nearest) total += some.size();
-    size_t step = total / LOOKED_AT + (total % LOOKED_AT > 0);
-    // Some clocks count in steps of 100 ns.
-    size_t at = step ? size_t(std::chrono::steady_clock::now().time_since_epoch().count() / 1000) % step : 0;
+    size_t left = LOOKED_AT, each = (left + nearest.size() - 1) / nearest.size();
     for (const Nearest &some : nearest) {
-        for (const Found &found : some) {
-            if (at++ % step) continue;
+        for (size_t at = 0; at < std::min(each, some.size()) && left; at++, left--) {
             std::vector<float> row;
-            if (Error error = make({found.text}, row)) return error;
-            if (std::fabs(dot(wanted, row.data(), dimension) - found.cosine) > MOST_APART)
-                return fail(INPUT, path + " holds other vectors than this model's", "remove it if you do not know who made it, or name another file with --index");
+            if (Error error = make({some[at].text}, row)) return error;
+            if (std::fabs(dot(wanted, row.data(), dimension) - some[at].cosine) > MOST_APART)
+                return fail(INPUT, path + " holds other vectors than this model's", "remove it, or name another file with --index");
         }
         wanted += dimension;
     }
