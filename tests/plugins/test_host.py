@@ -189,7 +189,9 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
         verification=Verification(status="not verified"),
     )
     host = load_plugins()
-    assert [*host.bundle_written(replace(bundle, directory=Path(tmp_path.name)), report)] == ["kiosk"]
+    ((name, tell),) = host.told_when_written()
+    tell(replace(bundle, directory=Path(tmp_path.name)), report)
+    assert name == "kiosk"
     assert [bundle] == sys.modules["edgepack_kiosk"].SEEN
 
     failing = (
@@ -199,4 +201,5 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
     with pytest.raises(
         PluginError, match="plugin uploader failed in edgepack_bundle_written: ZeroDivisionError"
     ):
-        list(load_plugins().bundle_written(bundle, report))
+        for _, tell in load_plugins().told_when_written():
+            tell(bundle, report)

@@ -31,6 +31,7 @@ from edgepack.bundles.sbom import SBOM, sbom
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files.elf import elf_files
+from edgepack.files.folder import BadFolder, files_below
 from edgepack.files.hardening import weaknesses
 from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.embedder import embedder_id
@@ -162,21 +163,17 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
 
 
 def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
-    """The runner's files, into the top folder. A link within the runner stays one; another becomes what it names."""
-    inside = runner.directory.resolve()
-    for path in sorted(runner.directory.rglob("*")):
-        place = folder / path.relative_to(runner.directory)
-        if path.name == ENTRY_FILE or (path.is_dir() and not path.is_symlink()):
-            continue
-        if path.is_symlink() and not path.readlink().is_absolute() and path.resolve().is_relative_to(inside):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(path.readlink())
-        elif path.is_file():
-            _copy(path, place)
-        else:
-            raise BundleError(
-                f"the runner's {path.relative_to(runner.directory)} is neither a file nor a folder"
-            )
+    """The runner's files, into the top folder. A link within the runner stays one, or becomes what it names by an absolute path."""
+    try:
+        for found in files_below(runner.directory):
+            place = folder / found.path
+            if found.link:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(found.link)
+            elif place.name != ENTRY_FILE:
+                _copy(runner.directory / found.path, place)
+    except BadFolder as error:
+        raise BundleError(f"the runner's folder: {error}") from error
 
 
 def _copy(file: Path, place: Path) -> None:

@@ -165,7 +165,8 @@ def _attempt(proof: _Proof, way: Way) -> float:
     _require_processor(bundle)
     asked = proof.masked() if way.hidden else bundle
     environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
-    where = f"{bundle.name} (level {way.level}, {way.by})"
+    level = way.level if way.level == way.by else f"level {way.level}, {way.by}"
+    where = f"{bundle.name} ({level})"
     try:
         vectors = proof.run(asked, proof.texts, environment=environment, prefix=way.emulation)
     except (ProofError, ToolError) as error:
@@ -176,6 +177,7 @@ def _attempt(proof: _Proof, way: Way) -> float:
         tolerance=TOLERANCE.get(str(bundle.manifest["model"]["precision"]), QUANTIZED_TOLERANCE),
         what=str(bundle.manifest["model"]["file"]),
         where=where,
+        texts=proof.texts,
     )
 
 

@@ -17,6 +17,7 @@ from edgepack.models.find.collect import collect, collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
 from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.returned import checked
 from edgepack.records.model import ModelSource, RemoteModel
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 from edgepack.words import did_you_mean
@@ -141,9 +142,8 @@ def _pins(found: RemoteModel) -> dict[str, str]:
 
 def _check(found: Any, extension: Extension, called: str) -> None:
     """Raise ``PluginError`` for what is no model at an address of this source."""
-    if not isinstance(found, RemoteModel):
-        wrong = f"returned {repr(found)[:80]}, expected a RemoteModel"
-    elif not found.name or not found.origin.lower().startswith(f"{extension.name}:"):
+    checked(extension.plugin, called, found, RemoteModel)
+    if not found.name or not found.origin.lower().startswith(f"{extension.name}:"):
         wrong = f"gives {found.name!r} the origin {found.origin!r}, expected a name and an address of its own scheme"
     elif not found.pins or not all(
         isinstance(text, str) and text for pin in found.pins.items() for text in pin
