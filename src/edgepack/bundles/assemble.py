@@ -15,6 +15,7 @@ from edgepack.bundles.manifest import (
     LICENSES,
     LINK,
     MANIFEST,
+    SIGNATURE,
     TOKENIZER,
     build_manifest,
     bundle_name,
@@ -43,6 +44,9 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
 
+OWN = (MANIFEST, SIGNATURE, GOLDEN, LICENSES)
+"""Names in a bundle's folder that no runner's files may have."""
+
 
 def assemble(
     *,
@@ -64,6 +68,7 @@ def assemble(
     """
     with disk_errors(folder):
         _lay_runner(runner, folder)
+        _require_places(folder)
         _lay_model(model, runner, folder)
         found = source or model.source
         vectors = golden.golden_vectors(model, found, context=context)
@@ -167,6 +172,10 @@ def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
     try:
         for found in files_below(runner.directory):
             place = folder / found.path
+            if found.path.split("/")[0] in OWN:
+                raise BundleError(
+                    f"the runner's folder has a {found.path}, which is a name of edgepack's own"
+                )
             if found.link:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.symlink_to(found.link)
@@ -174,6 +183,14 @@ def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
                 _copy(runner.directory / found.path, place)
     except BadFolder as error:
         raise BundleError(f"the runner's folder: {error}") from error
+
+
+def _require_places(folder: Path) -> None:
+    """Raise ``BundleError`` where the runner has something in the place of a folder that other parts go into."""
+    for name in ("model", "lib"):
+        place = folder / name
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            raise BundleError(f"the runner's {name} is no folder, and other parts of the bundle go into one")
 
 
 def _copy(file: Path, place: Path) -> None:

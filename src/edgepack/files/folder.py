@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+LONGEST, LONGEST_NAME = 1_000, 200
+"""Bytes of a path and of a name: archives and other systems have less room than the build machine, and names get endings."""
+
 
 class BadFolder(ValueError):  # noqa: N818 - what is wrong with data; callers say whose it is
     """Something in a folder that cannot be copied elsewhere as it is, in words."""
@@ -25,7 +28,7 @@ def files_below(folder: Path) -> Iterator[Found]:
     """Every file and link below a folder, sorted by path, none of them outside of it.
 
     Raises ``BadFolder`` for a link that leads out, to nothing, or by an absolute path to a folder; for what is no file, such as a
-    pipe or a device; for a name that is no UTF-8 or has control characters; and for what cannot be read.
+    pipe or a device; for a name that is no UTF-8, has control characters or is very long; and for what cannot be read.
     """
     inside = folder.resolve()
 
@@ -48,8 +51,12 @@ def is_below(path: str) -> bool:
 
 def _checked(path: Path, folder: Path, inside: Path) -> Found:
     relative = path.relative_to(folder).as_posix()
-    if not relative.isprintable():
-        raise BadFolder(f"{relative!r} is a name that not every device can hold")
+    if (
+        not relative.isprintable()
+        or len(relative.encode()) > LONGEST
+        or len(path.name.encode()) > LONGEST_NAME
+    ):
+        raise BadFolder(f"{relative[:200]!r} is a name that not every device can hold")
     try:
         if path.is_symlink():
             return _link(path, relative, inside)

@@ -15,6 +15,8 @@ from edgepack.plugins.process import hosted, noted_when_interrupted
 T = TypeVar("T")
 
 DEBUG = "--debug shows where the plugin failed"
+LONGEST = 2_000
+"""Characters of an error that a plugin raised."""
 MOST = 10_000
 """Things that one list of a plugin's may hold: a generator may have no end."""
 
@@ -34,9 +36,11 @@ def blamed_on(
     try:
         with hosted(plugin), noted_when_interrupted(f"in {called} of plugin {plugin}"):
             yield
+    except KeyboardInterrupt:
+        raise
     except on_purpose:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise PluginError(f"plugin {plugin} failed in {called}: {in_words(error)}", hint=hint) from error
 
 
@@ -97,5 +101,8 @@ def in_words(error: BaseException) -> str:
     """An error in a line: its message, after its class where that is not edgepack's own."""
     if isinstance(error, EdgepackError):
         return str(error)
-    words = f"{type(error).__name__}: {error}"
+    try:
+        words = f"{type(error).__name__}: {error}"[:LONGEST].removesuffix(": ")
+    except Exception:  # of an error that cannot even say what it is
+        words = type(error).__name__
     return f"it ended the program ({words})" if isinstance(error, SystemExit) else words

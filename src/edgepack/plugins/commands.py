@@ -77,9 +77,11 @@ def load_command(name: str) -> click.Command | None:
     where = f"command {name} of {point.origin}"
     try:
         command = point.load()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PluginError(
-            f"{where} cannot be loaded: {type(error).__name__}: {error}",
+            f"{where} cannot be loaded: {in_words(error)}",
             hint="reinstall or update that distribution",
         ) from error
     if not isinstance(command, click.Command):

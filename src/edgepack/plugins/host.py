@@ -247,10 +247,9 @@ def _load(
         for axis, named in own.items():
             _refuse_duplicates(axis, named, registered[axis])
         _refuse_duplicates("target", own_targets, target_files)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # a plugin can fail in any way, and must not take the others with it
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin can fail in any way, and must not take the others with it
         if manager.has_plugin(info.name):
             manager.unregister(name=info.name)
         return replace(info, error=in_words(error), specs=(), targets=(), ending="")
@@ -265,9 +264,9 @@ def _failing(where: str) -> Iterator[None]:
     """Say where a plugin failed, for who meets the reason far from there."""
     try:
         yield
-    except PluginError:
+    except (KeyboardInterrupt, PluginError):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise PluginError(f"{in_words(error)}, {where}") from error
 
 

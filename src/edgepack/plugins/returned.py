@@ -18,6 +18,8 @@ from edgepack.records.outputs import Outputs
 
 Made = TypeVar("Made")
 
+LONGEST = 10_000
+"""Characters of a text."""
 SHOWN = 80
 """Characters of a value that an error shows."""
 
@@ -138,13 +140,15 @@ def _is_of(kind: Any, value: Any) -> bool:
     if kind is float:
         return isinstance(value, (int, float)) and math.isfinite(value)
     if kind is str:
-        return isinstance(value, str) and _is_text(value)
+        return isinstance(value, str) and is_text(value)
     return isinstance(value, origin or kind)
 
 
-def _is_text(value: str) -> bool:
-    """Whether it can be written into a manifest, and be a word of a command."""
-    return "\0" not in value and value.encode("utf-8", "ignore").decode() == value
+def is_text(value: str) -> bool:
+    """Whether it can be written into a manifest or a report, and be a word of a command."""
+    if len(value) > LONGEST or "\0" in value:
+        return False
+    return value.encode("utf-8", "ignore").decode() == value
 
 
 def _shown(value: object) -> str:
@@ -158,5 +162,5 @@ def _words_of(kind: Any) -> str:
     if kind is type(None):
         return "None"
     if isinstance(kind, type) and not typing.get_origin(kind):
-        return f"a {kind.__name__}"
+        return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"
     return str(kind).replace("typing.", "").replace("collections.abc.", "").replace("pathlib.", "")

@@ -8,6 +8,7 @@ from edgepack.bundles.packages import require_unchanged
 from edgepack.context import BuildContext
 from edgepack.errors import PluginError
 from edgepack.plugins.blame import blamed_on, listed
+from edgepack.plugins.returned import is_text
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Section
 
@@ -35,6 +36,8 @@ def with_sections(bundle: Bundle, report: Report, *, context: BuildContext) -> R
             raise PluginError(
                 f"plugin {found.plugin}: report {name} returned the row {repr(wrong[0])[:80]}, expected a label and a value"
             )
+        if odd := [cell for row in rows for cell in row if len(cell) <= MOST and not is_text(cell)]:
+            raise PluginError(f"plugin {found.plugin}: report {name} returned {odd[0]!r}, which is no text")
         if long := [cell for row in rows for cell in row if len(cell) > MOST]:
             raise PluginError(
                 f"plugin {found.plugin}: report {name} returned {len(long[0]):,} characters in one cell, at most {MOST:,} are shown",

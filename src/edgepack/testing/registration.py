@@ -51,7 +51,7 @@ sys.addaudithook(watch)
 stdout, sys.stdout = sys.stdout, sys.stderr
 watched = {
     "the working folder": os.getcwd,
-    "PATH": lambda: os.environ.get("PATH"),
+    "PATH": lambda: os.getenv("PATH"),
     "what SIGINT does": lambda: signal.getsignal(signal.SIGINT),
     "what SIGTERM does": lambda: signal.getsignal(signal.SIGTERM),
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
