@@ -91,8 +91,16 @@ def test_a_command_is_summed_up_by_its_docstring_unimported(install: InstallPlug
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0"),
+        ("raise SystemExit(0)", "cannot be loaded: it ended the program (SystemExit: 0)"),
         ("command = 5", "is 5, expected a click command"),
+        (
+            "import click\ncommand = click.Command('x', callback=lambda: 1 / 0)",
+            "failed: ZeroDivisionError: division by zero",
+        ),
+        (
+            "import click\ncommand = click.Group('x', invoke_without_command=True, callback=lambda: {}['no'])",
+            "failed: KeyError: 'no'",
+        ),
     ],
 )
 def test_a_broken_command_is_its_plugins_fault(install: InstallPlugin, code: str, words: str) -> None:

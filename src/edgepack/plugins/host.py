@@ -305,8 +305,6 @@ def _as_target_files(found: Iterable[Traversable], origin: str) -> list[TargetFi
 def _checked(spec: Spec) -> Spec:
     if wrong := wrong_with(spec):
         raise PluginError(f"spec {repr(spec.name)[:80]}: {wrong}")
-    if not NAME.fullmatch(spec.name):
-        raise PluginError(f"{spec.name[:80]!r} is no name: letters, digits and . _ + - make one")
     if spec.axis not in INTERFACES:
         raise PluginError(f"{spec.name} is a {spec.axis!r}; plugins bring: {', '.join(INTERFACES)}")
     known = INTERFACES[spec.axis]
@@ -319,6 +317,8 @@ def _checked(spec: Spec) -> Spec:
         raise PluginError(
             f"{spec.name!r} is no scheme that a source can have, e.g. 's3' for s3://BUCKET/NAME"
         )
+    if not NAME.fullmatch(spec.name):
+        raise PluginError(f"{spec.name[:80]!r} is no name: letters, digits and . _ + - make one")
     return spec
 
 
