@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -74,7 +75,8 @@ class RegisteredBuilder:
             if len(ASKED.get().names) > 1:
                 ASKED.get().delegates[self.spec.name] = self
             made = self.spec.make(target, context)
-        lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
+        with blamed_on(self.plugin, "make"):
+            lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
         if lacking:
             raise PluginError(
                 f"plugin {self.plugin}: what builder {self.spec.name} makes has no {', '.join(lacking)}",
@@ -92,6 +94,16 @@ class RegisteredBuilder:
             raise PluginError(
                 f"plugin {self.plugin}: {called} returned {repr(known)[:80]}, expected a mapping"
             )
+        for name, default in known.items():
+            if not (isinstance(name, str) and re.fullmatch(r"[a-z][a-z0-9_]*", name)):
+                raise PluginError(
+                    f"plugin {self.plugin}: {called}: {name!r} is no name of an option, e.g. some_folder"
+                )
+            if default == () or not _is_plain(default):
+                raise PluginError(
+                    f"plugin {self.plugin}: {called}: {name} is {repr(default)[:80]}, expected what a target file can say: a string, "
+                    "a number, true or false, a list, a tuple of choices, or None"
+                )
         if taken := sorted(RESERVED & set(known)):
             raise PluginError(
                 f"plugin {self.plugin}: {called}: {', '.join(taken)} cannot be a builder's, for `edgepack bundle` has a "
@@ -223,6 +235,13 @@ class Builder:
 
     def _require_files(self, step: str, *files: Path | None) -> None:
         require_files(self.plugin, step, files)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether TOML and JSON can say it; a path is left out of what is said."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str) or isinstance(value, Path)
 
 
 def _names_a_place(value: object) -> bool:
