@@ -1,6 +1,7 @@
 """A plugin shares its process with the host: what it does to the process hurts nobody, and is said to be its doing."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -136,6 +137,13 @@ def test_an_import_that_ends_the_process_is_a_broken_plugin(run: Run, code: str)
     done = run(code)
     assert done.returncode == 4
     assert "broken: it ended the program (SystemExit: 3), when it was imported" in done.stdout
+
+
+@pytest.mark.parametrize("code", ["import os\nos.abort()\n", "import ctypes\nctypes.string_at(0)\n"])
+def test_a_crash_of_native_code_names_the_line_of_the_plugin(run: Run, code: str) -> None:
+    done = run(code, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+    assert done.returncode < 0
+    assert 'edgepack_bad.py", line 2 in <module>' in done.stderr
 
 
 def test_a_child_that_a_plugin_forks_ends_as_it_says(run: Run) -> None:

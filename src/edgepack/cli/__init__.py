@@ -1,11 +1,13 @@
 """The command line. Commands import what they need when they run: ``--help`` stays light."""
 
 import errno
+import faulthandler
 import logging
 import os
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -128,6 +130,8 @@ def main() -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
+    with suppress(Exception):  # without a stderr
+        faulthandler.enable()  # a crash of native code names the Python line that called it
     interrupts = 0
 
     def interrupt(number: int, frame: object) -> NoReturn:
