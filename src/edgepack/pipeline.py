@@ -1,18 +1,20 @@
 """The whole flow of a build, one line a step."""
 
 import json
+import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import bundle_name, open_bundle
-from edgepack.bundles.packages import Packagers, make_packages, packagers_of
+from edgepack.bundles.packages import Packagers, make_packages, packagers_of, require_unchanged
 from edgepack.bundles.place import (
     held_place,
     placed_beside,
@@ -134,7 +136,7 @@ def build(
         ExitStack() as beside,
         placed_folder(destination, force=force) as folder,
     ):
-        with story.step("bundle"), registered.to_blame_for_its_model():
+        with story.step("bundle"), registered.to_blame_for_its_parts():
             bundle = assemble(
                 target=target,
                 model=prepared,
@@ -150,9 +152,9 @@ def build(
                 # Before anything runs: a program may refuse to work without it.
                 sign_bundle(bundle, key)
         run = BundleRunner(context=context, trusted=True)
-        with story.step("prove"):
+        with story.step("prove"), registered.named():
             proofs = _prove(bundle, run, runtime, key, context)
-        with story.step("verify"):
+        with story.step("verify"), registered.named():
             require_facts(bundle, source)
             verification = verify(
                 bundle,
@@ -191,8 +193,9 @@ def build(
     if key is not None:
         _sign_what_is_sent(outcome, key)
     remember(outcome.report.digest, report=sha256_of(outcome.report_file), store=context.store)
-    for plugin in host.bundle_written(outcome.bundle, outcome.report):
-        _require_unchanged(outcome.bundle, plugin)
+    for plugin, tell in host.told_when_written():
+        with _unchanged_by(plugin, outcome):
+            tell(outcome.bundle, outcome.report)
     return outcome
 
 
@@ -275,7 +278,7 @@ def _require_oracle(
 ) -> None:
     """Whatever is wrong with it is the fault of who named it."""
     with (
-        registered.to_blame_for_its_model("no oracle"),
+        registered.to_blame_for_its_parts("no oracle"),
         blamed_on(registered.plugin, "prepare_model's oracle"),
     ):
         require_oracle(model, source, options=target.model, context=context)
@@ -292,15 +295,36 @@ def _require_untouched(bundle: Bundle) -> None:
         ) from error
 
 
-def _require_unchanged(bundle: Bundle, plugin: str) -> None:
-    """What a plugin was told of must still be what was verified."""
+@contextmanager
+def _unchanged_by(plugin: str, outcome: Outcome) -> Iterator[None]:
+    """What a plugin is told of is still what was verified, or no longer has its name. Raises ``PluginError``."""
+    before = {file: sha256_of(file) for file in (outcome.report_file, *_sent(outcome))}
     try:
-        open_bundle(bundle.directory)
-    except BundleError as error:
-        raise PluginError(
-            f"plugin {plugin} changed the bundle in edgepack_bundle_written: {error.message}",
-            hint="do not ship it: build it again without that plugin (EDGEPACK_DISABLE_PLUGINS)",
-        ) from error
+        yield
+    finally:
+        changed = [file for file, digest in before.items() if file.is_file() and sha256_of(file) != digest]
+        words = f"{changed[0].name} is another file now" if changed else ""
+        try:
+            require_unchanged(outcome.bundle, plugin, "edgepack_bundle_written")
+        except PluginError as error:
+            changed.append(outcome.bundle.directory)
+            words = error.message.partition("edgepack_bundle_written: ")[2]
+        if changed:
+            aside = ", ".join(path.name for path in _set_aside(changed, plugin)) or "nothing"
+            raise PluginError(
+                f"plugin {plugin} changed the bundle in edgepack_bundle_written: {words}",
+                hint=f"do not ship it (it is now {aside}): build it again without that plugin (EDGEPACK_DISABLE_PLUGINS)",
+            )
+
+
+def _set_aside(changed: Sequence[Path], plugin: str) -> Iterator[Path]:
+    """What was changed, under names that say so: nobody takes it for what was verified."""
+    for path in changed:
+        names = (path.with_name(f"{path.name}.changed-by-{plugin}{at or ''}") for at in count())
+        aside = next(name for name in names if not os.path.lexists(name))
+        if os.path.lexists(path):
+            path.rename(aside)
+            yield aside
 
 
 def report_file_of(directory: Path) -> Path:

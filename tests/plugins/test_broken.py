@@ -146,6 +146,11 @@ BROKEN_AT_REGISTRATION = [
     ([('return [files(__name__) / "kiosk-one.toml"]', 'return ["kiosk-one.toml"]')], "edgepack_targets listed 'kiosk-one.toml'"),
     ([('return [files(__name__) / "kiosk-one.toml"]', 'return "kiosk-one.toml"')], "edgepack_targets returned 'kiosk-one.toml', expected a list"),
     ([('name="kiosk"', 'name="linux"')], "builder linux is registered already"),
+    ([('name="kiosk"', 'name=7')], "spec 7: name is 7, expected a str"),
+    ([('name="kiosk"', 'name="../kiosk"')], "'../kiosk' is no name"),
+    ([("make=make", "make=None")], "spec 'kiosk': make is None, expected Callable[..., Any]"),
+    ([('summary="kiosks"', 'summary="kiosks", formats="abc"')], "formats is 'abc', expected tuple[str, ...]"),
+    ([('summary="kiosks"', 'summary="kiosks", api="2"')], "api is '2', expected an int"),
     ([('axis="builder"', 'axis="flavour"')], "'flavour'; plugins bring: builder, platform"),
     ([('summary="kiosks"', 'summary="kiosks", api=1')], "written for plugin interface 1"),
     ([('summary="kiosks"', 'summary="kiosks", api=3')], "written for plugin interface 3"),
@@ -249,6 +254,11 @@ def test_what_is_wrong_in_a_target_file_is_said_in_its_row(install: Install, tar
     [
         ([('return {"colour": "red"}', "raise KeyError('x')")], "plugin kiosk failed in options of builder kiosk: KeyError: 'x'"),
         ([('return {"colour": "red"}', "return ['colour']")], "options of builder kiosk returned ['colour'], expected a mapping"),
+        ([('"colour": "red"', '"colour": object()')], "options of builder kiosk: colour is <object"),
+        ([('"colour": "red"', '"colour": b"red"')], "options of builder kiosk: colour is b'red', expected what a target file can say"),
+        ([('"colour": "red"', '"colour": ()')], "options of builder kiosk: colour is ()"),
+        ([('"colour": "red"', '"the colour": "red"')], "options of builder kiosk: 'the colour' is no name of an option"),
+        ([('"colour": "red"', '7: "red"')], "options of builder kiosk: 7 is no name of an option"),
         *[
             ([('"colour": "red"', f'"{name}": "red"')], f"options of builder kiosk: {name} cannot be a builder's")
             for name in ("recipe", "target", "output", "offline")

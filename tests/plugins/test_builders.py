@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -19,7 +20,6 @@ from edgepack.bundles.golden import TEXTS
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.console import Story
 from edgepack.errors import (
-    BundleError,
     DownloadError,
     EdgepackError,
     MismatchError,
@@ -175,6 +175,54 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
             assert verify_again(path, model=str(model), run=True, context=context).status == "passed"
 
 
+FOLDERS = [
+    ("(folder / 'leak').symlink_to('/etc/passwd')", "leak is a link to /etc/passwd, which leads out of the folder"),
+    ("(folder / 'leak').symlink_to('../../x/../../etc/passwd')", "leak is a link to ../../x/../../etc/passwd, which is not there"),
+    ("(folder / 'all').symlink_to('/etc')", "all is a link to /etc, which leads out of the folder"),
+    ("(folder / 'back').symlink_to('../runner/embed')", "back is a link to ../runner/embed, which leads out of the folder"),
+    ("(folder / 'gone').symlink_to('nothing')", "gone is a link to nothing, which is not there"),
+    ("(folder / 'a').symlink_to('b'); (folder / 'b').symlink_to('a')", " is a link to "),
+    ("(folder / 'one').mkdir(); (folder / 'two').symlink_to(folder / 'one')", "two is a link to "),
+    ("(folder / ('x' * 201)).touch()", "is a name that not every device can hold"),
+    ("(folder / ('d/' * 600)).mkdir(parents=True); (folder / ('d/' * 600) / 'x').touch()", "is a name that not every device can hold"),
+    *[(f"(folder / '{name}').touch()", f"a {name}, which is a name of edgepack's own") for name in ("golden.json", "manifest.json", "LICENSES", "signature.sigstore.json")],
+    ("(folder / 'model').touch()", "the runner's model is no folder"),
+    ("(folder / 'lib').symlink_to('.')", "the runner's lib is no folder"),
+    ("raise BaseException('x')", "failed in make_runner: BaseException: x"),
+    ("raise type('E', (Exception,), {'__str__': lambda s: 1 / 0})()", "failed in make_runner: E"),
+    ("import os; os._exit(3)", "failed in make_runner: it ended the program (SystemExit: 3)"),
+    ("__import__('os').mkfifo(folder / 'pipe')", "pipe is neither a file nor a folder"),
+    ("(folder / 'a\\nb').touch()", "'a\\nb' is a name that not every device can hold"),
+    ("__import__('os').close(__import__('os').open(bytes(folder) + b'/\\xff', 64))", "'\\udcff' is a name that"),
+]  # fmt: skip
+"""What a builder does in its runner's folder, and what is said of it."""
+FIELDS_OF_AN_HONEST_ONE = (
+    'directory=folder, program="embed", kind="script", command=COMMAND, parts={"boot.bin": "firmware"}'
+)
+FIELDS = [
+    ('"parts": {"embed": 7}', ": parts is {'embed': 7}, expected Mapping[str, str]"),
+    ('"parts": {"../../../../etc/hosts": "settings"}', " names ../../../../etc/hosts, which is not in its folder (parts)"),
+    ('"parts": {"none.bin": "firmware"}', " names none.bin, which is not a file in its folder (parts)"),
+    ('"versions": {"firmware": 3}', ": versions is {'firmware': 3}"),
+    ('"versions": {"firmware": "1\\0"}', ": versions is {'firmware': '1\\x00'}"),
+    ('"licenses": [folder / "boot.bin"]', ": licenses is ["),
+    ('"licenses": (str(folder / "boot.bin"),)', ": licenses is ("),
+    ('"licenses": (bytes(folder / "boot.bin"),)', ": licenses is (b'"),
+    ('"licenses": (folder,)', " names "),
+    ('"library": "gone.so"', " names gone.so, which is not a file in its folder (library)"),
+    ('"command": ["embed"]', ": command is ['embed'], expected tuple[str, ...] or None"),
+    ('"command": (b"embed",)', ": command is (b'embed',)"),
+    ('"serves": "yes"', ": serves is 'yes', expected a bool"),
+    ('"placement": api.Placement(model=("m",), tokenizer="t", runtime=3)', ": placement.runtime is 3, expected a str"),
+    ('"placement": api.Placement(model=("/etc/passwd",), tokenizer="t", runtime="r")', " names /etc/passwd, which is not in its folder (placement)"),
+    ('"directory": self.context.work_dir', " would ship "),
+    ('"directory": __import__("pathlib").Path("/")', " would ship /, the whole of a folder that edgepack works in"),
+    ('"directory": folder / "embed"', " names "),
+    ('"directory": str(folder)', ": directory is '"),
+]  # fmt: skip
+"""Fields of a runner, and what is said of them."""
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -190,6 +238,14 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
         ([("    return Kiosk(target, context)", "    raise ValueError('no')")], "failed in make: ValueError: no"),
         ([("    return Kiosk(target, context)", "    return None")], "what builder kiosk makes has no prepare_model, provide_runtime, make_runner"),
         ([("def make_runner", "def freeze_runner")], "what builder kiosk makes has no make_runner"),
+        *[
+            ([("        return api.RunnerArtifact(", f"        {code}\n        return api.RunnerArtifact(")], words)
+            for code, words in FOLDERS
+        ],
+        *[
+            ([(FIELDS_OF_AN_HONEST_ONE, f'**{{**dict({FIELDS_OF_AN_HONEST_ONE}), {fields}}}')], f"make_runner{words}")
+            for fields, words in FIELDS
+        ],
     ],
 )  # fmt: skip
 def test_what_goes_wrong_in_a_step_names_plugin_and_step(
@@ -230,7 +286,27 @@ def test_who_is_told_of_a_bundle_answers_for_what_it_does(
     install(kiosk, monkeypatch, ("\nPROGRAM = ", f"{hook}\nPROGRAM = "))
     with pytest.raises(PluginError, match=f"plugin kiosk {words}"):
         build(model, tmp_path / "dist", own)
-    assert [*(tmp_path / "dist").glob("*.tar.zst")]
+    (archive,) = (tmp_path / "dist").glob("*.tar.zst")
+    unpacked = open_bundle(unpack_bundle(archive, tmp_path / "unpacked"))
+    folder = tmp_path / "dist" / unpacked.name
+    # What has the bundle's name is what was verified.
+    assert folder.exists() != ("changed the bundle" in words)
+    aside = folder.with_name(folder.name + ".changed-by-kiosk")
+    assert (open_bundle(folder) == replace(unpacked, directory=folder)) if folder.exists() else aside.is_dir()
+
+
+@pytest.mark.parametrize("end", [".tar.zst", ".report.json", ".provenance.json"])
+def test_what_is_beside_a_bundle_is_what_was_verified_or_has_another_name(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    file = f"bundle.directory.with_name(bundle.name + {end!r})"
+    hook = f"\n@api.hookimpl\ndef edgepack_bundle_written(bundle):\n    {file}.write_text('other'); 1 / 0\n"
+    install(kiosk, monkeypatch, ("\nPROGRAM = ", f"{hook}\nPROGRAM = "))
+    with pytest.raises(PluginError, match=r"changed the bundle in .*: tiny-kiosk-one.* is another file now"):
+        build(model, tmp_path / "dist", own)
+    changed = tmp_path / "dist" / f"tiny-kiosk-one{end}"
+    assert not changed.exists()
+    assert changed.with_name(f"{changed.name}.changed-by-kiosk").read_text() == "other"
 
 
 @pytest.mark.parametrize(
@@ -241,11 +317,12 @@ def test_who_is_told_of_a_bundle_answers_for_what_it_does(
         ('(root / "seen.txt").write_text("me")', "changed its bundle while it ran: .*seen.txt is not in the manifest"),
         ('for line in [*sys.stdin][1:]: print(json.dumps({"embedding": [1.0] * 32}))', "gave 11 vectors for 12 texts"),
         ('for line in sys.stdin: print(json.dumps({"embedding": ["a"] * 32}))', "invalid vectors"),
+        ('for line in sys.stdin: print(json.dumps({"embedding": [float("nan")] * 32}))', r"runs on tiny-kiosk-one \(this CPU\), but the vector of '.*' is not finite \(made by plugin kiosk\)"),
         ('import random\nfor line in sys.stdin: print(json.dumps({"embedding": [random.gauss(0, 1) for _ in range(32)]}))', "differ from the stock library"),
         ("raise SystemExit(7)", "the program of tiny-kiosk-one failed"),
         (ELSEWHERE, "the same vectors with zeros for its model .model/model.onnx.: the program does not use it"),
     ],
-    ids=["echo", "constant", "writes", "one too few", "strings", "random", "fails", "elsewhere"],
+    ids=["echo", "constant", "writes", "one too few", "strings", "not finite", "random", "fails", "elsewhere"],
 )  # fmt: skip
 def test_a_program_that_lies_or_meddles_is_no_bundle(
     kiosk: Path,
@@ -382,7 +459,7 @@ def test_a_part_has_a_plain_name(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(kiosk, monkeypatch, ('"boot.bin": "firmware"', '"boot.bin": "My Firmware"'))
-    with pytest.raises(BundleError, match=r"the runner calls boot\.bin a part 'My Firmware'"):
+    with pytest.raises(PluginError, match=r"plugin kiosk: the runner calls boot\.bin a part 'My Firmware'"):
         build(model, tmp_path / "dist", own)
 
 

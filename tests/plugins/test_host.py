@@ -91,8 +91,16 @@ def test_a_command_is_summed_up_by_its_docstring_unimported(install: InstallPlug
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0"),
+        ("raise SystemExit(0)", "cannot be loaded: it ended the program (SystemExit: 0)"),
         ("command = 5", "is 5, expected a click command"),
+        (
+            "import click\ncommand = click.Command('x', callback=lambda: 1 / 0)",
+            "failed: ZeroDivisionError: division by zero",
+        ),
+        (
+            "import click\ncommand = click.Group('x', invoke_without_command=True, callback=lambda: {}['no'])",
+            "failed: KeyError: 'no'",
+        ),
     ],
 )
 def test_a_broken_command_is_its_plugins_fault(install: InstallPlugin, code: str, words: str) -> None:
@@ -189,7 +197,9 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
         verification=Verification(status="not verified"),
     )
     host = load_plugins()
-    assert [*host.bundle_written(replace(bundle, directory=Path(tmp_path.name)), report)] == ["kiosk"]
+    ((name, tell),) = host.told_when_written()
+    tell(replace(bundle, directory=Path(tmp_path.name)), report)
+    assert name == "kiosk"
     assert [bundle] == sys.modules["edgepack_kiosk"].SEEN
 
     failing = (
@@ -199,4 +209,5 @@ def test_bundle_written_reaches_plugins_and_failures_name_them(
     with pytest.raises(
         PluginError, match="plugin uploader failed in edgepack_bundle_written: ZeroDivisionError"
     ):
-        list(load_plugins().bundle_written(bundle, report))
+        for _, tell in load_plugins().told_when_written():
+            tell(bundle, report)

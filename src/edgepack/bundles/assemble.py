@@ -14,6 +14,7 @@ from edgepack.bundles.manifest import (
     LICENSES,
     LINK,
     MANIFEST,
+    SIGNATURE,
     TOKENIZER,
     build_manifest,
     bundle_name,
@@ -31,6 +32,7 @@ from edgepack.bundles.sbom import SBOM, sbom
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files.elf import elf_files
+from edgepack.files.folder import BadFolder, files_below
 from edgepack.files.hardening import weaknesses
 from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.embedder import embedder_id
@@ -41,6 +43,9 @@ from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
+
+OWN = (MANIFEST, SIGNATURE, GOLDEN, LICENSES)
+"""Names in a bundle's folder that no runner's files may have."""
 
 
 def assemble(
@@ -63,6 +68,7 @@ def assemble(
     """
     with disk_errors(folder):
         _lay_runner(runner, folder)
+        _require_places(folder)
         _lay_model(model, runner, folder)
         found = source or model.source
         vectors = golden.golden_vectors(model, found, context=context)
@@ -162,21 +168,29 @@ def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> No
 
 
 def _lay_runner(runner: RunnerArtifact, folder: Path) -> None:
-    """The runner's files, into the top folder. A link within the runner stays one; another becomes what it names."""
-    inside = runner.directory.resolve()
-    for path in sorted(runner.directory.rglob("*")):
-        place = folder / path.relative_to(runner.directory)
-        if path.name == ENTRY_FILE or (path.is_dir() and not path.is_symlink()):
-            continue
-        if path.is_symlink() and not path.readlink().is_absolute() and path.resolve().is_relative_to(inside):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(path.readlink())
-        elif path.is_file():
-            _copy(path, place)
-        else:
-            raise BundleError(
-                f"the runner's {path.relative_to(runner.directory)} is neither a file nor a folder"
-            )
+    """The runner's files, into the top folder. A link within the runner stays one, or becomes what it names by an absolute path."""
+    try:
+        for found in files_below(runner.directory):
+            place = folder / found.path
+            if found.path.split("/")[0] in OWN:
+                raise BundleError(
+                    f"the runner's folder has a {found.path}, which is a name of edgepack's own"
+                )
+            if found.link:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(found.link)
+            elif place.name != ENTRY_FILE:
+                _copy(runner.directory / found.path, place)
+    except BadFolder as error:
+        raise BundleError(f"the runner's folder: {error}") from error
+
+
+def _require_places(folder: Path) -> None:
+    """Raise ``BundleError`` where the runner has something in the place of a folder that other parts go into."""
+    for name in ("model", "lib"):
+        place = folder / name
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            raise BundleError(f"the runner's {name} is no folder, and other parts of the bundle go into one")
 
 
 def _copy(file: Path, place: Path) -> None:

@@ -7,14 +7,18 @@ from pathlib import Path
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.context import BuildContext, Extension, perhaps_broken
-from edgepack.errors import EdgepackError, PluginError, TargetError
+from edgepack.errors import BundleError, EdgepackError, PluginError, TargetError
+from edgepack.files.folder import is_below
 from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.returned import checked
 from edgepack.plugins.spec import Packager
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import Target
 from edgepack.words import did_you_mean
 
 AXIS = "package"
+BESIDE = (".tar.zst", ".report.json", ".provenance.json")
+"""What names of files beside a bundle's folder end with."""
 Packagers = Sequence[tuple[Extension, Packager]]
 """The forms of a target in their order, and what makes each."""
 
@@ -44,19 +48,40 @@ def packagers_of(target: Target, context: BuildContext) -> Packagers:
 
 def make_packages(bundle: Bundle, packagers: Packagers, *, context: BuildContext) -> Iterator[Package]:
     """Each form in turn, below the work folder. A form that does not hold the very same bundle is a ``PluginError``."""
+    taken = {bundle.name, *(bundle.name + end for end in BESIDE)}
     for found, packager in packagers:
         folder = context.work_dir / "packages" / found.name
         folder.mkdir(parents=True)
         with blamed_on(found.plugin, f"package {found.name}"):
-            file = folder / packager.file_name(bundle.absolute())
+            name = packager.file_name(bundle.absolute())
+        checked(found.plugin, f"file_name of package {found.name}", name, str)
+        if not is_below(name) or "/" in name or not name.isprintable() or name in taken:
+            raise PluginError(
+                f"plugin {found.plugin}: file_name of package {found.name} returned {name[:80]!r}, expected a file's name that "
+                "nothing beside the bundle has"
+            )
+        taken.add(name)
+        file = folder / name
+        with blamed_on(found.plugin, f"package {found.name}"):
             packager.pack(bundle.absolute(), file, context=context)
+        require_unchanged(bundle, found.plugin, f"package {found.name}")
         _require_same_bundle(bundle, file, found)
         yield Package(form=found.name, file=file, size=file.stat().st_size)
 
 
+def require_unchanged(bundle: Bundle, plugin: str, called: str) -> None:
+    """Raise ``PluginError`` where a bundle is no longer what it was before the plugin was called."""
+    try:
+        now = open_bundle(bundle.directory)
+    except BundleError as error:
+        raise PluginError(f"plugin {plugin} changed the bundle in {called}: {error.message}") from error
+    if digest(now) != digest(bundle):
+        raise PluginError(f"plugin {plugin} changed the bundle in {called}: it is another one now")
+
+
 def _require_same_bundle(bundle: Bundle, file: Path, found: Extension) -> None:
     made_by = f"plugin {found.plugin}: the {found.name} package"
-    if not file.is_file():
+    if file.is_symlink() or not file.is_file():
         raise PluginError(f"{made_by} is not at {file}")
     try:
         inside = open_bundle(unpack_bundle(file, file.parent / "unpacked"))

@@ -1,11 +1,13 @@
 """The command line. Commands import what they need when they run: ``--help`` stays light."""
 
 import errno
+import faulthandler
 import logging
 import os
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -28,12 +30,15 @@ from edgepack.cli import (
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import EdgepackError, UsageError
+from edgepack.plugins.process import end, end_now
 from edgepack.words import shown
 
 if TYPE_CHECKING:
     from edgepack.plugins.entry_points import Point
 
 INTERRUPTED = 130
+INSISTENT = 3
+"""Interrupts after which a plugin that catches them is not asked again."""
 NO_READER = 141
 """What a shell calls the end of a program that wrote to a closed pipe."""
 
@@ -125,11 +130,16 @@ def main() -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
-    interrupted = False
+    with suppress(Exception):  # without a stderr
+        faulthandler.enable()  # a crash of native code names the Python line that called it
+    interrupts = 0
 
     def interrupt(number: int, frame: object) -> NoReturn:
-        nonlocal interrupted
-        interrupted = True
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts == INSISTENT:
+            say("interrupted three times; temporary files may be left behind", err=True)
+            end_now(INTERRUPTED)
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -146,26 +156,27 @@ def main() -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as asked:
         asked.show()
         code = asked.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        code = _interrupted()
+    except (click.Abort, KeyboardInterrupt) as interrupted:
+        code = _interrupted(interrupted)
     except BrokenPipeError:
         # Whoever read has read enough. What is left in the buffer has no reader when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = NO_READER
     except Exception as exception:
         # Native modules make another exception of an interrupt while they are imported.
-        if interrupted:
-            sys.exit(_interrupted())
+        if interrupts:
+            end(_interrupted(exception))
         if meta.get("edgepack.debug"):
             logging.getLogger("edgepack").exception("failed")
         error = _in_two_lines(exception)
         _show_error(error)
         code = error.exit_code
-    sys.exit(code)
+    end(code)
 
 
-def _interrupted() -> int:
-    say("interrupted; no partial output was left behind", err=True)
+def _interrupted(error: BaseException) -> int:
+    where = next((f" {note}" for note in getattr(error, "__notes__", ())), "")
+    say(f"interrupted{where}; no partial output was left behind", err=True)
     return INTERRUPTED
 
 

@@ -1,20 +1,24 @@
 """Whatever a plugin raises becomes an error that names the plugin and what of it was called."""
 
-import os
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from edgepack.errors import CannotRunHere, EdgepackError, PluginError
+from edgepack.plugins.process import hosted, noted_when_interrupted
 
 T = TypeVar("T")
 
 DEBUG = "--debug shows where the plugin failed"
+LONGEST = 2_000
+"""Characters of an error that a plugin raised."""
+MOST = 10_000
+"""Things that one list of a plugin's may hold: a generator may have no end."""
 
 
 @contextmanager
@@ -27,62 +31,17 @@ def blamed_on(
 ) -> Iterator[None]:
     """Turn what is raised inside into a ``PluginError``, but for what is raised ``on_purpose``, for people to read.
 
-    What a plugin prints goes to stderr: stdout is the command's result, which may be JSON.
+    What it does to the process is put back (``edgepack.plugins.process``).
     """
     try:
-        with printing_to_stderr():
+        with hosted(plugin), noted_when_interrupted(f"in {called} of plugin {plugin}"):
             yield
+    except KeyboardInterrupt:
+        raise
     except on_purpose:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise PluginError(f"plugin {plugin} failed in {called}: {in_words(error)}", hint=hint) from error
-
-
-@contextmanager
-def printing_to_stderr() -> Iterator[None]:
-    """What is printed inside goes to stderr, also what a native library or a program that is started writes to descriptor 1."""
-    with _redirection, redirect_stdout(sys.stderr):
-        yield
-
-
-class _Redirection:
-    """Descriptor 1 leads to stderr while any thread is inside."""
-
-    def __init__(self) -> None:
-        self._lock, self._depth, self._saved = threading.Lock(), 0, -1
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._depth += 1
-            # Without a stdout from the start, 1 is some other file's number.
-            if self._depth == 1 and sys.__stdout__ is not None:
-                self._redirect()
-
-    def __exit__(self, *raised: object) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and self._saved >= 0:
-                os.dup2(self._saved, 1)
-                os.close(self._saved)
-                self._saved = -1
-
-    def _redirect(self) -> None:
-        try:
-            # What was printed before belongs to stdout, whenever it is flushed.
-            if sys.stdout is not None:
-                sys.stdout.flush()
-            saved = os.dup(1)
-        except (OSError, ValueError):  # closed
-            return
-        try:
-            os.dup2(2, 1)
-        except OSError:
-            os.close(saved)
-        else:
-            self._saved = saved
-
-
-_redirection = _Redirection()
 
 
 def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T:
@@ -110,13 +69,16 @@ def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T
 
 
 def listed(plugin: str, called: str, answer: object, expected: str) -> list[Any]:
-    """What a plugin gave as a list of something. Raises ``PluginError`` for what is none, or fails while it is gone through."""
+    """What a plugin gave as a list of something. Raises ``PluginError`` for what is none, has no end, or fails while it is gone through."""
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise PluginError(
             f"plugin {plugin}: {called} returned {repr(answer)[:80]}, expected a list of {expected}"
         )
     with blamed_on(plugin, called):
-        return list(answer)
+        found = list(islice(answer, MOST + 1))
+    if len(found) > MOST:
+        raise PluginError(f"plugin {plugin}: {called} returned more than {MOST} {expected}")
+    return found
 
 
 class Blamed:
@@ -139,5 +101,8 @@ def in_words(error: BaseException) -> str:
     """An error in a line: its message, after its class where that is not edgepack's own."""
     if isinstance(error, EdgepackError):
         return str(error)
-    words = f"{type(error).__name__}: {error}"
+    try:
+        words = f"{type(error).__name__}: {error}"[:LONGEST].removesuffix(": ")
+    except Exception:  # of an error that cannot even say what it is
+        words = type(error).__name__
     return f"it ended the program ({words})" if isinstance(error, SystemExit) else words

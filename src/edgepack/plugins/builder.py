@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from edgepack.context import BuildContext
-from edgepack.errors import ModelError, PluginError
+from edgepack.errors import BundleError, ModelError, PluginError, ProofError, VerificationError
 from edgepack.options import OptionTable, defaults_of
 from edgepack.plugins.blame import blamed_on, within
+from edgepack.plugins.entry_points import OURS
+from edgepack.plugins.returned import checked, require_files, require_runner
 from edgepack.plugins.spec import Spec, TargetBuilder
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
@@ -72,13 +75,15 @@ class RegisteredBuilder:
             if len(ASKED.get().names) > 1:
                 ASKED.get().delegates[self.spec.name] = self
             made = self.spec.make(target, context)
-        lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
+        with blamed_on(self.plugin, "make"):
+            lacking = [name for name in STEPS if not callable(getattr(made, name, None))]
         if lacking:
             raise PluginError(
                 f"plugin {self.plugin}: what builder {self.spec.name} makes has no {', '.join(lacking)}",
                 hint="a builder has the methods of edgepack.api.TargetBuilder",
             )
-        return Builder(plugin=self.plugin, builder=made, asked=self.asked)
+        working = (context.work_dir, context.store.root)
+        return Builder(plugin=self.plugin, builder=made, asked=self.asked, working=working)
 
     def options(self) -> OptionTable:
         """The builder's own options. Raises ``PluginError`` for one that has the name of a flag of every builder."""
@@ -89,6 +94,16 @@ class RegisteredBuilder:
             raise PluginError(
                 f"plugin {self.plugin}: {called} returned {repr(known)[:80]}, expected a mapping"
             )
+        for name, default in known.items():
+            if not (isinstance(name, str) and re.fullmatch(r"[a-z][a-z0-9_]*", name)):
+                raise PluginError(
+                    f"plugin {self.plugin}: {called}: {name!r} is no name of an option, e.g. some_folder"
+                )
+            if default == () or not _is_plain(default):
+                raise PluginError(
+                    f"plugin {self.plugin}: {called}: {name} is {repr(default)[:80]}, expected what a target file can say: a string, "
+                    "a number, true or false, a list, a tuple of choices, or None"
+                )
         if taken := sorted(RESERVED & set(known)):
             raise PluginError(
                 f"plugin {self.plugin}: {called}: {', '.join(taken)} cannot be a builder's, for `edgepack bundle` has a "
@@ -112,12 +127,24 @@ class RegisteredBuilder:
             self.spec.fetch(target, context)
 
     @contextmanager
-    def to_blame_for_its_model(self, made: str = "no model") -> Iterator[None]:
-        """Whatever is wrong with a prepared model once it is used is the fault of who prepared it."""
+    def to_blame_for_its_parts(self, made: str = "no model") -> Iterator[None]:
+        """Whatever is wrong with a prepared model, or with parts that make no bundle, is the fault of who made them."""
         try:
             yield
         except ModelError as error:
             raise PluginError(f"plugin {self.plugin}: prepare_model made {made}: {error.message}") from error
+        except BundleError as error:
+            raise PluginError(f"plugin {self.plugin}: {error.message}", hint=error.hint) from error
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Whatever is found of the program that a plugin made says whose it is; edgepack's own needs no name."""
+        try:
+            yield
+        except (ProofError, VerificationError) as error:
+            if self.distribution == OURS:
+                raise
+            raise type(error)(f"{error.message} (made by plugin {self.plugin})", hint=error.hint) from error
 
     def made_by(self, target: Target) -> Mapping[str, Any]:
         """For the manifest: whose code made a bundle, and with which options, defaults among them.
@@ -172,11 +199,14 @@ class Builder:
     plugin: str
     builder: TargetBuilder
     asked: Callable[[str], AbstractContextManager[None]]
+    working: tuple[Path, ...]
+    """Folders that the host works in, which nothing that ships may hold."""
 
     @property
     def gives(self) -> Collection[str] | None:
         """What its programs give beside vectors; ``None``: it does not say. Raises ``PluginError``."""
-        said = getattr(self.builder, "gives", None)
+        with self.asked("gives"):
+            said = getattr(self.builder, "gives", None)
         if said is not None and not (isinstance(said, tuple) and all(isinstance(name, str) for name in said)):
             raise PluginError(f"plugin {self.plugin}: gives is {repr(said)[:80]}, expected a tuple of words")
         return said
@@ -187,43 +217,34 @@ class Builder:
         return made
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
-        made = self._call(
-            "provide_runtime", (RuntimeArtifact, type(None)), self.builder.provide_runtime, model
-        )
+        made = self._call("provide_runtime", RuntimeArtifact | None, self.builder.provide_runtime, model)
         if made is not None:
             self._require_files("provide_runtime", made.library, *made.companions, *made.licenses)
         return made
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         made = self._call("make_runner", RunnerArtifact, self.builder.make_runner, model, runtime)
-        if ".." in PurePath(made.program).parts or PurePath(made.program).is_absolute():
-            raise PluginError(
-                f"plugin {self.plugin}: make_runner names {made.program}, which is not in its folder"
-            )
-        self._require_files("make_runner", made.directory / made.program, made.tokenizer, *made.licenses)
+        require_runner(self.plugin, made, working=self.working)
+        self._require_files("make_runner", made.tokenizer, *made.licenses)
         return made
 
     def _call(self, step: str, kind: Any, method: Callable[..., Made], *arguments: object) -> Made:
         with self.asked(step):
             made = method(*arguments)
-        if not isinstance(made, kind):
-            raise PluginError(
-                f"plugin {self.plugin}: {step} returned {repr(made)[:80]}, expected {_in_words(kind)}"
-            )
-        return made
+        return checked(self.plugin, step, made, kind)
 
-    def _require_files(self, step: str, *files: Any) -> None:
-        for file in files:
-            if file is not None and not file.is_file():
-                raise PluginError(f"plugin {self.plugin}: {step} names {file}, which is not a file")
+    def _require_files(self, step: str, *files: Path | None) -> None:
+        require_files(self.plugin, step, files)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether TOML and JSON can say it; a path is left out of what is said."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str) or isinstance(value, Path)
 
 
 def _names_a_place(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_names_a_place, value))
     return isinstance(value, Path) or (isinstance(value, str) and "/" in value)
-
-
-def _in_words(kind: Any) -> str:
-    kinds = (kind,) if isinstance(kind, type) else kind
-    return " or ".join("None" if each is type(None) else f"a {each.__name__}" for each in kinds)

@@ -1,14 +1,16 @@
 """Commands that plugins add. Their names are in the metadata of what is installed: listing them imports no plugin."""
 
 import importlib.util
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from edgepack.errors import PluginError
-from edgepack.plugins.blame import printing_to_stderr
+from edgepack.errors import EdgepackError, PluginError
+from edgepack.plugins.blame import DEBUG, in_words
 from edgepack.plugins.chosen import rules
 from edgepack.plugins.entry_points import Point, entry_points
 
@@ -74,13 +76,26 @@ def load_command(name: str) -> click.Command | None:
         return None
     where = f"command {name} of {point.origin}"
     try:
-        with printing_to_stderr():
-            command = point.load()
-    except (Exception, SystemExit) as error:
+        command = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PluginError(
-            f"{where} cannot be loaded: {type(error).__name__}: {error}",
+            f"{where} cannot be loaded: {in_words(error)}",
             hint="reinstall or update that distribution",
         ) from error
     if not isinstance(command, click.Command):
         raise PluginError(f"{where} is {command!r}, expected a click command")
+    if not point.is_ours:
+        command.invoke = partial(_invoke, where, command.invoke)  # type: ignore[method-assign]
     return command
+
+
+def _invoke(where: str, invoke: Callable[[click.Context], Any], ctx: click.Context) -> Any:
+    """Run a plugin's command: what nobody foresaw is said to be its fault, and what it does to the process ends with it."""
+    try:
+        return invoke(ctx)
+    except (EdgepackError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise PluginError(f"{where} failed: {in_words(error)}", hint=DEBUG) from error

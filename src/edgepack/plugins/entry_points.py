@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any
 
+from edgepack.plugins.process import hosted, told_when_slow
+
 OURS = "edgepack"
 
 
@@ -40,8 +42,13 @@ class Point:
         return self.package if self.is_ours else f"{self.package} ({self.distribution} {self.version})"
 
     def load(self) -> Any:
-        """What it names, imported."""
-        return self.point.load()
+        """What it names, imported. Raises whatever the import raises; people are told of one that takes long."""
+        if self.is_ours:
+            return self.point.load()
+        plugin = self.name if self.point.group == OURS else self.package
+        doing = f"importing plugin {plugin} ({self.distribution} {self.version})"
+        with hosted(plugin), told_when_slow(doing, "--no-plugins leaves it out"):
+            return self.point.load()
 
 
 def entry_points(group: str) -> list[Point]:

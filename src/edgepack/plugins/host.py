@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from edgepack import targets
 from edgepack.context import Brought, BuildContext, Extension, perhaps_broken
 from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
-from edgepack.plugins.blame import blamed_on, in_words, printing_to_stderr
+from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.chosen import rules
 from edgepack.plugins.entry_points import OURS, Point, entry_points
-from edgepack.plugins.spec import INTERFACES, SCHEME, Spec
+from edgepack.plugins.process import hosted
+from edgepack.plugins.returned import wrong_with
+from edgepack.plugins.spec import INTERFACES, NAME, SCHEME, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import FORMATS, Target
@@ -180,12 +183,15 @@ class PluginHost:
         """The object that makes the target's bundle."""
         return self.builder_of(target).create(target, context)
 
-    def bundle_written(self, bundle: Bundle, report: Report) -> Iterator[str]:
-        """Tell every plugin that wants to know; yields who was told. A failure is that plugin's, the bundle stays."""
+    def told_when_written(self) -> Iterator[tuple[str, Callable[[Bundle, Report], None]]]:
+        """Every plugin that wants to know of a bundle, and what tells it. A failure is that plugin's, the bundle stays."""
         for name, implementation in _implementations(self._manager, "edgepack_bundle_written"):
-            with blamed_on(name, "edgepack_bundle_written", hint=WRITTEN, on_purpose=()):
-                implementation(bundle=bundle.absolute(), report=report)
-            yield name
+            yield name, partial(_tell, name, implementation)
+
+
+def _tell(plugin: str, implementation: Callable[..., Any], bundle: Bundle, report: Report) -> None:
+    with blamed_on(plugin, "edgepack_bundle_written", hint=WRITTEN, on_purpose=()):
+        implementation(bundle=bundle.absolute(), report=report)
 
 
 def load_plugins() -> PluginHost:
@@ -223,8 +229,7 @@ def _load(
     target_files: dict[str, TargetFile],
 ) -> PluginInfo:
     try:
-        # What a plugin prints is no part of a command's result.
-        with printing_to_stderr():
+        with hosted(info.name):
             with _failing("when it was imported"):
                 module = entry_point.load()
             _refuse_interface_1(module)
@@ -242,10 +247,9 @@ def _load(
         for axis, named in own.items():
             _refuse_duplicates(axis, named, registered[axis])
         _refuse_duplicates("target", own_targets, target_files)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # a plugin can fail in any way, and must not take the others with it
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin can fail in any way, and must not take the others with it
         if manager.has_plugin(info.name):
             manager.unregister(name=info.name)
         return replace(info, error=in_words(error), specs=(), targets=(), ending="")
@@ -260,9 +264,9 @@ def _failing(where: str) -> Iterator[None]:
     """Say where a plugin failed, for who meets the reason far from there."""
     try:
         yield
-    except PluginError:
+    except (KeyboardInterrupt, PluginError):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise PluginError(f"{in_words(error)}, {where}") from error
 
 
@@ -299,6 +303,8 @@ def _as_target_files(found: Iterable[Traversable], origin: str) -> list[TargetFi
 
 
 def _checked(spec: Spec) -> Spec:
+    if wrong := wrong_with(spec):
+        raise PluginError(f"spec {repr(spec.name)[:80]}: {wrong}")
     if spec.axis not in INTERFACES:
         raise PluginError(f"{spec.name} is a {spec.axis!r}; plugins bring: {', '.join(INTERFACES)}")
     known = INTERFACES[spec.axis]
@@ -311,6 +317,8 @@ def _checked(spec: Spec) -> Spec:
         raise PluginError(
             f"{spec.name!r} is no scheme that a source can have, e.g. 's3' for s3://BUCKET/NAME"
         )
+    if not NAME.fullmatch(spec.name):
+        raise PluginError(f"{spec.name[:80]!r} is no name: letters, digits and . _ + - make one")
     return spec
 
 

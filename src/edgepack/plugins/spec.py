@@ -53,6 +53,8 @@ INTERFACES: Mapping[str, Interfaces] = {
 }
 """Supported interface versions, by axis."""
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+"""Valid names of whatever a plugin brings: words of a command line."""
 SCHEME = re.compile(r"(?!catalogue$)[a-z][a-z0-9+.-]+")
 """Valid names of a source. ``catalogue:`` is reserved: it is trusted, because edgepack pins its models."""
 

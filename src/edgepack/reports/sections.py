@@ -4,14 +4,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from edgepack.bundles.manifest import open_bundle
+from edgepack.bundles.packages import require_unchanged
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, PluginError
+from edgepack.errors import PluginError
 from edgepack.plugins.blame import blamed_on, listed
+from edgepack.plugins.returned import is_text
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Section
 
 AXIS = "report"
+MOST = 1_000
+"""Characters of a label or a value."""
 
 
 class ReportRows(Protocol):
@@ -33,7 +36,14 @@ def with_sections(bundle: Bundle, report: Report, *, context: BuildContext) -> R
             raise PluginError(
                 f"plugin {found.plugin}: report {name} returned the row {repr(wrong[0])[:80]}, expected a label and a value"
             )
-        _require_unchanged(bundle, found.plugin, name)
+        if odd := [cell for row in rows for cell in row if len(cell) <= MOST and not is_text(cell)]:
+            raise PluginError(f"plugin {found.plugin}: report {name} returned {odd[0]!r}, which is no text")
+        if long := [cell for row in rows for cell in row if len(cell) > MOST]:
+            raise PluginError(
+                f"plugin {found.plugin}: report {name} returned {len(long[0]):,} characters in one cell, at most {MOST:,} are shown",
+                hint="put what is long into a file of the bundle, and its name into the row",
+            )
+        require_unchanged(bundle, found.plugin, f"report {name}")
         if rows:
             pairs = tuple((label, value) for label, value in rows)
             sections.append(Section(name=name, title=found.summary or name, rows=pairs))
@@ -42,10 +52,3 @@ def with_sections(bundle: Bundle, report: Report, *, context: BuildContext) -> R
 
 def _is_row(row: object) -> bool:
     return isinstance(row, (tuple, list)) and len(row) == 2 and all(isinstance(cell, str) for cell in row)
-
-
-def _require_unchanged(bundle: Bundle, plugin: str, name: str) -> None:
-    try:
-        open_bundle(bundle.directory)
-    except BundleError as error:
-        raise PluginError(f"plugin {plugin} changed the bundle in report {name}: {error.message}") from error

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import abc
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from edgepack.errors import DownloadError, EdgepackError, ModelError, PluginError, UnsupportedModelError
 from edgepack.records.operators import Operator
@@ -139,64 +137,6 @@ def two_builds_alike(subject: TargetSubject) -> None:
 
 
 @check(
-    "records",
-    "What the steps return has the types that their records say; every file that it names is there.",
-    section="docs/plugins.md#a-builder",
-)
-def records(subject: TargetSubject) -> None:
-    for step, record in build_here(subject).records.items():
-        if step == "make" or record is None:
-            continue
-        if wrong := wrong_fields(record):
-            raise Broken(
-                f"{step}: {wrong[0]}", do=f"see the fields of {type(record).__name__} in edgepack.api"
-            )
-    runner = build_here(subject).records["make_runner"]
-    for path in (*runner.parts, *([runner.library] if runner.library else [])):
-        if not (runner.directory / path).is_file():
-            raise Broken(
-                f"make_runner: there is no {path} in its folder", do="paths are relative to `directory`"
-            )
-
-
-def wrong_fields(record: Any) -> list[str]:
-    """Fields of a frozen record whose value is not of the type that it says."""
-    hints = get_type_hints(type(record))
-    values = {each.name: getattr(record, each.name) for each in fields(record)}
-    return [
-        f"{name} is {repr(value)[:60]}, expected {hints[name]}"
-        for name, value in values.items()
-        if not is_of(hints[name], value)
-    ]
-
-
-def is_of(kind: Any, value: Any) -> bool:
-    """Whether a value is of a type as records are annotated with them."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return True
-    if origin is Literal:
-        return value in arguments
-    if origin in (Union, UnionType):
-        return any(is_of(each, value) for each in arguments)
-    if origin is tuple:
-        return isinstance(value, tuple) and (
-            all(is_of(arguments[0], each) for each in value)
-            if arguments[-1] is Ellipsis
-            else len(value) == len(arguments) and all(map(is_of, arguments, value))
-        )
-    if origin in (Mapping, abc.Mapping):
-        return isinstance(value, abc.Mapping) and all(
-            is_of(arguments[0], key) and is_of(arguments[1], each) for key, each in value.items()
-        )
-    if origin in (frozenset, abc.Set):
-        return isinstance(value, abc.Set) and all(is_of(arguments[0], each) for each in value)
-    if kind is float:
-        return isinstance(value, (int, float))
-    return isinstance(value, origin or kind)
-
-
-@check(
     "has-what-it-says",
     "A runtime does not say that it has operators that nobody made: asked for one that does not exist, it refuses, or "
     "`provides` lacks it.",
@@ -263,7 +203,6 @@ CHECKS = (
     is_verified,
     leaves_nothing_elsewhere,
     two_builds_alike,
-    records,
     has_what_it_says,
     failures_are_blamed,
 )

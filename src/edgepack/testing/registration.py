@@ -41,7 +41,7 @@ HEAVY = frozenset(
 SLOW = 1.0
 """Seconds that importing a plugin may take, whatever else the machine does."""
 PROBE = """
-import importlib.metadata, json, sys, time
+import importlib.metadata, json, locale, os, signal, sys, threading, time, warnings
 import edgepack.plugins.host, edgepack.api, pluggy
 before, events, start = set(sys.modules), [], time.perf_counter()
 def watch(event, values):
@@ -49,6 +49,18 @@ def watch(event, values):
         events.append(f"{event} {values[0] if event == 'subprocess.Popen' else values[-1]}")
 sys.addaudithook(watch)
 stdout, sys.stdout = sys.stdout, sys.stderr
+watched = {
+    "the working folder": os.getcwd,
+    "PATH": lambda: os.getenv("PATH"),
+    "what SIGINT does": lambda: signal.getsignal(signal.SIGINT),
+    "what SIGTERM does": lambda: signal.getsignal(signal.SIGTERM),
+    "the locale": lambda: locale.setlocale(locale.LC_ALL),
+    "the recursion limit": sys.getrecursionlimit,
+    "which warnings are errors": lambda: sum(each[0] == "error" for each in warnings.filters),
+    "sys.stderr": lambda: (sys.stderr, sys.stderr.closed),
+    "which threads a program waits for": lambda: [each for each in threading.enumerate() if not each.daemon],
+}
+was = {what: look() for what, look in watched.items()}
 class Silent:
     said = ""
     def write(self, text):
@@ -65,9 +77,12 @@ try:
             list(getattr(module, hook)())
 except BaseException as wrong:
     error = f"{type(wrong).__name__}: {wrong}"
+changed = [what for what, look in watched.items() if look() != was[what]]
 took = time.perf_counter() - start
 new = sorted({name.partition(".")[0] for name in set(sys.modules) - before})
-stdout.write(json.dumps({"new": new, "said": Silent.said, "events": events, "seconds": took, "error": error}))
+stdout.write(json.dumps({"new": new, "said": Silent.said, "events": events, "seconds": took, "changed": changed, "error": error}))
+stdout.flush()
+os._exit(0)
 """
 FUNCTIONS = "a function of it that is heavy is named by edgepack.api.lazy, and imported when it is called"
 
@@ -159,6 +174,16 @@ def import_is_silent(subject: PluginSubject) -> None:
 def import_reaches_nothing(subject: PluginSubject) -> None:
     if events := _probe(subject)["events"]:
         raise Broken(f"it did {events[0]}", do="do it in `fetch`, `missing` or a step of the builder")
+
+
+@check(
+    "import-changes-nothing",
+    "Importing the plugin changes nothing of the process: folder, environment, signals, locale, warnings, threads.",
+    section="docs/plugins.md#what-the-host-does-about-a-plugin-that-is-wrong",
+)
+def import_changes_nothing(subject: PluginSubject) -> None:
+    if changed := _probe(subject)["changed"]:
+        raise Broken(f"it changed {changed[0]}", do="do it in a step, for as long as it is needed")
 
 
 @check(
@@ -275,6 +300,7 @@ CHECKS = (
     imports_nothing_heavy,
     import_is_silent,
     import_reaches_nothing,
+    import_changes_nothing,
     types,
     targets_can_be_built,
     requires_edgepack,

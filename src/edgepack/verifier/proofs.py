@@ -180,7 +180,8 @@ def _attempt(proof: _Proof, way: Way) -> float:
     _require_processor(bundle)
     asked = proof.masked() if way.hidden else bundle
     environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
-    where = f"{bundle.name} (level {way.level}, {way.by})"
+    level = way.level if way.level == way.by else f"level {way.level}, {way.by}"
+    where = f"{bundle.name} ({level})"
     try:
         vectors = proof.run(asked, proof.known.texts, environment=environment, prefix=way.emulation)
     except (ProofError, ToolError) as error:
@@ -191,6 +192,7 @@ def _attempt(proof: _Proof, way: Way) -> float:
         tolerance=proof.known.tolerance,
         what=str(bundle.manifest["model"]["file"]),
         where=where,
+        texts=proof.known.texts,
     )
 
 

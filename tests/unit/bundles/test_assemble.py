@@ -150,19 +150,23 @@ def test_the_store_s_own_listing_is_not_shipped(
     assert not (made.directory / ENTRY_FILE).exists()
 
 
-def test_links_within_the_runner_stay_links_and_others_become_files(
+def test_links_within_the_runner_stay_links_or_become_files_and_others_are_refused(
     assembled: Assembled, runner: RunnerArtifact, tmp_path: Path
 ) -> None:
     linked = tmp_path / "runner"
     shutil.copytree(runner.directory, linked, symlinks=True)
-    (tmp_path / "outside.txt").write_text("from outside")
-    (linked / "_internal" / "outside.txt").symlink_to(tmp_path / "outside.txt")
+    (linked / "_internal" / "absolute").symlink_to(linked / "_internal" / "data.bin")
     made = assembled(tmp_path / "bundle", runner=replace(runner, directory=linked))
     internal = made.directory / "_internal"
     assert (internal / "data").readlink() == Path("data.bin")
-    assert not (internal / "outside.txt").is_symlink()
-    assert (internal / "outside.txt").read_text() == "from outside"
+    assert not (internal / "absolute").is_symlink()
+    assert (internal / "absolute").read_bytes() == (internal / "data.bin").read_bytes()
     assert manifests.open_bundle(made.directory) == made
+    (tmp_path / "outside.txt").write_text("from outside")
+    (linked / "outside.txt").symlink_to(tmp_path / "outside.txt")
+    with pytest.raises(BundleError, match=r"outside\.txt is a link to .*, which leads out of the folder"):
+        assembled(tmp_path / "other", runner=replace(runner, directory=linked))
+    assert not (tmp_path / "other").exists()
 
 
 def test_an_existing_bundle_is_kept_without_force_and_replaced_with_it(

@@ -244,9 +244,31 @@ def with_another_manifest(bundle: Bundle, file: Path, *, context: HostContext) -
         write_tarball(out, entries, level=1, window_log=20)
 
 
+def changing(bundle: Bundle, file: Path, *, context: HostContext) -> None:
+    (bundle.directory / "more").touch()
+
+
+def linked(bundle: Bundle, file: Path, *, context: HostContext) -> None:
+    file.symlink_to(bundle.directory)
+
+
+@pytest.mark.parametrize("name", ["../box.run", "/tmp/box.run", "", ".", "a\0b", "a\nb", "BUNDLE", "BUNDLE.tar.zst", "BUNDLE.report.json", 7, b"box.run", Path("box.run")])  # fmt: skip
+def test_a_package_has_a_plain_name_of_its_own(
+    bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch, name: Any
+) -> None:
+    said = name.replace("BUNDLE", bundle.name) if isinstance(name, str) else name
+    packager = types.SimpleNamespace(file_name=lambda bundle: said, pack=text)
+    box = Extension(name="box", summary="", plugin="boxes", identity="1", make=lambda target: packager)
+    monkeypatch.setattr(HostContext, "extensions", lambda self, axis: {"box": box})
+    with pytest.raises(PluginError, match="plugin boxes: file_name of package box returned "):
+        made(bundle, context, form="box")
+
+
 @pytest.mark.parametrize(
     ("pack", "words"),
     [
+        (changing, "plugin boxes changed the bundle in package box: .*more is not in the manifest"),
+        (linked, "the box package is not at "),
         (nothing, "the box package is not at "),
         (fails, "plugin boxes failed in package box: KeyError: 'dpkg'"),
         (text, "does not hold the bundle: .* is not a bundle's archive, or is damaged"),

@@ -156,13 +156,14 @@ def require_near(
     tolerance: float,
     what: str,
     where: str,
+    texts: Sequence[str] = (),
 ) -> float:
     """The lowest cosine of the vectors to those expected; ``ProofError`` where it is below ``tolerance``.
 
-    ``what`` ran, on ``where``, in words.
+    ``what`` ran, on ``where``, in words, with ``texts``.
     """
     try:
-        cosine = nearness(vectors, expected)
+        cosine = nearness(vectors, expected, texts)
     except ValueError as error:
         raise ProofError(f"{what} runs on {where}, but {error}") from error
     if not cosine >= tolerance:
@@ -207,17 +208,21 @@ def _stock_vector(
     return [float(value) for value in session.run([output], feeds)[0][0]]
 
 
-def nearness(vectors: Sequence[Sequence[float]], expected: Sequence[Sequence[float]]) -> float:
+def nearness(
+    vectors: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], texts: Sequence[str] = ()
+) -> float:
     """The least cosine of vectors and those expected; ``ValueError``, which says why, for what are no such vectors."""
     if [len(vector) for vector in vectors] != [len(vector) for vector in expected]:
         found, wanted = (sorted({len(vector) for vector in both}) for both in (vectors, expected))
         raise ValueError(
             f"it gave {len(vectors)} vectors of {found} dimensions, not {len(expected)} of {wanted}"
         )
-    if not all(math.isfinite(value) for vector in vectors for value in vector):
-        raise ValueError("a vector is not finite")
-    if not all(any(vector) for vector in vectors):
-        raise ValueError("a vector is zero")
+    for at, vector in enumerate(vectors):
+        of = f"the vector of {texts[at]!r}" if texts else f"vector {at}"
+        if not all(map(math.isfinite, vector)):
+            raise ValueError(f"{of} is not finite")
+        if not any(vector):
+            raise ValueError(f"{of} is zero")
     return min(_cosine(one, other) for one, other in zip(vectors, expected, strict=True))
 
 

@@ -4,7 +4,7 @@ import json
 import re
 import tempfile
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from edgepack.context import BuildContext, Extension, perhaps_broken
@@ -12,11 +12,13 @@ from edgepack.errors import DownloadError, ModelError, PluginError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import require_online
 from edgepack.files.archives import SUFFIXES
+from edgepack.files.folder import is_below
 from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect, collect_from_tree
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
 from edgepack.plugins.blame import blamed_on
+from edgepack.plugins.returned import checked
 from edgepack.records.model import ModelSource, RemoteModel
 from edgepack.records.target import UNSAID, PoolingMode, Reading
 from edgepack.words import did_you_mean
@@ -140,28 +142,18 @@ def _pins(found: RemoteModel) -> dict[str, str]:
 
 def _check(found: Any, extension: Extension, called: str) -> None:
     """Raise ``PluginError`` for what is no model at an address of this source."""
-    if not isinstance(found, RemoteModel):
-        wrong = f"returned {repr(found)[:80]}, expected a RemoteModel"
-    elif not found.name or not found.origin.lower().startswith(f"{extension.name}:"):
+    checked(extension.plugin, called, found, RemoteModel)
+    if not found.name or not found.origin.lower().startswith(f"{extension.name}:"):
         wrong = f"gives {found.name!r} the origin {found.origin!r}, expected a name and an address of its own scheme"
-    elif not found.pins or not all(
-        isinstance(text, str) and text for pin in found.pins.items() for text in pin
-    ):
+    elif not found.pins or not all(text for pin in found.pins.items() for text in pin):
         wrong = f"pins {found.name} by {dict(found.pins)!r}, expected revision or digests as texts"
-    elif outside := [name for name in found.files if _leads_out(name)]:
+    elif outside := [name for name in found.files if "\\" in name or not is_below(name)]:
         wrong = f"lists {outside[0]!r}, which is no path below the model's folder"
     elif found.graph and found.graph not in found.files:
         wrong = f"takes the graph {found.graph!r}, which it does not list"
     else:
         return
     raise PluginError(f"plugin {extension.plugin}: {called} {wrong}")
-
-
-def _leads_out(name: Any) -> bool:
-    if not isinstance(name, str) or not name or "\0" in name or "\\" in name:
-        return True
-    path = PurePosixPath(name)
-    return path.is_absolute() or ".." in path.parts
 
 
 def _checked_fetch(found: RemoteModel, extension: Extension) -> Any:
