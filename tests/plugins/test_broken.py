@@ -256,6 +256,7 @@ def test_what_is_wrong_in_a_target_file_is_said_in_its_row(install: Install, tar
         ([('return {"colour": "red"}', "return ['colour']")], "options of builder kiosk returned ['colour'], expected a mapping"),
         ([('"colour": "red"', '"colour": object()')], "options of builder kiosk: colour is <object"),
         ([('"colour": "red"', '"colour": b"red"')], "options of builder kiosk: colour is b'red', expected what a target file can say"),
+        ([('"colour": "red"', '"colour": __import__("numpy").int64(3)')], "options of builder kiosk: colour is np.int64(3)"),
         ([('"colour": "red"', '"colour": ()')], "options of builder kiosk: colour is ()"),
         ([('"colour": "red"', '"the colour": "red"')], "options of builder kiosk: 'the colour' is no name of an option"),
         ([('"colour": "red"', '7: "red"')], "options of builder kiosk: 7 is no name of an option"),

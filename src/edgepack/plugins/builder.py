@@ -99,7 +99,7 @@ class RegisteredBuilder:
                 raise PluginError(
                     f"plugin {self.plugin}: {called}: {name!r} is no name of an option, e.g. some_folder"
                 )
-            if default == () or not _is_plain(default):
+            if not _is_plain(default) or default == ():
                 raise PluginError(
                     f"plugin {self.plugin}: {called}: {name} is {repr(default)[:80]}, expected what a target file can say: a string, "
                     "a number, true or false, a list, a tuple of choices, or None"
