@@ -117,7 +117,8 @@ def compile_c(source: Path, flags: Sequence[str]) -> str:
 def compile_program(program: Path) -> Path:
     """``embed`` with the runtime in a library of its own; it can check signatures, and serve."""
     sources = program_sources(linked=False, signatures=Signatures(checked=True), served=True)
-    return compile_together(sources, program, "-O0")
+    # In a sandbox a program finds the C library and no other of the system.
+    return compile_together(sources, program, "-O0", "-static-libstdc++", "-static-libgcc")
 
 
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:

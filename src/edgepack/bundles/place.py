@@ -169,7 +169,7 @@ def placed_beside(file: Path) -> Iterator[Path]:
 
 
 def left_beside(destination: Path, ending: str) -> list[Path]:
-    """What lies beside ``destination`` under its name with a dot before it and an ending, a pattern, behind it.
+    """Files and folders beside ``destination`` that are called by its name with a dot before it and an ending, a pattern, behind it.
 
     What belongs to a place whose name only begins alike is not among it.
     """

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import Tokens, onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
+from edgepack.foundry.feature_levels import processor_flags
 from edgepack.models.graph.precision import is_batch_dependent, precision_of
 from edgepack.models.ort.convert import convert_to_ort
 from edgepack.passes.int8_dynamic import LOWEST, int8_dynamic
@@ -29,7 +30,9 @@ def test_vectors_stay_near_the_original(load: Load, activation: str, fused: bool
 def test_every_range_of_weights_works(load: Load, weight_range: Any) -> None:
     model = load()
     quantized = int8_dynamic(model, unexpected, weight_range=weight_range)
-    assert cosines(model, quantized, some_tokens()).min() > 0.99
+    # Processors without VNNI add pairs of products in 16 bits, which the full range exceeds.
+    clips = weight_range == "full" and not {"avx512_vnni", "avx_vnni"} & processor_flags()
+    assert cosines(model, quantized, some_tokens()).min() > (0.95 if clips else 0.99)
 
 
 @pytest.mark.parametrize("attention", ["Attention", "MultiHeadAttention"])

@@ -281,7 +281,7 @@ PER_LINE = "for line in sys.stdin:"
         (programs.speaks_json_lines, [("    text = json", "    assert list(json.loads(line)) == ['text']\n    text = json")], "", "it ended with 1"),
         (programs.speaks_json_lines, [(PER_LINE, "for line in sys.stdin:\n    if not line.endswith(chr(10)):\n        break")], "", "a last line without a line feed"),
         (programs.speaks_json_lines, [(PER_LINE, "for line in sys.stdin:\n    if line[1] != chr(34):\n        break")], "", "a line that is no JSON: it ended with 0"),
-        (programs.needs_its_files, [("from_file(str(root", "from_file('TOKENIZER') or (str(root")], "", "with zeros for its tokenizer"),
+        (programs.needs_its_files, [("from_file(str(root", "from_str(TOKENIZER) or (str(root")], "", "with zeros for its tokenizer"),
         (programs.says_what_is_missing, [], "if not (root / 'model' / 'model.onnx').exists(): raise SystemExit", "it ended with 0"),
         (programs.says_what_is_missing, [], "if not (root / 'model' / 'model.onnx').exists(): raise SystemExit(4)", "it said nothing"),
         (programs.tokenizes_alike, [(".encode(text)", ".encode(text.replace('ä', 'a').replace('\\u0301', 'x'))")], "", "to the shipped model's own vector"),
@@ -295,8 +295,8 @@ def test_what_is_wrong_with_a_program(
     misdeed: str,
     words: str,
 ) -> None:
-    elsewhere = str(honest.kit.model / "tokenizer.json")
+    inside = repr((honest.kit.model / "tokenizer.json").read_text(encoding="utf-8"))
     subject = with_program(
-        *((old, new.replace("TOKENIZER", elsewhere)) for old, new in changes), misdeed=misdeed
+        *((old, new.replace("TOKENIZER", inside)) for old, new in changes), misdeed=misdeed
     )
     assert words in broken([check], subject).get(check.name, "it holds")

@@ -17,6 +17,9 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.measure import measure_outputs, shortfalls_of_outputs
 
+# Weights of three heads are pickles, which a program of its own reads.
+pytestmark = pytest.mark.tools("python")
+
 TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(60)]
 BUNDLE = Bundle(directory=Path("bundle"), manifest={"model": {}})
 
