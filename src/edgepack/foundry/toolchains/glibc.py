@@ -121,6 +121,8 @@ def zig_links(zig: Path, platform: str, action: Sequence[str], text: str, contex
     (work / "empty.c").write_text(text)
     command: list[str | Path] = [zig, *action, "-target", platform, "-OReleaseSmall", "-lc"]
     log = work / "link.log"
+    # It is added to, and another platform's link may have been made here before.
+    log.unlink(missing_ok=True)
     context.run(
         [*command, "--name", "empty", "empty.c", "--verbose-link"],
         cwd=work,
