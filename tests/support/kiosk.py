@@ -66,7 +66,7 @@ has = __HAS__
 recipe = "fp32"
 format = "onnx"
 min_cosine = 0.99
-"""
+""".replace("__HAS__", json.dumps(HAS))
 
 
 def prepare_site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -98,5 +98,5 @@ def install(
     (package / "__init__.py").write_text(
         before + code.replace("__PROGRAM__", repr(PROGRAM.replace("MISDEED", misdeed)))
     )
-    (package / "kiosk-one.toml").write_text(TARGET.replace("__HAS__", json.dumps(HAS)))
+    (package / "kiosk-one.toml").write_text(TARGET)
     monkeypatch.delitem(sys.modules, "edgepack_kiosk", raising=False)
