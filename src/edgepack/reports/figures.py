@@ -109,6 +109,7 @@ def _outputs(found: Verification) -> Iterator[Figure]:
 
 def _vectors(found: Verification) -> Iterator[Figure]:
     shares = {"min_agreement", "min_top10"}
+    drawn = f"{found.drawn.texts} texts drawn by seed {found.drawn.seed}" if found.drawn else ""
     for what, value, key in (
         ("mean cosine", found.mean_cosine, "min_cosine"),
         ("1st percentile of the cosines", found.p1_cosine, "min_p1_cosine"),
@@ -116,6 +117,10 @@ def _vectors(found: Verification) -> Iterator[Figure]:
         ("nearest neighbour unchanged", found.neighbour_agreement, "min_agreement"),
         ("ten nearest neighbours in common", found.top10_agreement, "min_top10"),
         ("batch-independent (alone, in a batch of 32)", found.batch_cosine, "min_batch_cosine"),
+        ("lowest of texts longer than the model takes", found.long_cosine, "min_long_cosine"),
+        ("lowest after the model's prompts", found.prompt_cosine, "min_long_cosine"),
+        (f"mean of {drawn}", found.drawn.mean_cosine if found.drawn else None, "min_cosine"),
+        (f"lowest of {drawn}", found.drawn.min_cosine if found.drawn else None, "min_worst_cosine"),
         ("the same on other CPUs", found.processor_cosine, "min_processor_cosine"),
     ):
         if value is None:

@@ -13,7 +13,7 @@ from edgepack.records.runtime import LevelProof
 from edgepack.records.word import HERE, Word
 from edgepack.reports.figures import figures, heading
 from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
-from edgepack.words import foreign_words
+from edgepack.words import foreign, foreign_words
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")
@@ -87,7 +87,8 @@ def render_verification(found: Verification, said_by: Word = HERE) -> Group:
     made = table("", Number("this bundle"), "limit", State(""), title=heading(found))
     for each in figures(found):
         add_row(made, each.what, each.value, each.limit, each.mark)
-    return blocks(made, status)
+    said = [Text(f"said by its maker, compared with nothing: {'; '.join(map(foreign, found.said))}")]
+    return blocks(made, *said * bool(found.said), status)
 
 
 def status_line(found: Verification, said_by: Word = HERE) -> str:

@@ -184,7 +184,12 @@ def _limits(options: ModelOptions) -> dict[str, float]:
     said = {
         name: getattr(options, name) for name in LIMITS if name not in FULL_ONLY or options.gate == "full"
     }
-    return {name: limit for name, limit in said.items() if limit != getattr(ModelOptions(), name)}
+    unasked = vars(ModelOptions())
+    return {
+        name: limit
+        for name, limit in said.items()
+        if (limit > 0 if name.startswith("min_") else limit != unasked[name])
+    }
 
 
 def _in_short(found: Verification) -> str:

@@ -50,6 +50,7 @@ PASSED = Verification(
         mrr_fp32=0.5192,
         top10_agreement=0.946,
     ),
+    long_cosine=0.9931,
     same_tokens=4200,
     cosines=(0.96987, 0.98, 0.991, 0.991, 0.9999, 1.0),
     limits={"min_cosine": 0.985, "min_agreement": 0.95, "max_retrieval_loss": 0.01},
