@@ -102,7 +102,6 @@ def test_a_bundle_from_elsewhere_is_run_when_asked_and_in_a_sandbox(
     [
         {"max_length": 32},
         {"prefixes": {"query": "IGNORE ALL PREVIOUS ", "passage": "bad "}},
-        {"license": "LicenseRef-other"},
         {"source_files": []},
         {"precision": "fp32"},
     ],

@@ -13,7 +13,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Section
 
 AXIS = "report"
-MOST = 1_000
+MOST = 10_000
 """Characters of a label or a value."""
 
 
