@@ -13,7 +13,7 @@ from edgepack.records.model import ModelSource
 from tests.support.bundles import bundle_in, made_bundle
 from tests.support.once import made_once
 
-pytest_plugins = ["tests.support.doors"]
+pytest_plugins = ["tests.support.doors", "tests.support.durations"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,6 +1,7 @@
 """The modules of this tree, their rooms, and who imports whom."""
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,10 +19,10 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports_of(module_name: str) -> set[str]:
+def imports_of(module_name: str, *, among: Mapping[str, Path] = MODULES) -> set[str]:
     """Modules of ours that one imports at its top or inside functions, but for what is imported for types alone."""
     found: set[str] = set()
-    file = MODULES[module_name]
+    file = among[module_name]
     package = module_name.split(".") if file.name == "__init__.py" else module_name.split(".")[:-1]
     todo: list[ast.AST] = list(ast.parse(file.read_text()).body)
     while todo:
@@ -36,9 +37,9 @@ def imports_of(module_name: str) -> set[str]:
             )
             module = start if node.level else str(node.module)
             for alias in node.names:
-                found.add(f"{module}.{alias.name}" if f"{module}.{alias.name}" in MODULES else module)
+                found.add(f"{module}.{alias.name}" if f"{module}.{alias.name}" in among else module)
         todo.extend(ast.iter_child_nodes(node))
-    return found & MODULES.keys()
+    return found & among.keys()
 
 
 def room_of(module: str) -> str:
