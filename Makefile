@@ -3,28 +3,44 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
-# As many processes as cores, four at most: each imports PyTorch. A file's tests stay together, and with them what they share.
+# As many processes as cores. A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Kept beside the other caches, for it is valid in every clone: without it the types alone take a minute and a half.
+MYPY := $(BIN)/mypy --cache-dir $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgepack-mypy
 # Without its notice about the next MkDocs.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 LOCK := requirements/build.txt
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle lock test test-all fuzz prepared checked fetched lint docs docs-serve clean gpu-kit test-gpu
+.PHONY: bundle lock test test-judges test-all test-changed durations fuzz checked fetched fetched-all lint docs docs-serve clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
 	$(BUNDLE)/embed --similarity "A man is eating food." "Someone is having a meal."
 
-test: prepared
+# Lint, types, and what tells a mistake within minutes: no PyTorch, few bundles, this processor alone.
+test: $(VENV)/.installed-test
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target checked fetched
 	$(PYTEST)
 
-# Also what takes minutes, compiles other kinds of runtimes or for browsers, or fetches NVIDIA's wheels: hours on a new machine.
-test-all: prepared
-	$(PYTEST) --slow --kinds --web --gpu-wheels --fuzz 10000
+# What independent implementations say: of vectors (and whether what is recorded of them still holds), clients, signatures.
+test-judges: $(VENV)/.installed-judges fetched
+	$(PYTEST) --override-ini 'python_files=judge_*.py'
+
+# All there is: also other processors, wine, browsers, other kinds of runtimes, NVIDIA's wheels; hours on a new machine.
+test-all: $(VENV)/.installed-judges checked fetched-all
+	$(PYTEST) --override-ini 'python_files=test_*.py judge_*.py' --slow --kinds --web --gpu-wheels --fuzz 10000
+
+# The tests that a change can matter to, but for whole bundles: since COMMIT, or since the last one.
+test-changed: $(VENV)/.installed-test
+	$(PYTEST) $$($(BIN)/python -m tests.support.changed $(or $(COMMIT),HEAD))
+
+# Writes what each file of `make test` takes into tests/durations.txt.
+durations: $(VENV)/.installed-test fetched
+	$(PYTEST) --record-durations
 
 # Mutated inputs for all that reads what strangers wrote, SECONDS for each parser (docs/security.md).
-fuzz: prepared
+fuzz: $(VENV)/.installed-test fetched
 	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.plans $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
@@ -33,34 +49,36 @@ fuzz: prepared
 	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)
 
-# What needs no test, beside what has to be fetched for them.
-prepared: $(VENV)/.installed-dev
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target checked fetched
-
-checked:
+# What needs no test.
+checked: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(MYPY)
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline --quiet .
 
-# The second to the fifth are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
+# What the tests are not to fetch themselves.
+fetched: $(VENV)/.installed-test
+	$(BIN)/edgepack fetch --target linux-x86-min
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
+
+# The first four are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
 # The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. The last is
 # bubblewrap, for the tests of the sandbox.
-fetched:
-	$(BIN)/edgepack fetch --target linux-x86-min
+fetched-all: fetched
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	-$(BIN)/edgepack fetch --target linux-armv7-min
 	-$(BIN)/edgepack fetch --target linux-riscv64-min
 	-$(BIN)/edgepack fetch --target windows-x64-static
-	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/python -m tests.support.npm_tools
 	-$(BIN)/python -m tests.support.chromium
 	-$(BIN)/python -m tests.support.bubblewrap
 
 # The docs site, into site/; a link or heading that is not there is an error.
-docs: $(VENV)/.installed-dev
+docs: $(VENV)/.installed-test
 	$(MKDOCS) build --strict
 
-docs-serve: $(VENV)/.installed-dev
+docs-serve: $(VENV)/.installed-test
 	$(MKDOCS) serve
 
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).
@@ -70,10 +88,10 @@ gpu-kit: $(VENV)/.installed
 test-gpu:
 	$(PYTHON) benchmarks/gpu_check.py dist/gpu-kit
 
-lint: $(VENV)/.installed-dev
+lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/mypy
+	$(MYPY)
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -84,8 +102,12 @@ $(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/pip
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) install --no-build-isolation --editable '.[build,web,docs,dev]'
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(PIP) install --no-build-isolation --editable '.[build,web,docs,test]'
+	touch $@
+
+$(VENV)/.installed-judges: $(VENV)/.installed-test
+	$(PIP) install --no-build-isolation --editable '.[judges]'
 	touch $@
 
 # The newest versions that pyproject.toml allows, for every Python and machine, with the digests of the index's files.

@@ -13,12 +13,11 @@ from edgepack.records.model import ModelSource
 from tests.support.bundles import bundle_in, made_bundle
 from tests.support.once import made_once
 
-pytest_plugins = ["tests.support.doors", "tests.support.durations"]
+pytest_plugins = ["tests.support.doors", "tests.support.durations", "tests.support.tiers"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
-    parser.addoption("--slow", action="store_true", help="also what takes minutes")
     parser.addoption(
         "--kinds", action="store_true", help="also build the runtimes that compile for most of an hour"
     )
@@ -30,23 +29,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also compile and prove runtimes for browsers: 243 MB of compilers, minutes",
     )
-    parser.addoption("--fuzz", default="3000", help="how many fuzz texts a tokenizer is tried on")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Files go to processes in this order: a long one at the end would keep one busy alone.
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
-    if config.getoption("--slow"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
+    parser.addoption("--fuzz", default="300", help="how many fuzz texts a tokenizer is tried on")
 
 
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether the golden files are to be written anew; look at the difference before you commit it."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def fuzz(request: pytest.FixtureRequest) -> int:
+    """How many fuzz texts a tokenizer is tried on; ``pytest --fuzz 1000000`` for many."""
+    return int(request.config.getoption("--fuzz"))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 TEXTS = ["hello small world", "another text, of a few more words"]
 
 
+@pytest.mark.slow
 def test_the_bundle_has_the_vectors_of_the_original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_electra(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -98,6 +98,7 @@ def test_an_onnx_file_that_is_not_one(tiny_model: Path, tmp_path: Path) -> None:
     fails(5, "model.onnx", *TARGET, "-m", str(model / "model.onnx"), "-o", str(tmp_path / "out"))
 
 
+@pytest.mark.slow
 def test_an_unsupported_architecture(tiny_model: Path, tmp_path: Path) -> None:
     model = copy_of(tiny_model, tmp_path)
     config = json.loads((model / "config.json").read_text())
@@ -142,6 +143,7 @@ def test_an_output_that_exists_is_kept_without_force(tiny_model: Path, tmp_path:
     fails(15, "already exists", *arguments)
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_not_met(tiny_model: Path, tmp_path: Path) -> None:
     fails(
         *(13, "cosine", *TARGET, "-m", str(tiny_model), "-o", str(tmp_path), "--set", "model.min_cosine=1.0"),
@@ -157,6 +159,7 @@ def test_a_budget_that_is_not_met(tiny_model: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_network(tmp_path: Path) -> None:
     closed = "http://127.0.0.1:9"
     env = {"EDGEPACK_CACHE": str(tmp_path / "cache"), "HF_ENDPOINT": closed, "PIP_INDEX_URL": closed}
@@ -184,6 +187,7 @@ def test_a_missing_compiler(tiny_model: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_wrong_hash(minilm: ModelSource, tmp_path: Path) -> None:
     """A hub that has right content, but for the configuration; and no other place to get it from."""
     contents = {file.path: (minilm.directory / file.path).read_bytes() for file in minilm.files}
@@ -259,6 +263,7 @@ def test_ctrl_c_in_the_middle(tiny_model: Path, tmp_path: Path) -> None:
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_builds_at_once(tiny_model: Path, tmp_path: Path) -> None:
     commands = [
         [
@@ -287,6 +292,7 @@ def test_a_bundle_that_is_none(tmp_path: Path) -> None:
     fails(17, "manifest.json", "verify", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_killed_build_leaves_nothing_that_is_taken_for_a_bundle(tiny_model: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

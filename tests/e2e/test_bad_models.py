@@ -87,6 +87,7 @@ BAD: dict[Callable[[Path], Path], tuple[int, str]] = {
 COMMANDS = ("inspect", "bundle")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("bad", BAD, ids=lambda made: made.__name__)
 def test_two_lines_and_nothing_half_made(command: str, bad: Callable[[Path], Path], tmp_path: Path) -> None:

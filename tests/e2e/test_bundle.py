@@ -67,6 +67,7 @@ def test_it_is_verified_again_from_its_archive(bundle: Bundle) -> None:
     assert json.loads(done.stdout)["status"] == "passed"
 
 
+@pytest.mark.sample(1)
 def test_a_damaged_file_is_named(bundle: Bundle, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", bundle.directory, copy], check=True)
@@ -80,6 +81,7 @@ def test_a_damaged_file_is_named(bundle: Bundle, tmp_path: Path) -> None:
     assert "model/model.ort" in done.stderr
 
 
+@pytest.mark.sample(1)
 def test_the_report_is_repeated_with_other_prices(bundle: Bundle, tmp_path: Path) -> None:
     done = edgepack("report", str(bundle.directory), "--json")
     assert done.returncode == 0, done.stderr
@@ -97,6 +99,7 @@ def test_the_same_inputs_give_the_same_bytes(bundle: Bundle, tmp_path: Path) -> 
     assert sha256_of(again) == sha256_of(bundle.archive)
 
 
+@pytest.mark.slow
 def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_path: Path) -> None:
     """Without --output the bundle goes to dist/ in the folder that the command is typed in."""
     done = edgepack(
@@ -116,6 +119,7 @@ def test_the_story_is_on_stderr_and_the_result_on_stdout(tiny_model: Path, tmp_p
     assert (tmp_path / "dist" / "tiny-bert-linux-x86-min.tar.zst").is_file()
 
 
+@pytest.mark.slow
 def test_a_model_is_inspected() -> None:
     shown = edgepack("inspect", "--offline")
     assert shown.returncode == 0, shown.stderr

@@ -47,6 +47,7 @@ def bill_of(bundle: Bundle) -> dict[str, Any]:
     return dict(json.loads((bundle.directory / "LICENSES/sbom.cdx.json").read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["native_bundle", "frozen_bundle"])
 def test_everything_that_was_linked_is_named_and_nothing_else(
     name: str, request: pytest.FixtureRequest

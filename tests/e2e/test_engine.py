@@ -48,6 +48,7 @@ def test_it_is_small_verified_and_proved_on_each_level_that_this_processor_has(f
     assert {"sse2", "avx2"} <= {level for level, proved in levels.items() if proved}
 
 
+@pytest.mark.slow
 def test_neighbours_and_batches_change_no_bit(fast: Bundle) -> None:
     """Nothing is padded, so that texts of all lengths may stand together."""
     lines = TEXTS.read_text().splitlines() * 2

@@ -130,6 +130,7 @@ def test_what_was_compiled_is_kept_without_a_warm_up(device: Device) -> None:
     assert (device.cache / "edgepack").read_text() == "compiled kernels"
 
 
+@pytest.mark.slow
 def test_a_warm_up_runs_every_shape_compares_and_keeps(device: Device) -> None:
     done = device.run("--warmup", "--json")
     assert done.returncode == 0, done.stderr
@@ -227,6 +228,7 @@ FAILURES = [
 """What is said, the sentence, and what to do; the messages are those of the provider's 0.5.0 library."""
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("said", "message", "hint"), FAILURES, ids=[failure[1][:40] for failure in FAILURES])
 def test_a_failure_is_a_sentence_and_what_to_do(
     device: Device, said: dict[str, str], message: str, hint: str

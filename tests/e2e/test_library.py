@@ -10,6 +10,7 @@ import edgepack
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
+@pytest.mark.slow
 def test_a_bundle_is_made_run_reported_and_verified(tiny_model: Path, tmp_path: Path) -> None:
     made = edgepack.bundle(
         tiny_model,

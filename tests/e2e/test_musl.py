@@ -116,6 +116,7 @@ def cortex_a7(shared_context: HostContext) -> list[str | Path]:
     return emulator_of("armv7l", "cortex-a7", shared_context)
 
 
+@pytest.mark.slow
 def test_a_table_answers_in_an_empty_root(tmp_path: Path, made_table: Callable[[str], Bundle]) -> None:
     bundle = made_table("x86_64")
     require_alone(bundle.program)
@@ -125,6 +126,7 @@ def test_a_table_answers_in_an_empty_root(tmp_path: Path, made_table: Callable[[
     assert tested.returncode == 0 and json.loads(tested.stdout)["min_cosine"] > 0.99999, tested.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arch", "processor"), [("armv7l", "cortex-a7"), ("aarch64", "cortex-a53")])
 def test_a_table_answers_beside_nothing_but_its_emulator(
     tmp_path: Path,

@@ -45,6 +45,7 @@ def test_what_the_program_is_made_of_is_known(native_bundle: Bundle, tmp_path: P
     assert not [member for member in found.members if member.name.startswith("/")]
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_the_frozen_program(native_bundle: Bundle, frozen_bundle: Bundle) -> None:
     texts = (Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt").read_bytes()
     for arguments in (("--out", "raw"), ("--out", "jsonl"), ("--out", "jsonl", "--dtype", "int8")):
@@ -88,6 +89,7 @@ def test_a_program_that_was_built_without_checks_no_signature(native_bundle: Bun
     assert embed(native_bundle, "--check").stdout.startswith(b"check passed: ")
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_and_a_long_line_is_a_text(native_bundle: Bundle) -> None:
     def peak(lines: bytes) -> int:
         with subprocess.Popen(

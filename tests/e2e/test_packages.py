@@ -139,6 +139,7 @@ def test_pip_installs_the_wheel_and_nothing_else(
     assert subprocess.run(as_module, capture_output=True, text=True, check=True).stdout == "1.000000\n"
 
 
+@pytest.mark.slow
 def test_a_wheel_with_the_library_starts_no_program(with_library: Path, tmp_path: Path) -> None:
     inside = installed(sys.executable, only(with_library, "*.whl"), tmp_path / "environment")
     folder = next(each for each in with_library.iterdir() if each.is_dir())
@@ -157,6 +158,7 @@ def test_a_wheel_with_the_library_starts_no_program(with_library: Path, tmp_path
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_packages_are_small_and_reported(packed: Path, with_library: Path) -> None:
     report = json.loads(only(packed, "*.report.json").read_text())
     sizes = {each["form"]: (each["file"], each["size"]) for each in report["packages"]}
@@ -170,6 +172,7 @@ def test_packages_are_small_and_reported(packed: Path, with_library: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["*.whl", "*.deb"])
 def test_packages_are_verified(packed: Path, pattern: str) -> None:
     done = edgepack("verify", str(only(packed, pattern)), "--offline", "--json")
@@ -335,6 +338,7 @@ def client(name: str) -> list[str | Path]:
     return [tools / ".bin/deno", "run", "--allow-read", "--no-prompt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["node", "bun", "deno"])
 def test_npm_s_package_is_imported_by_name(app: Path, runtime: str) -> None:
     environment = {**os.environ, "DENO_DIR": str(app / "deno")}
@@ -406,6 +410,7 @@ def test_workerd_has_npm_s_package_for_modules(workerd: str, tmp_path: Path) -> 
         assert sum(a * b for a, b in zip(found, expected, strict=True)) > 0.999
 
 
+@pytest.mark.slow
 def test_typescript_knows_npm_s_package(app: Path) -> None:
     tsc = required_tools() / "node_modules/.bin/tsc"
     settings = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"]
@@ -413,6 +418,7 @@ def test_typescript_knows_npm_s_package(app: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_npm_s_package_is_verified(packed_for_npm: Path) -> None:
     done = edgepack("verify", str(only(packed_for_npm, "*.tgz")), "--offline", "--json")
     assert done.returncode == 0, done.stderr
@@ -423,6 +429,7 @@ def test_npm_s_package_is_small(packed_small: Path) -> None:
     assert only(packed_small, "*.tgz").stat().st_size <= 15_000_000
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("target", "form", "words"),
     [

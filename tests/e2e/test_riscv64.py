@@ -14,7 +14,7 @@ from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ def test_a_c_program_is_compiled_and_linked_with_it(library: Path, tmp_path: Pat
     assert done.stdout == "1.21.0 1"
 
 
+@pytest.mark.slow
 def test_both_models_fit_and_another_does_not(library: Path, bundle: Bundle, tmp_path: Path) -> None:
     built = library / "lib" / "libonnxruntime.so"
     for model in library.glob("*.ort"):
@@ -74,6 +75,7 @@ def test_both_models_fit_and_another_does_not(library: Path, bundle: Bundle, tmp
     assert json.loads(done.stdout)["missing"] == ["com.microsoft BiasGelu 1"]
 
 
+@pytest.mark.slow
 def test_a_library_without_a_list_is_tried(library: Path, tmp_path: Path) -> None:
     alone = tmp_path / "libonnxruntime.so"
     shutil.copyfile(library / "lib" / "libonnxruntime.so.1.21.0", alone)
@@ -145,6 +147,7 @@ def test_another_machine_links_the_same_library_without_compiling(
     assert (tmp_path / "lib" / name).read_bytes() == (library / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_said(tmp_path: Path, library: Path) -> None:
     done = edgepack("runtime", "fits", str(tmp_path / "lib.so"), str(next(library.glob("*.ort"))))
     assert done.returncode == 17
@@ -173,6 +176,7 @@ def test_a_library_for_better_processors_says_so_on_others(
         prove_file(model, folder / "lib" / "libonnxruntime.so", context=shared_context)
 
 
+@pytest.mark.slow
 def test_a_model_is_proved_on_a_library_that_is_out_there(library: Path) -> None:
     model = next(library.glob("*.ort"))
     built = library / "lib" / "libonnxruntime.so.1.21.0"

@@ -92,6 +92,7 @@ def test_a_damaged_table_is_named(static: Bundle, tmp_path: Path) -> None:
         assert "model.bin is damaged" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["fp32", "int8"])
 def test_other_forms_of_a_table_with_fewer_rows_than_tokens(
     tmp_path: Path, minilm: ModelSource, form: str

@@ -15,7 +15,7 @@ AXES = template.axes()
 OFTEN = ("builder", "package", "source")
 """What is written most often; the others' own tests and the kit on them are for ``--slow``."""
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ def test_the_module_in_node(web_bundle: Bundle) -> None:
     assert "# fail 0" in run_node_tests("module", BUNDLE=str(web_bundle.directory))
 
 
+@pytest.mark.slow
 def test_verify_finds_the_vectors_of_the_build(web_bundle: Bundle, tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.npy"
     done = edgepack(
@@ -30,6 +31,7 @@ def test_verify_finds_the_vectors_of_the_build(web_bundle: Bundle, tmp_path: Pat
     assert np.load(vectors).shape == (200, 384)
 
 
+@pytest.mark.slow
 def test_the_bill_is_of_a_first_visit(web_bundle: Bundle) -> None:
     done = edgepack("report", str(web_bundle.directory), "--json")
     assert done.returncode == 0, done.stderr
@@ -56,6 +58,7 @@ def test_the_page_asks_nobody_else_for_anything(web_bundle: Bundle) -> None:
         assert "https://" not in asked or name == "embed.mjs", name
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_found_by_verify(web_bundle: Bundle, tmp_path: Path) -> None:
     import shutil
 

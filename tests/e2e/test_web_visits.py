@@ -19,7 +19,7 @@ from edgepack.records.bundle import Bundle
 from edgepack_web import serve
 from edgepack_web.npm.node import find_node
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(1800)]
 VISIT = Path(__file__).parents[1] / "js/visit.mjs"
 
 

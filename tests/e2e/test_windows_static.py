@@ -19,7 +19,7 @@ from edgepack.records.model import ModelSource
 
 from .test_windows import *  # noqa: F403
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # in place of what * brings
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(1800)]  # in place of what * brings
 
 LARGEST_PROGRAM, LARGEST_SERVER = 282_000, 408_000
 

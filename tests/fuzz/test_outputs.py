@@ -20,5 +20,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "fuzz-outputs", compile_all) / "fuzz"
 
 
+@pytest.mark.slow
 def test_what_a_stranger_says_of_outputs_is_refused_or_computed(program: Path, tmp_path: Path) -> None:
     assert run_target(program, "outputs", write_seeds(tmp_path), seconds=2, seed=1) > 20

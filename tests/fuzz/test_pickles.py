@@ -8,6 +8,7 @@ from tests.fuzz.pickles import CHANGES, READERS
 from tests.fuzz.readers import Change, try_reader
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", ["data.pkl", "model_head.pkl"])
 def test_a_pickle_of_a_stranger_is_read_or_an_error_for_people(

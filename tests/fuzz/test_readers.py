@@ -11,12 +11,14 @@ from tests.fuzz.readers import READERS, Change, seeds, try_reader
 pytestmark = pytest.mark.tools("python")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", READERS)
 def test_what_a_stranger_wrote_is_read_or_an_error_for_people(tmp_path: Path, name: str) -> None:
     seed = seeds(Path(sys.executable))[name] if name != "library.so" else library()
     assert try_reader(READERS[name], seed, tmp_path / name, seconds=0.5, number=1) > 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "change"), CHANGES)
 def test_a_model_of_a_stranger_is_read_or_an_error_for_people(
     tmp_path: Path, name: str, change: Change

@@ -58,6 +58,7 @@ def fresh(tmp_path: Path) -> Iterator[Callable[[], HostContext]]:
         yield again
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [{}, {"embedding_size": 32}], ids=str)
 def test_the_vectors_are_those_of_sentence_transformers(
     install: Install, tmp_path: Path, fresh: Callable[[], HostContext], shape: dict[str, Any]
@@ -105,6 +106,7 @@ def test_who_wrote_the_graph_is_said(
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("revision", ["1", "2"])
 def test_a_changed_architecture_makes_the_model_anew_when_its_revision_says_so(
     install: Install, folder: Path, fresh: Callable[[], HostContext], revision: str
@@ -127,6 +129,7 @@ def test_a_changed_architecture_makes_the_model_anew_when_its_revision_says_so(
 RETURN = "return graphs.TokenVectors(name=hidden)"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -157,6 +157,7 @@ BROKEN_AT_REGISTRATION = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("wrong", "words"), BROKEN_AT_REGISTRATION)
 def test_what_is_wrong_at_registration_is_the_plugins_and_stops_nobody_else(
     install: Install, wrong: dict[str, str] | list[tuple[str, str]], words: str
@@ -177,6 +178,7 @@ def test_what_is_wrong_at_registration_is_the_plugins_and_stops_nobody_else(
     assert "a broken plugin may have brought it: kiosk (" in str(getattr(wanted.exception, "hint", ""))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("api", "state"),
     [
@@ -203,6 +205,7 @@ def test_a_plugin_that_does_not_say_was_written_for_interface_2() -> None:
     assert spec.Spec(axis="builder", name="x", summary="", make=dict).api == 2
 
 
+@pytest.mark.slow
 def test_a_target_named_as_one_of_ours_is_refused(install: Install, tmp_path: Path) -> None:
     install(('"kiosk-one.toml"', '"linux-x86-min.toml"'))
     (tmp_path / "edgepack_kiosk" / "linux-x86-min.toml").write_text(TARGET)
@@ -210,6 +213,7 @@ def test_a_target_named_as_one_of_ours_is_refused(install: Install, tmp_path: Pa
     require_others_unhurt()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -234,6 +238,7 @@ def test_what_is_wrong_with_a_target_is_said_in_its_row(
     require_others_unhurt()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("target", "words"),
     [
@@ -249,6 +254,7 @@ def test_what_is_wrong_in_a_target_file_is_said_in_its_row(install: Install, tar
     require_others_unhurt()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -275,6 +281,7 @@ def test_options_that_cannot_be_are_the_plugins_fault(
     require_others_unhurt()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -297,6 +304,7 @@ def test_every_flag_of_a_build_is_reserved() -> None:
         assert {flag[2:].replace("-", "_") for flag in flags if flag.startswith("--")} <= builder.RESERVED
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["bundle", "cuda"])
 def test_a_command_with_the_name_of_another_is_said_and_not_run(install: Install, name: str) -> None:
     install(("def make(", "import click\ncommand = click.Command('x', help='Stolen.')\ndef make("), commands=f"{name} = edgepack_kiosk:command\n")  # fmt: skip
@@ -322,6 +330,7 @@ def test_what_a_plugin_prints_is_no_part_of_a_result(install: Install) -> None:
     assert "asked" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_plugin_says_what_it_brings(install: Install) -> None:
     install(commands="kiosk = edgepack_kiosk:command\n")
     assert rows("plugins")["kiosk"] == {
@@ -336,6 +345,7 @@ def test_a_plugin_says_what_it_brings(install: Install) -> None:
     assert run("plugins").exit_code == 0
 
 
+@pytest.mark.slow
 def test_of_a_plugin_that_brings_many_things_a_table_shows_how_many() -> None:
     names = rows("plugins")["edgepack"]["brings"]
     assert "pass int8-weights" in names and "platform linux-aarch64" in names
@@ -345,6 +355,7 @@ def test_of_a_plugin_that_brings_many_things_a_table_shows_how_many() -> None:
     assert "int8-weights" not in shown and "pass float-levels" in shown
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("way", ["flag", "variable", "all", "edgepack.toml", "pyproject.toml"])
 def test_plugins_can_be_ruled_out(
     install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
@@ -374,6 +385,7 @@ def test_an_allowlist_takes_what_it_names(install: Install, tmp_path: Path) -> N
     assert "edgepack.toml: plugins is 'kiosk', expected a list" in str(run("targets").exception)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("axis", spec.INTERFACES)
 def test_each_axis_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
     newer = {axis: spec.Interfaces(oldest=2, newest=3, ends="0.3")}

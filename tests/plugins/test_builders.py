@@ -223,6 +223,7 @@ FIELDS = [
 """Fields of a runner, and what is said of them."""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -265,6 +266,7 @@ def test_what_goes_wrong_in_a_step_names_plugin_and_step(
     assert not [*(tmp_path / "dist").glob("*")] if (tmp_path / "dist").exists() else True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -295,6 +297,7 @@ def test_who_is_told_of_a_bundle_answers_for_what_it_does(
     assert (open_bundle(folder) == replace(unpacked, directory=folder)) if folder.exists() else aside.is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [".tar.zst", ".report.json", ".provenance.json"])
 def test_what_is_beside_a_bundle_is_what_was_verified_or_has_another_name(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
@@ -309,6 +312,7 @@ def test_what_is_beside_a_bundle_is_what_was_verified_or_has_another_name(
     assert changed.with_name(f"{changed.name}.changed-by-kiosk").read_text() == "other"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("misdeed", "words"),
     [
@@ -351,6 +355,7 @@ def test_a_program_that_writes_into_its_bundle_cannot(
         build(model, tmp_path / "dist", own)
 
 
+@pytest.mark.slow
 def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fetched(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +468,7 @@ def test_a_part_has_a_plain_name(
         build(model, tmp_path / "dist", own)
 
 
+@pytest.mark.slow
 def test_a_runtime_that_lacks_kernels_is_refused_and_an_unknown_one_is_said_to_be_unmatched(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,6 +506,7 @@ PROGRAM = """),
 UNSQUEEZED = ('root / "model" / "model.onnx"', '__import__("gzip").decompress((root / "model" / "model.squeezed").read_bytes())')  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", [True, False])
 def test_a_model_that_onnx_runtime_does_not_read_ships_as_what_it_is(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: bool
@@ -521,6 +528,7 @@ def test_a_model_that_onnx_runtime_does_not_read_ships_as_what_it_is(
     assert golden["vectors"] == pytest.approx(reference_vectors(source, TEXTS, context=own), abs=1e-4)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("oracle", "words"),
     [
@@ -568,6 +576,7 @@ def test_a_format_of_nobody_is_refused_before_anything_is_fetched(
         prepare_model(ingest(str(model), context=own), options=ModelOptions(format="squeezed"), context=own)
 
 
+@pytest.mark.slow
 def test_needs_that_are_not_known_are_not_claimed_to_be_met(
     kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

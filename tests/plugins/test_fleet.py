@@ -89,6 +89,7 @@ def shipped(tmp_path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_what_one_machine_made_another_takes_from_the_store(build: Build, tmp_path: Path) -> None:
     store = tmp_path / "store"
     assert states(build(store=store)) == ["made", "failed", "made"]
@@ -148,6 +149,7 @@ def test_what_lies_beside_a_bundle_is_made_again_when_it_is_damaged(build: Build
             assert file.read_bytes() == whole and shipped(tmp_path) == first
 
 
+@pytest.mark.slow
 def test_a_bundle_that_was_signed_is_up_to_date_until_a_signature_is_damaged(
     build: Build, tmp_path: Path
 ) -> None:
@@ -170,6 +172,7 @@ def test_a_bundle_that_was_signed_is_up_to_date_until_a_signature_is_damaged(
     assert states(build(again=True)) == ["made"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seconds", [0, 1, 7_258_118_400])
 def test_times_of_files_are_not_compared(seconds: int, build: Build, tmp_path: Path) -> None:
     """1970, and the year 2200."""
@@ -184,6 +187,7 @@ def test_times_of_files_are_not_compared(seconds: int, build: Build, tmp_path: P
     assert states(build(again=True)) == ["made"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("where", ["taken", "dist", "dist/.one-kiosk-one-"])
 def test_a_full_disk_is_no_lie_of_the_store(
     where: str, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -283,6 +287,7 @@ def outside(memory: dict[str, Any], found: dict[str, bytes]) -> None:
     memory["files"]["../Makefile"] = listed(b"")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "change",
     [
@@ -336,6 +341,7 @@ def test_several_processes_make_what_one_does(build: Build, tmp_path: Path) -> N
     assert states(build(again=True, jobs=2)) == ["up to date", "failed", "up to date"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::UserWarning:distributed",
     "ignore:Creating scratch:UserWarning",
@@ -355,6 +361,7 @@ def test_dask_brings_bundles_back_through_the_store(build: Build, tmp_path: Path
     assert shipped(tmp_path) == first
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("how", "message", "hint"),
     [
@@ -410,6 +417,7 @@ def test_a_store_that_is_only_read_is_read(
     assert lines[at + 1].startswith("hint: what is made here stays here")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("secret", ["", "known to all"])
 def test_a_figure_from_a_store_is_whose_word(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str

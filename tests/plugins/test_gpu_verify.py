@@ -29,6 +29,7 @@ from edgepack_cuda.runtime import PROVIDER
 from edgepack_tensorrt import runtime as tensorrt_runtime
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.tools("gcc", "python", "env", may=("dpkg-query", "patchelf", "setpriv", "nvidia-smi")),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
     pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU here"),

@@ -137,6 +137,7 @@ def provided(target: Target, context: HostContext) -> RuntimeArtifact:
     return stock.stock_runtime(builder.stock, target.platform, context=context)
 
 
+@pytest.mark.slow
 def test_the_library_of_a_wheel(tmp_path: Path, context: HostContext, cxx: None) -> None:
     """The installed release's library, as it is in its wheel: without what nothing needs, with what it needs."""
     library = stock_library().read_bytes()
@@ -190,6 +191,7 @@ def test_a_stock_runtime_that_cannot_be_had(
     assert not context.store.kinds()
 
 
+@pytest.mark.slow
 def test_wheels_that_are_no_good(tmp_path: Path, context: HostContext, cxx: None) -> None:
     """Two lines each, and nothing half-made."""
     library = stock_library().read_bytes()

@@ -241,6 +241,7 @@ def test_freed_blocks_are_used_again_and_never_twice(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "right\n")
 
 
+@pytest.mark.slow
 @AS_MADE
 @needs_zig
 def test_freed_blocks_are_used_again_over_musl_s_own(machine: Machine, tmp_path: Path) -> None:

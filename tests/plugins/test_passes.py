@@ -104,6 +104,7 @@ def test_a_plugins_recipe_is_one_by_name_and_its_pass_one_in_a_list(
     assert "stamped" in [each.name for each in named_candidates((), fresh())]
 
 
+@pytest.mark.slow
 def test_the_manifest_says_whose_a_pass_is(install: Install, fresh: Callable[[], HostContext]) -> None:
     install()
     context = fresh()
@@ -113,6 +114,7 @@ def test_the_manifest_says_whose_a_pass_is(install: Install, fresh: Callable[[],
     assert whose_passes(passes_of("int8", context), context) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [('revision="1"', 'revision="2"'), ("plain", "plain")])
 def test_a_changed_pass_makes_the_model_anew_when_its_revision_says_so(
     install: Install, source: ModelSource, fresh: Callable[[], HostContext], change: tuple[str, str]
@@ -127,6 +129,7 @@ def test_a_changed_pass_makes_the_model_anew_when_its_revision_says_so(
     assert (again.file == first.file) == (change[0] == change[1])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [

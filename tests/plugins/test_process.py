@@ -113,11 +113,13 @@ def test_a_plugin_that_catches_interrupts_is_ended_by_the_third(start: Start) ->
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_a_plugin_that_is_left_out_does_not_hang(run: Run) -> None:
     done = run(HANGS, ("--no-plugins", "plugins"))
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "left"),
     [
@@ -132,6 +134,7 @@ def test_a_command_ends_whatever_a_plugin_left_running(run: Run, code: str, left
     assert done.stderr == f"warning: ended without waiting for {left}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["import os\nos._exit(3)\n", "from os import _exit\n_exit(3)\n"])
 def test_an_import_that_ends_the_process_is_a_broken_plugin(run: Run, code: str) -> None:
     done = run(code)
@@ -139,6 +142,7 @@ def test_an_import_that_ends_the_process_is_a_broken_plugin(run: Run, code: str)
     assert "broken: it ended the program (SystemExit: 3), when it was imported" in done.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("code", ["import os\nos.abort()\n", "import ctypes\nctypes.string_at(0)\n"])
 def test_a_crash_of_native_code_names_the_line_of_the_plugin(run: Run, code: str) -> None:
     done = run(code, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
@@ -146,12 +150,14 @@ def test_a_crash_of_native_code_names_the_line_of_the_plugin(run: Run, code: str
     assert 'edgepack_bad.py", line 2 in <module>' in done.stderr
 
 
+@pytest.mark.slow
 def test_a_child_that_a_plugin_forks_ends_as_it_says(run: Run) -> None:
     fork = "import os\nif not (child := os.fork()):\n    os._exit(7)\nassert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
     done = run(fork)
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "code",
     [

@@ -50,6 +50,7 @@ def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
     return run
 
 
+@pytest.mark.slow
 def test_what_changed_is_made_and_nothing_else(states: Callable[..., dict[str, str]], tmp_path: Path) -> None:
     project, one = tmp_path / "edgepack.toml", tmp_path / "dist" / "one-kiosk-one"
     assert states(dry_run=True) == {"one": "to be made", "none": "failed", "two": "to be made"}
@@ -83,6 +84,7 @@ def test_two_that_would_be_one_folder_are_refused(
     assert "as one:kiosk-one is" in str(made[1].error)
 
 
+@pytest.mark.slow
 def test_another_version_of_whom_a_builder_delegates_to_is_a_change(
     states: Callable[..., dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +104,7 @@ def test_another_version_of_whom_a_builder_delegates_to_is_a_change(
     assert states(dry_run=True) == {"one": "up to date"}
 
 
+@pytest.mark.slow
 def test_a_build_waits_for_another_that_puts_the_same_bundle_in_its_place(
     states: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:
@@ -125,6 +128,7 @@ def test_a_build_waits_for_another_that_puts_the_same_bundle_in_its_place(
     assert (place / "boot.bin").read_bytes() == b"firmware"
 
 
+@pytest.mark.slow
 def test_other_texts_to_calibrate_with_are_a_change(
     states: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_an_honest_builder_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "the same bytes" in said
 
 
+@pytest.mark.slow
 def test_a_signature_is_made_afterwards(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("")
     done = edgepack("bundle", "tiny", "--check-reproducible", "--sign", str(tmp_path / "key"))

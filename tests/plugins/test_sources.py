@@ -175,6 +175,7 @@ FIND, FETCH = "find of source shelf", "fetch of source shelf"
 DOWNLOAD = """axes.download(url, destination, sha256=listing["files"][file], progress=context.progress)"""
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -292,6 +293,7 @@ def test_a_source_that_only_a_manifest_names_is_not_asked(
     assert not server.asked
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", REMEMBERED)
 def test_a_damaged_memory_of_a_source_is_none(
     how: str, install: Install, server: Server, model: Path, online: HostContext, context: HostContext

@@ -174,6 +174,7 @@ def test_a_python_that_tensorrt_has_no_module_for() -> None:
     assert pins.bindings((3, 12)).python == "cp312"
 
 
+@pytest.mark.slow
 def test_fetching_asks_for_every_wheel(
     context: HostContext, wheels: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +201,7 @@ def test_fetching_asks_for_every_wheel(
 # The bundle.
 
 
+@pytest.mark.slow
 def test_the_bundle_holds_what_is_needed_and_no_more(bundle: Bundle) -> None:
     lib = bundle.directory / "lib"
     names = {path.name for path in lib.iterdir()}
@@ -460,6 +462,7 @@ def test_a_home_without_the_parser(context: HostContext, tmp_path: Path) -> None
         create_builder(target_with(f"tensorrt_home={home}"), context)
 
 
+@pytest.mark.slow
 def test_a_bundle_with_classic_tensorrt(
     kept: HostContext, bert: ModelSource, program: RunnerArtifact, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def test_version() -> None:
     assert edgepack("--version").stdout == f"edgepack {__version__}\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
@@ -91,16 +92,19 @@ def test_a_mistake_is_two_lines_and_an_exit_code(
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_there_is_told_those_that_are() -> None:
     hint = edgepack("bundle", "-t", "raspberry-pi").stderr.splitlines()[1]
     assert "linux-arm64-min" in hint and "linux-riscv64-min" in hint
 
 
+@pytest.mark.slow
 def test_a_key_of_the_target_that_is_taken_for_an_option_is_told_its_table() -> None:
     done = edgepack("bundle", "-t", "linux-x86-min", "--set", "recipe=int8")
     assert done.stderr.splitlines()[1].endswith("--set model.recipe=int8")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["bundle", "fetch", "search"])
 def test_without_a_target_it_is_the_smallest_for_this_machine(command: str, tmp_path: Path) -> None:
     done = edgepack(
@@ -129,6 +133,7 @@ def test_every_error_has_an_exit_code_of_its_own() -> None:
     assert 0 not in codes
 
 
+@pytest.mark.slow
 def test_an_unforeseen_failure_is_no_traceback_without_debug(tmp_path: Path) -> None:
     target = tmp_path / "mine.toml"
     target.write_bytes(b"schema = 1\nbuilder = '\xff'")
@@ -142,6 +147,7 @@ def test_targets_as_json() -> None:
     assert rows["linux-x86-min"]["origin"] == "edgepack"
 
 
+@pytest.mark.slow
 def test_the_cache_is_shown_and_cleaned(tmp_path: Path) -> None:
     env = {"EDGEPACK_CACHE": str(tmp_path)}
     for kind, size in [("models", 1000), ("runners", 24)]:
@@ -156,11 +162,13 @@ def test_the_cache_is_shown_and_cleaned(tmp_path: Path) -> None:
     assert json.loads(edgepack("cache", "--json", env=env).stdout)["bytes"] == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
     assert "_EDGEPACK_COMPLETE" in edgepack("completion", shell).stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("shell", "word", "answer"),
     [

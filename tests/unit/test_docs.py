@@ -280,6 +280,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.tools("python")
 def test_the_site_asks_no_other_host_for_anything(site: Path) -> None:
     # The component "source" asks GitHub for the number of stars.

@@ -121,6 +121,7 @@ def test_a_room_is_small_enough_to_look_over() -> None:
 PUBLIC = {"edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit", "edgepack.testing"}
 
 
+@pytest.mark.sample(115)
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").rglob("*.py")), ids=str)
 def test_plugins_use_the_public_interface_only(file: Path) -> None:
     folders = file.relative_to(ROOT / "plugins").parts
@@ -162,6 +163,7 @@ def test_a_light_start(arguments: list[str]) -> None:
 COMPLETION = {"_EDGEPACK_COMPLETE": "bash_complete", "COMP_WORDS": "edgepack ", "COMP_CWORD": "1"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "environment"),
     [(["--help"], {}), (["bundle", "--help"], {}), (["completion", "zsh"], {}), ([], COMPLETION)],

@@ -53,6 +53,7 @@ def version_of(name: str, environment: Mapping[str, str]) -> Version | None:
     return Version(next(iter(entries[0].specifier)).version) if entries else None
 
 
+@pytest.mark.slow
 def test_it_has_what_the_project_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [

@@ -50,6 +50,7 @@ def test_inspect_as_json(whole: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_prune_writes_a_new_library(whole: Path, tmp_path: Path) -> None:
     output = tmp_path / "small.so"
     done = edgepack("cuda", "prune", str(whole), "--arch", "86", "-o", str(output))
@@ -87,6 +88,7 @@ def test_lists_for_another_version_are_printed(whole: Path, capsys: pytest.Captu
     assert 'Add = ["_BinaryElementWise"]\n' in printed
 
 
+@pytest.mark.slow
 def test_nvidias_own_libraries_are_left_alone_unless_asked(tmp_path: Path) -> None:
     path = library(tmp_path, name="libcublasLt.so.13")
     command = ("cuda", "prune", str(path), "--arch", "86", "-o", str(tmp_path / "small.so"))
@@ -99,6 +101,7 @@ def test_nvidias_own_libraries_are_left_alone_unless_asked(tmp_path: Path) -> No
     assert "device code for 80, 86: 3 of 4 translation units" in done.stdout, "it may choose the lower one"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -113,6 +116,7 @@ def test_bad_input(arguments: tuple[str, ...], message: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("script", "why"),
     [
@@ -136,6 +140,7 @@ def test_native_without_a_gpu(
     assert not (tmp_path / "small.so").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("gpus", "kept"), [(["8.6", "8.6"], "86"), (["9.0", "8.6"], "86, 90a"), (["12.0", "8.9"], "")]
 )

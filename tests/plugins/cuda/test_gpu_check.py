@@ -78,6 +78,7 @@ def test_no_kit(checkout: Path, tmp_path: Path) -> None:
     assert "make gpu-kit" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_fails_is_written_down(checkout: Path, tmp_path: Path) -> None:
     made, driver, results = tmp_path / "made", tmp_path / "driver", tmp_path / "results"
     made.mkdir()
@@ -100,6 +101,7 @@ def test_what_fails_is_written_down(checkout: Path, tmp_path: Path) -> None:
     assert said["ratio"] is None
 
 
+@pytest.mark.slow
 def test_the_forms_of_the_library_are_what_the_kit_says(checkout: Path, tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()

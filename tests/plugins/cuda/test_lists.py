@@ -75,6 +75,7 @@ NORMS = {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
 """What a fused graph has, and one that is not fused has not; the second in families with RMS norms."""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("recipe", quick(["fp16", "fp32"], "fp16"))
 @pytest.mark.parametrize("kind", sorted(FAMILIES))
 def test_the_lists_know_all_operators_of_each_family(

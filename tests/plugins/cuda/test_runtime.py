@@ -110,6 +110,7 @@ def test_the_closure_of_a_thin_bundle(context: HostContext) -> None:
     assert any("no longer names libcurand.so.10" in change for change in made.changes)
 
 
+@pytest.mark.slow
 def test_it_loads_with_all_symbols_bound_beside_stubs_only(
     context: HostContext, wheel: Path, stubs: Path
 ) -> None:
@@ -138,6 +139,7 @@ def vendor(
     return files
 
 
+@pytest.mark.slow
 def test_the_full_layout_has_cuda_as_it_came(context: HostContext, vendor: dict[str, Path]) -> None:
     made = libraries_for(replace(CHOICE, layout="full"), context=context)
     found = {path.name: path for path in made.folder.companions}
@@ -149,6 +151,7 @@ def test_the_full_layout_has_cuda_as_it_came(context: HostContext, vendor: dict[
     assert "unmodified" in terms and CUBLAS.requirement in terms
 
 
+@pytest.mark.slow
 def test_the_lite_layout_has_less_and_says_so(context: HostContext, vendor: dict[str, Path]) -> None:
     made = libraries_for(replace(CHOICE, layout="lite"), context=context)
     found = {path.name: path for path in made.folder.companions}
@@ -178,6 +181,7 @@ def loads(path: Path, stubs: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_another_build_is_pruned_by_architecture_and_says_so(context: HostContext) -> None:
     made = libraries_for(CHOICE, context=context)
     assert made.notes
@@ -187,6 +191,7 @@ def test_another_build_is_pruned_by_architecture_and_says_so(context: HostContex
     assert made.capabilities == ("8.6",)
 
 
+@pytest.mark.slow
 def test_lists_of_the_very_build_choose_units(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
     from edgepack_cuda import lists as subject
     from edgepack_cuda.lists import Lists

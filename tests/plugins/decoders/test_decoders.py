@@ -18,6 +18,7 @@ from edgepack.models.find.source import ingest
 from edgepack.records.model import ModelSource, Pooling
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kind", "shape"),
     [

@@ -32,6 +32,7 @@ def test_settings_are_those_of_transformers(tmp_path: Path, shape: dict[str, Any
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("recipe", ["fp32", "int8", "int8-fast"])
 def test_shared_weights_stay_shared_and_right(tmp_path: Path, recipe: str) -> None:
     """A recipe changes a weight for all layers that share it, or for none."""

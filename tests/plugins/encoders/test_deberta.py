@@ -16,6 +16,7 @@ from edgepack.models.fuse.fusion import fuse, fused_operators
 from edgepack_encoders.deberta import buckets_of, read_distances
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "shape",
     [

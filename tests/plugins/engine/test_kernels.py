@@ -349,6 +349,7 @@ def test_products(level: Any, shapes: Any) -> None:
         close(found, stock_activated(kind, wanted), of=3e-6)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_of_16_bits_hold_the_largest_pairs(level: Any, sign: int) -> None:
     # 255 x 128 = 32640 is below 2^15, 255 x 129 is not. Of the deepest product that a plan may have, sums stay below 2^31:
@@ -421,6 +422,7 @@ def attended(
     return output[:, : heads * size]
 
 
+@pytest.mark.sample(2)
 def test_attention(level: Any, shapes: Any) -> None:
     edges = (1, 15, 16, 17, 119, 120, 121, 127, 128, 129, 240, 241, 255, 256, 257, 300)
     for number, (chance, guarded) in enumerate(shapes):

@@ -115,6 +115,7 @@ def test_the_same_plan_gives_the_same_file(bert: tuple[ModelSource, Path], tmp_p
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_architecture_without_steps_is_refused_in_words(tmp_path: Path, context: HostContext) -> None:
     source, graph = quantized(tmp_path, "deberta-v2", context)
     with pytest.raises(UnsupportedModelError, match="the engine has no step for operator") as caught:
@@ -122,6 +123,7 @@ def test_an_architecture_without_steps_is_refused_in_words(tmp_path: Path, conte
     assert "--target linux-x86" in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_matrices_and_heads_of_other_widths_are_refused(tmp_path: Path, context: HostContext) -> None:
     source, graph = quantized(tmp_path / "narrow", "bert", context, hidden_size=48)
     with pytest.raises(UnsupportedModelError, match="a matrix of 128 x 48 is no multiple of 16 x 64"):
@@ -131,6 +133,7 @@ def test_matrices_and_heads_of_other_widths_are_refused(tmp_path: Path, context:
         plan_of(graph, source.pooling)
 
 
+@pytest.mark.slow
 def test_what_the_program_would_call_damaged_is_refused(
     tmp_path: Path, context: HostContext, bert: tuple[ModelSource, Path]
 ) -> None:

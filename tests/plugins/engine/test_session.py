@@ -162,6 +162,7 @@ def test_rows_of_words_are_read_in_pieces(library: Path, file: Path, type: str, 
     np.testing.assert_allclose(made, wanted, atol=1e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_a_disk_that_gives_no_row_of_a_word_is_an_error(
     tmp_path: Path, file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from edgepack_levels.float_levels import few_levels, float_levels
 WIDE = {"hidden_size": 96, "intermediate_size": 384}
 
 
+@pytest.mark.slow
 def test_few_levels_pack_well_and_stay_near(load: Load) -> None:
     model = load(vocab_size=4000, **WIDE)
     fewer = float_levels(model, unexpected)
@@ -45,6 +46,7 @@ def test_more_levels_are_nearer(load: Load) -> None:
     assert near == sorted(near)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("levels", [0, 3, 5000])
 def test_a_number_of_levels_that_makes_no_sense(load: Load, levels: int) -> None:
     with pytest.raises(TargetError, match=f"levels is {levels}"):

@@ -112,6 +112,7 @@ def source(tmp_path: Path) -> ModelSource:
     return source_of(folder)
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_the_description(source: ModelSource, tmp_path: Path) -> None:
     tokens = tokens_of("bert", lengths=(9, 1, 12, 4))
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)

@@ -96,6 +96,7 @@ def test_odd_times_to_come_back(registry: Registry, refusal: Refusal, after: str
     assert "503" in refusal(DownloadError).message
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "realm",
     ["http://127.0.0.1:1/token", "https://localhost:1/", "http://[::1]:1/", "http://[", "", "/token", "\x07"],

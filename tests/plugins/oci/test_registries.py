@@ -184,6 +184,7 @@ def test_an_archive_is_pushed_too(
     assert push([archive], named, plain_http=False, context=context).reference == pushed.reference
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_broken_upload_goes_on(
     bundle: Path, named: Reference, registry: Registry, pulled: Pull, context: HostContext, pauses: list[float],
@@ -233,6 +234,7 @@ def test_a_registry_that_refuses_what_is_pushed(
     assert len(pauses) == (4 if status in (429, 503) else 0)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("status", "said", "hint"),
     [
@@ -434,6 +436,7 @@ def log_in(home: Path, registry: Registry, pair: str) -> None:
     (home / ".docker/config.json").write_text(json.dumps(auth))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["basic", "tokens"])
 def test_credentials_of_docker_login(
     bundle: Path,

@@ -289,6 +289,7 @@ def test_where_folders_cannot_be_exchanged_it_says_so(
     assert names_in(pair[0].directory.parent) == ["small"]
 
 
+@pytest.mark.slow
 @pytest.mark.tools("python")
 def test_whatever_it_is_killed_at_there_is_a_whole_bundle(
     delta: Path, pair: tuple[Bundle, Bundle], tmp_path: Path
@@ -407,6 +408,7 @@ def test_a_strangers_list_is_refused_in_two_lines(
         assert names_in(pair[0].directory.parent) == ["small"]
 
 
+@pytest.mark.slow
 def test_a_delta_of_many_files_or_of_other_things_is_refused(
     pair: tuple[Bundle, Bundle], delta: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

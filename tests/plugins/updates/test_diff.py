@@ -91,6 +91,7 @@ def test_the_same_vectors_mean_that_an_index_can_stay(made: Make, context: HostC
     assert [(each.what, each.old, each.new) for each in found.changes] == [("recipe", "none", "another")]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "model", [{"task": "rank", "labels": ["score"]}, {"task": "classes", "labels": ["no", "yes"]}]
 )

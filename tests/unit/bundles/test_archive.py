@@ -316,6 +316,7 @@ def test_an_image_without_a_bundle_says_what_a_package_holds(tmp_path: Path) -> 
     assert "the layer of an image" in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_a_bomb_is_refused(tmp_path: Path) -> None:
     bomb = gzip.compress(bytes(300 << 20), 9)
     (tmp_path / "image.tar").write_bytes(tarball({"blobs/1": bomb}))

@@ -252,6 +252,7 @@ def linked(bundle: Bundle, file: Path, *, context: HostContext) -> None:
     file.symlink_to(bundle.directory)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", ["../box.run", "/tmp/box.run", "", ".", "a\0b", "a\nb", "BUNDLE", "BUNDLE.tar.zst", "BUNDLE.report.json", 7, b"box.run", Path("box.run")])  # fmt: skip
 def test_a_package_has_a_plain_name_of_its_own(
     bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch, name: Any

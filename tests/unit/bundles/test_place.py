@@ -170,6 +170,7 @@ def test_what_is_left_of_a_bundle_whose_name_begins_alike_is_not_touched(
         assert (tmp_path / other / "manifest.json").read_text() == "the only copy"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["in one step", "in steps"])
 def test_a_bundle_that_is_replaced_is_whole_whatever_its_build_is_killed_at(how: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "tests.support.killed", how, str(tmp_path)]

@@ -68,6 +68,7 @@ def test_a_healthy_server(server: Server, model: tuple[Path, Any]) -> None:
     assert "128 texts" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_no_large_requests(server: Server, model: tuple[Path, Any]) -> None:
     subject = Emulated(folder=model[0], model=model[1], does=Planted())
 
@@ -100,6 +101,7 @@ def stalling(server: Server, subject: Emulated, answers: int) -> threading.Event
     return go
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [3, 14])
 def test_all_questions_together_have_a_deadline(
     server: Server, model: tuple[Path, Any], answers: int
@@ -120,6 +122,7 @@ def test_all_questions_together_have_a_deadline(
         assert any("after 4 s doctor stopped asking: the verdict is on the" in note for note in said["notes"])
 
 
+@pytest.mark.slow
 def test_a_mistake_as_json(server: Server, model: tuple[Path, Any]) -> None:
     serve(server, Emulated(folder=model[0], model=model[1], does=Planted(pooling="cls")), longest=600)
     done = run(model[0], "--url", f"{server.base}/v1", "--served-name", "x", "--json")
@@ -132,6 +135,7 @@ def test_a_mistake_as_json(server: Server, model: tuple[Path, Any]) -> None:
     assert said["seconds"] < 30
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("does", "verdict"),
     [
@@ -155,6 +159,7 @@ def test_vectors_in_a_file(tmp_path: Path, model: tuple[Path, Any], does: Plante
     assert done.exit_code == VERDICTS[verdict][0]
 
 
+@pytest.mark.slow
 def test_a_default_prompt_is_expected(tmp_path: Path, server: Server) -> None:
     """As sentence-transformers puts it there unasked; `--prefix ""` says that none is meant."""
     torch_model = write_planted_model(tmp_path / "model", "bert")[1]

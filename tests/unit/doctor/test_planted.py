@@ -160,6 +160,7 @@ MISTAKES: dict[str, tuple[str, Planted, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_named(patient: Patient, mistake: str) -> None:
     verdict, does, expected = MISTAKES[mistake]
@@ -174,6 +175,7 @@ def only_in_large(change: Callable[[Vectors], Vectors]) -> Callable[[Vectors], V
     return lambda vectors: change(vectors) if len(vectors) > 32 else vectors
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("weights", [Planted().weights, rounded(8)], ids=["whole", "int8"])
 @pytest.mark.parametrize(
     ("change", "verdict"),
@@ -202,6 +204,7 @@ def with_dense(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return made_patient(tmp_path_factory.mktemp("dense"), "bert", pooling="cls", dense=request.param)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("verdict", "does"),
     [
@@ -230,6 +233,7 @@ def test_what_is_found_is_said(patient: Patient) -> None:
     assert made.cosines.mean < 0.999
 
 
+@pytest.mark.slow
 def test_a_graph_that_pools_inside(tmp_path: Path) -> None:
     """Poolings cannot be told apart then; all else can."""
     patient = made_patient(tmp_path, "bert")
@@ -262,6 +266,7 @@ def test_a_length_that_the_model_does_not_have(tmp_path: Path) -> None:
         made_patient(tmp_path, "bert").examine(Planted(), length=600)
 
 
+@pytest.mark.sample(2)
 def test_a_slow_server_is_asked_less(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     healthy, all_asked = patient.examine(Planted())
     monkeypatch.setattr(gathering, "SECONDS", 0.0)

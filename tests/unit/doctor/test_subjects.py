@@ -128,6 +128,7 @@ BAD: dict[str, tuple[Callable[[Asked], Reply], str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_answer_is_two_lines(server: Server, what: str) -> None:
     behaviour, error, hint = BAD[what]

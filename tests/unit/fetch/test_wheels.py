@@ -60,6 +60,7 @@ def test_a_wheel_that_is_not_there(wheel: Wheel, online: HostContext) -> None:
     assert "gpu-lib==2.0" in error.message
 
 
+@pytest.mark.slow
 def test_a_download_that_breaks_off(
     wheel: Wheel, index: Server, online: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -235,6 +235,7 @@ def require_refused(
             pytest.fail(f"{attack} was not refused")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", [*TARS, *DEBS, *ZIPS])
 def test_no_attack_gets_out_by_any_format(tmp_path: Path, name: str) -> None:
@@ -261,6 +262,7 @@ CALLERS: dict[str, tuple[Callable[[Path, Path], object], type[EdgepackError], li
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("caller", CALLERS)
 def test_each_user_says_it_as_an_error_of_its_own(tmp_path: Path, caller: str) -> None:

@@ -66,6 +66,7 @@ def weights(deviation: float) -> bytes:
     return np.clip(values, -127, 127).astype(np.int8).tobytes()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("content", "way"),
     [(weights(3), 0), (weights(1), 1), (WORDS, 2)],
@@ -91,6 +92,7 @@ def test_a_search_s_figure_is_the_frame_of_the_archive(tmp_path: Path) -> None:
     assert made.read_bytes() == frames.compress(CONTENT)
 
 
+@pytest.mark.slow
 def test_all_cores_make_the_same_whatever_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

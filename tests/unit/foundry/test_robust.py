@@ -85,6 +85,7 @@ def leftovers(cache: Path) -> list[Path]:
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("moment", [0, 1, 4, 8, UNITS])
 def test_a_build_killed_at_any_moment_ends_right_the_next_time(
     moment: int, cache: Path, launcher: Path, reference: bytes

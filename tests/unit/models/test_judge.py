@@ -92,6 +92,7 @@ def in_the_old_form(folder: Path) -> None:
     write_json(file, {"word_embedding_dimension": WIDTH, **flags})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 def test_every_pooling(tmp_path: Path, context: HostContext, mode: Any, normalize: bool) -> None:
@@ -118,6 +119,7 @@ def weighed(folder: Path, first: int, *, given: bool, **config: Any) -> Path:
     return folder
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("first", "given"), [(0, True), (1, True), (2, True), (1, False)])
 def test_weighed_layers(tmp_path: Path, context: HostContext, first: int, given: bool) -> None:
     folder = weighed(tmp_path / "model", first, given=given)
@@ -216,6 +218,7 @@ def test_dense_modules_of_another_model(tmp_path: Path, context: HostContext) ->
         ingest(str(folder), context=context)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("cut", [5, WIDTH, 100])
 def test_a_vector_that_is_cut(tmp_path: Path, context: HostContext, normalize: bool, cut: int) -> None:
@@ -229,6 +232,7 @@ def test_a_vector_that_is_cut(tmp_path: Path, context: HostContext, normalize: b
 JUDGED = [kind for kind, family in FAMILIES.items() if kind != "qwen2" and not family.called]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", JUDGED)
 def test_every_architecture(tmp_path: Path, context: HostContext, kind: str) -> None:
     source, _ = write_family(tmp_path / "model", kind)
@@ -254,6 +258,7 @@ def test_other_tokenizers(tmp_path: Path, context: HostContext, kind: str) -> No
     agree(folder, context, (*TEXTS, "naïve café — 漢字 🍕", "  two  spaces ", "word " * 100))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("file", ["sentence_bert_config.json", "sentence_roberta_config.json"])
 @pytest.mark.parametrize("longest", [3, 9, None])
 def test_where_long_texts_are_cut(

@@ -71,6 +71,7 @@ def test_a_model_that_float16_cannot_hold_is_refused_with_the_reason(
     assert "--recipe int8" in str(caught.value.hint)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind not in FLOAT32_ONLY])
 def test_every_architecture(tmp_path: Path, kind: str, context: HostContext) -> None:
     source, _ = write_family(tmp_path / "model", kind, std=0.15)

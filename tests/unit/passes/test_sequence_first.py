@@ -31,6 +31,7 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
     return Counter(node.op_type for node in model.graph.node)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", quick(["mean", "cls"], "mean"))
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_vectors_stay_the_same(tmp_path: Path, kind: str, mode: str) -> None:

@@ -4,12 +4,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.fleet import orders_of, survive
 
 from edgepack.project.orders import Order, Result
 from edgepack.project.workers import elsewhere, in_processes
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     names = ("one", "once", "two", "always", "three")
     found = list(in_processes(orders_of(*names, claims=tmp_path), jobs=2, do=survive))

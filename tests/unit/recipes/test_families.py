@@ -33,6 +33,7 @@ FUSED: dict[str, dict[str, int]] = {
 ATTENTION = {"Attention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize(
     "parameters",
@@ -58,6 +59,7 @@ def test_attention_is_fused_and_nothing_changes(tmp_path: Path, kind: str, param
     np.testing.assert_allclose(onnx_vectors(fused.SerializeToString(), tokens), before, atol=1e-5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("recipe", quick(["fp32", "int8"], "int8"))
 def test_every_architecture_is_prepared(tmp_path: Path, kind: str, recipe: str, context: HostContext) -> None:

@@ -34,6 +34,7 @@ def headed(folder: Path, pooling: Pooling) -> ModelSource:
 LEAST = {"int4": 0.8, "int4-int8": 0.8, "int8-dynamic": 0.95}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", quick(["cls", "max"], "max"))
 @pytest.mark.parametrize("recipe", load_toml(files("edgepack.recipes") / "recipes.toml"))
 def test_every_recipe(tmp_path: Path, context: HostContext, recipe: str, mode: Any) -> None:

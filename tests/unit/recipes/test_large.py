@@ -43,6 +43,7 @@ def with_large_weights(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("edgepack.models.graph.writer.SMALLEST", 1_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe",
     ["int8", *(pytest.param(each, marks=pytest.mark.slow) for each in ("int8-download", "int4"))],
@@ -63,6 +64,7 @@ def test_vectors_files_and_counts_are_those_of_weights_inside(
     assert inspect_model(again, context=context).parameters == parameters
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", quick(FAMILIES, "xlm-roberta", "gemma3_text"))
 @pytest.mark.parametrize("recipe", quick(RECIPES, "fp32", "half-fused", "int8"))
 def test_one_file_is_the_same_wherever_the_weights_were(

@@ -73,6 +73,7 @@ def test_a_folder_is_no_file(source: ModelSource, tmp_path: Path, context: HostC
         convert_model(source, tmp_path, context=context)
 
 
+@pytest.mark.slow
 def test_the_commands_figures_are_numbers(source: ModelSource, tmp_path: Path) -> None:
     environment = {"EDGEPACK_CACHE": str(tmp_path / "cache")}
     output = tmp_path / "out"

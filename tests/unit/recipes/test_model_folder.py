@@ -78,6 +78,7 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("recipe", "precision"),
     [("fp32", "fp32"), ("fp16", "fp16"), ("int8", "int8"), ("float-levels", "rounded")],
@@ -108,6 +109,7 @@ def test_the_folder_is_the_model_again(
     assert card.startswith("---\nlicense: mit\n---\n# Mine\n") and "Made small by edgepack" in card
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("recipe", ["fp32", "int8"])
 def test_again_and_again(folder: Path, tmp_path: Path, context: HostContext, recipe: str) -> None:
     """Every time the graph is adapted, and what was added to it before is there already."""

@@ -119,6 +119,7 @@ def test_needs_are_those_of_the_finished_file_with_types(source: ModelSource, co
     assert ("ai.onnx", "Erf") not in needs
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("recipe", ["fp32", "int8"])
 def test_onnx_format_needs_what_the_runtime_may_make_of_it(
     source: ModelSource, context: HostContext, recipe: str
@@ -153,6 +154,7 @@ def test_a_list_of_passes(source: ModelSource, context: HostContext) -> None:
     assert "com.microsoft" in {kernel.domain for kernel in required(model.needs).kernels}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("opset", [13, 17, 18, 20])
 def test_ready_made_graphs_of_other_opsets(source: ModelSource, context: HostContext, opset: int) -> None:
     """ReduceMax has its axes as an attribute before opset 18 and as an input since; LayerNormalization is new in 17."""
@@ -188,6 +190,7 @@ def test_the_second_time_nothing_is_made(
     assert listening.notes[0] == listening.notes[1]
 
 
+@pytest.mark.slow
 def test_other_recipes_formats_and_weights_are_other_entries(
     source: ModelSource, context: HostContext
 ) -> None:
@@ -225,6 +228,7 @@ def test_notes_of_passes_are_said(
     assert listening.notes[1] == listening.notes[0], "from the cache as well"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", quick(["int8", "fp32"], "int8"))
 @pytest.mark.tools("python")
 def test_every_process_and_folder_gives_the_same_bytes(

@@ -34,6 +34,7 @@ def test_int8_is_small_and_near(
     assert found.neighbour_agreement > 0.93
 
 
+@pytest.mark.slow
 def test_int8_does_not_depend_on_the_batch(minilm: ModelSource, shared_context: HostContext) -> None:
     model = prepared("int8", minilm, shared_context)
     texts = verification_texts()[:64]
@@ -42,6 +43,7 @@ def test_int8_does_not_depend_on_the_batch(minilm: ModelSource, shared_context: 
     assert (alone * together).sum(axis=1).min() > 0.9995
 
 
+@pytest.mark.slow
 def test_full_precision_is_exact(
     minilm: ModelSource, shared_context: HostContext, reference: np.ndarray
 ) -> None:

@@ -138,6 +138,7 @@ def made_by(change: Callable[[Path, Path], None], exact: ModelSource, context: H
     return ingest(str(exact.directory / "other.onnx"), context=context)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("change", FLOATING.values(), ids=FLOATING)
 def test_an_optimized_graph_gives_what_the_original_gives(
     change: Callable[[Path, Path], None], exact: ModelSource, context: HostContext
@@ -160,6 +161,7 @@ def test_an_optimized_graph_gives_what_the_original_gives(
     np.testing.assert_allclose(embed_with_onnxruntime(made.file, made.source, TEXTS), vectors, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_recipes_for_tensorrt_want_the_graph_unfused(
     exact: ModelSource, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +183,7 @@ def test_recipes_for_tensorrt_want_the_graph_unfused(
     assert len(warned) == 1 and warned[0].startswith("unfused is skipped: the graph was fused")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("change", "precision"), QUANTIZED.values(), ids=QUANTIZED)
 def test_a_quantized_graph_is_never_called_full_precision(
     change: Callable[[Path, Path], None],

@@ -32,6 +32,7 @@ def test_the_most_sensitive_layers_become_int8_first() -> None:
     assert second.recipe[1].parameters["layers"] == ["a.0.*"]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_search_is_taken_up_where_it_stopped(
     tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_search_is_taken_up_where_it_stopped(
     assert search(source, options=options, names=("fp32", "int8"), context=context) == points
 
 
+@pytest.mark.slow
 def test_the_gate_decides_what_is_within(tmp_path: Path, context: HostContext) -> None:
     source, _ = write_bert(tmp_path / "model")
     points = search(
@@ -59,6 +61,7 @@ def test_the_gate_decides_what_is_within(tmp_path: Path, context: HostContext) -
     assert [point.within for point in points] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_reranker_is_judged_by_its_scores(tmp_path: Path, context: HostContext) -> None:
     folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
     source = ingest(str(folder), context=context)

@@ -13,6 +13,17 @@ from tests.support.sample_program import Run, library_of, run_program
 from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest, write_sample
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
+NATIVE_FIRST = ("test_search.py", "test_serve.py", "test_serve_badly.py", "test_serve_others.py")
+"""Tests that start a program for each case, which takes the one in Python ten times as long."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        case = getattr(item, "callspec", None)
+        if item.path.name in NATIVE_FIRST and case and case.params.get("sample") == "frozen":
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session", params=["frozen", "native"])
 def sample(request: pytest.FixtureRequest) -> Path:

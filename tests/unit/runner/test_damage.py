@@ -204,6 +204,7 @@ def files_of(folder: Path) -> int:
     return len(json.loads((folder / "manifest.json").read_text())["files"])
 
 
+@pytest.mark.sample(1)
 def test_a_check_names_what_is_damaged(copy: Path) -> None:
     done = run_program(copy, "--check")
     assert (done.returncode, done.stdout) == (0, b"check passed: %d files intact\n" % files_of(copy)), (

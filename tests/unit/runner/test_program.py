@@ -60,6 +60,7 @@ def test_similarity_is_the_cosine(run: Run) -> None:
     assert float(run("--similarity", "a cat", "a cat").stdout) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.sample(1)
 def test_a_warm_up_without_a_gpu_says_that_there_is_nothing_to_make_ready(run: Run) -> None:
     done = run("--warmup")
     assert done.returncode == 0
@@ -69,6 +70,7 @@ def test_a_warm_up_without_a_gpu_says_that_there_is_nothing_to_make_ready(run: R
     assert json.loads(run("--warmup", "--json").stdout)["min_cosine"] > 0.999
 
 
+@pytest.mark.sample(1)
 def test_the_self_test_passes_on_a_sound_bundle(run: Run) -> None:
     done = run("--self-test")
     assert done.returncode == 0, done.stderr
@@ -103,6 +105,7 @@ def test_the_self_test_reads_every_file(copy: Path) -> None:
     assert f"{tokenizer_of(copy)} is damaged" in complaint(done)[0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"texts": [], "vectors": [], "tolerance": 1}'])
 def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None:
     replace(copy, "golden.json", content)

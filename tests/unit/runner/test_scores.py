@@ -70,6 +70,7 @@ def pair_vectors(pairs: list[tuple[str, str]]) -> np.ndarray:
     return np.asarray(means / np.linalg.norm(means, axis=1, keepdims=True))
 
 
+@pytest.mark.sample(1)
 def test_texts_are_ranked_by_the_score_of_query_and_text_together(ranker: Path) -> None:
     found = said(ranker, "--rerank", QUERY, input=lines(*TEXTS))
     expected = expected_scores("rank", pair_vectors([(QUERY, text) for text in TEXTS]))[:, 0]
@@ -104,6 +105,7 @@ def test_pairs_are_scored_in_their_order(ranker: Path) -> None:
     assert [one["index"] for one in found] == [0, 1, 2, 3]
 
 
+@pytest.mark.sample(1)
 def test_a_text_gets_its_label_and_the_scores_of_all(classifier: Path) -> None:
     found = said(classifier, "--classify", input=lines(*TEXTS))
     vectors = np.array([one["embedding"] for one in said(classifier, "--features", input=lines(*TEXTS))])
@@ -118,6 +120,7 @@ def test_a_text_gets_its_label_and_the_scores_of_all(classifier: Path) -> None:
     assert [sum(one["scores"].values()) for one in found] == pytest.approx([1.0] * len(TEXTS), abs=1e-6)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("activation", ["identity", "sigmoid", "one-vs-rest"])
 def test_scores_are_activated_as_the_manifest_says(
     classifier: Path, activation: Activation, tmp_path: Path

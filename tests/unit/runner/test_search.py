@@ -64,6 +64,7 @@ def test_numpy_reads_what_is_kept_and_it_is_used_and_left_as_it_is(run: Run, not
     assert sorted(path.name for path in notes.parent.iterdir()) == [notes.name, kept_of(notes).name]
 
 
+@pytest.mark.sample(1)
 def test_a_changed_file_keeps_the_vectors_of_texts_that_it_had(run: Run, notes: Path) -> None:
     run("search", "cat", str(notes))
     old = np.load(kept_of(notes))
@@ -78,6 +79,7 @@ def test_a_changed_file_keeps_the_vectors_of_texts_that_it_had(run: Run, notes: 
         assert run("search", "cat", str(notes)).stdout == done.stdout
 
 
+@pytest.mark.sample(1)
 def test_other_forms_of_input_and_output(run: Run, notes: Path) -> None:
     objects = b'{"body": "mat"}\n\n{"body": "a\\n\\u0007cat \\u0085"}\n'
     found = run("search", "--jsonl", "--text-field=body", "--json", "cat", input=objects)
@@ -105,6 +107,7 @@ def test_other_forms_of_input_and_output(run: Run, notes: Path) -> None:
     assert run("search", "--", "--min", str(notes)).returncode == 0, "a query may look like an option"
 
 
+@pytest.mark.sample(1)
 def test_what_cannot_be_used_is_said_and_made_anew(run: Run, notes: Path) -> None:
     run("search", "cat", str(notes))
     sound = kept_of(notes).read_bytes()
@@ -134,6 +137,7 @@ def with_rows(kept: Path, rows: np.ndarray[tuple[int, int], np.dtype[np.float32]
     kept.write_bytes(re.sub(rb"adler32 \w{8}", b"adler32 %08x" % adler32(content), sound[:256]) + content)
 
 
+@pytest.mark.sample(1)
 def test_rows_that_no_search_makes_are_damage(run: Run, notes: Path) -> None:
     run("search", "cat", str(notes))
     sound = kept_of(notes).read_bytes()
@@ -200,6 +204,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(run: Run, notes:
     assert done.stderr.startswith(b"note: the vectors are not kept: cannot ")
 
 
+@pytest.mark.sample(13)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

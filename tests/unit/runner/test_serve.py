@@ -44,6 +44,7 @@ def test_the_help_is_what_the_golden_file_says(run: Run, update_golden: bool) ->
     matches_golden("help-serve.txt", done.stdout.decode(), update=update_golden)
 
 
+@pytest.mark.sample(1)
 def test_the_openai_client_gets_what_the_program_gives(client: openai.OpenAI, run: Run) -> None:
     expected = vectors_of(run(*TEXTS).stdout)
     for form in ("float", "base64"):
@@ -188,6 +189,7 @@ def test_a_token_is_asked_for_everywhere_but_at_health(sample: Path, tmp_path: P
         assert len(client.embeddings.create(model="any", input="a").data) == 1
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
@@ -207,6 +209,7 @@ def test_options_that_make_no_sense(run: Run, options: tuple[str, ...], code: in
     assert words in complaint(done)[0]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("mode", "code", "words"),
     [
@@ -234,6 +237,7 @@ def test_a_token_is_the_whole_file_or_none(run: Run, tmp_path: Path) -> None:
     assert "holds no token" in complaint(done)[0]
 
 
+@pytest.mark.sample(1)
 def test_it_can_check_itself(run: Run, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret")
     (tmp_path / "token").chmod(0o600)
@@ -259,6 +263,7 @@ def test_a_damaged_bundle_does_not_serve(copy: Path) -> None:
     assert "model/model.onnx is damaged" in complaint(done)[0]
 
 
+@pytest.mark.sample(1)
 def test_a_unix_socket_is_its_owners_and_goes_with_the_server(sample: Path, tmp_path: Path) -> None:
     path = tmp_path / "s"
     # What a killed server left behind does not stand in the way.
@@ -275,6 +280,7 @@ def test_a_unix_socket_is_its_owners_and_goes_with_the_server(sample: Path, tmp_
     assert not path.exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_answers_what_was_asked(sample: Path, number: signal.Signals) -> None:
     with (

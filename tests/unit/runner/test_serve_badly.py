@@ -205,6 +205,7 @@ def test_a_request_that_breaks_off_is_not_waited_for(server: Running) -> None:
         assert connection.recv(1) == b""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cut", [10, 60, len(GOOD) - 1])
 def test_a_request_that_stops_coming_is_given_up(server: Running, cut: int) -> None:
     with server.connect() as connection:
@@ -214,6 +215,7 @@ def test_a_request_that_stops_coming_is_given_up(server: Running, cut: int) -> N
         assert connection.recv(1) == b""
 
 
+@pytest.mark.sample(1)
 def test_a_request_that_trickles_is_given_up_in_the_same_time(server: Running) -> None:
     with server.connect() as connection:
         sent = 0
@@ -226,6 +228,7 @@ def test_a_request_that_trickles_is_given_up_in_the_same_time(server: Running) -
         assert sent < len(GOOD)
 
 
+@pytest.mark.sample(1)
 def test_a_client_that_does_not_read_is_given_up(sample: Path) -> None:
     with running(sample, "--timeout", "1") as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -237,6 +240,7 @@ def test_a_client_that_does_not_read_is_given_up(sample: Path) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.sample(1)
 def test_a_thousand_connections(sample: Path) -> None:
     with running(sample) as server, ExitStack() as stack:
         allow_files(3000)
@@ -356,6 +360,7 @@ def answered(connections: list[socket.socket], *, at_least: int) -> list[socket.
     return [connection for connection in connections if any(key.fileobj is connection for key, _ in ready)]
 
 
+@pytest.mark.sample(1)
 def test_unfinished_bodies_do_not_fill_the_memory(sample: Path) -> None:
     """400 connections with 4 MB each once took 1.77 GB, and never gave it back."""
     head = GOOD.partition(b"\r\n\r\n")[0].replace(b"Content-Length: 18", b"Content-Length: 1000000")

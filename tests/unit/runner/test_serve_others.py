@@ -164,6 +164,7 @@ def test_a_page_of_an_allowed_origin_may_ask_and_read(server: Running) -> None:
         assert server.ask(path, body, origin=PAGE).headers["access-control-allow-origin"] == PAGE
 
 
+@pytest.mark.sample(1)
 def test_a_page_of_another_origin_may_not(server: Running, sample: Path) -> None:
     for origin in (OTHER, "null", PAGE + ".other.example", PAGE.upper()):
         answer = preflight(server, "/v1/embeddings", origin)
@@ -195,6 +196,7 @@ def test_what_is_no_origin(sample: Path, word: str) -> None:
     assert "is not an origin" in done.stderr.decode()
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(
     ("variables", "code", "words"),
     [

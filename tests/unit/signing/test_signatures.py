@@ -168,6 +168,7 @@ def test_the_commands(tmp_path: Path, folder: Path) -> None:
     assert refused.stderr.splitlines()[-2].startswith("error: sample is not signed")
 
 
+@pytest.mark.slow
 @pytest.mark.tools("python")
 def test_a_password_is_of_the_environment_where_no_terminal_is(tmp_path: Path, folder: Path) -> None:
     secret = {"EDGEPACK_KEY_PASSWORD": "secret"}

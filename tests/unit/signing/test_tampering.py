@@ -292,6 +292,7 @@ def test_as_it_was_signed_it_is_right_for_all(place: Place, capfd: pytest.Captur
     judge(place.folder, place.made / "key.pub")
 
 
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("change", [*EVERYWHERE, *NOT_MODEL_SIGNINGS])
 def test_a_change_is_caught(place: Place, change: str, capfd: pytest.CaptureFixture[str]) -> None:
     ({**EVERYWHERE, **NOT_MODEL_SIGNINGS})[change](place)

@@ -32,6 +32,7 @@ def run(project: Path, *words: str, ini: str = "") -> subprocess.CompletedProces
 CHEAP = "hooks-are-marked or unknown-option or requires-edgepack"
 
 
+@pytest.mark.slow
 def test_a_target_brings_its_plugin_and_what_was_left_out_is_said(project: Path) -> None:
     (project / "test_own.py").write_text("def test_hooks_are_marked(): pass\n")
     done = run(project, "--edgepack-target", "kiosk-one", "-v", "-k", CHEAP)
@@ -43,6 +44,7 @@ def test_a_target_brings_its_plugin_and_what_was_left_out_is_said(project: Path)
     assert "were deselected" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_plugin_brings_its_targets(project: Path) -> None:
     done = run(project, "--edgepack-plugin", "kiosk", "--collect-only", "-q")
     assert "edgepack::kiosk::loads" in done.stdout
@@ -68,6 +70,7 @@ def test_a_failure_says_rule_and_remedy_and_can_be_expected(project: Path) -> No
     assert "[XPASS(strict)]" in stale.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("line", "words"),
     [("unknown-option", "has no reason"), ("unknown-opinion: no", "there is no check unknown-opinion")],
@@ -78,6 +81,7 @@ def test_what_is_expected_to_fail_is_named_rightly(project: Path, line: str, wor
     assert words in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "words"), [("target", "there is no target kiosk-on (did you mean kiosk-one?)"), ("plugin", "there is no plugin kiosk-on")])  # fmt: skip
 def test_a_name_that_is_wrong_is_said(project: Path, flag: str, words: str) -> None:
     done = run(project, f"--edgepack-{flag}", "kiosk-on")
@@ -85,6 +89,7 @@ def test_a_name_that_is_wrong_is_said(project: Path, flag: str, words: str) -> N
     assert words in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [True, False])
 def test_a_model_that_is_not_there_is_said(project: Path, setting: bool) -> None:
     words = [] if setting else ["--edgepack-model", "models/t5"]
@@ -94,6 +99,7 @@ def test_a_model_that_is_not_there_is_said(project: Path, setting: bool) -> None
     assert "--edgepack-model models/t5: there is no such folder" in done.stderr
 
 
+@pytest.mark.slow
 def test_it_is_light_while_it_is_not_asked_for(project: Path) -> None:
     (project / "test_own.py").write_text(
         "import sys\ndef test_own():\n    print(sorted(name for name in sys.modules if name.startswith('edgepack')))\n"

@@ -16,7 +16,7 @@ from edgepack.testing.check import Broken, Check, NotSeen
 from edgepack.testing.kit import PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS
 
-pytestmark = [pytest.mark.long, pytest.mark.tools("python", "env", may=("setpriv", "embed", "nice"))]
+pytestmark = pytest.mark.tools("python", "env", may=("setpriv", "embed", "nice"))
 
 Wrong = Callable[..., TargetSubject]
 
@@ -43,6 +43,7 @@ def plugin_checks(*leave_out: str) -> list[Check]:
     return [check for check in PLUGIN_CHECKS if check.name not in {*SLOW, *leave_out}]
 
 
+@pytest.mark.slow
 def test_an_honest_plugin_passes(honest: TargetSubject) -> None:
     assert broken(plugin_checks(), PluginSubject(honest.kit, "kiosk")) == {}
     for check in TARGET_CHECKS:
@@ -64,6 +65,7 @@ def test_a_builder_is_checked_with_the_kind_of_model_that_it_takes(wrong: Wrong)
         check.run(subject)
 
 
+@pytest.mark.slow
 def test_a_model_that_was_given_goes_first(wrong: Wrong, tmp_path: Path) -> None:
     subject = wrong(built=False)
     given = write_static_model(tmp_path / "given", seed=2)
@@ -72,6 +74,7 @@ def test_a_model_that_was_given_goes_first(wrong: Wrong, tmp_path: Path) -> None
     assert subject.source.config["model_type"] == "static-embedding"
 
 
+@pytest.mark.slow
 def test_a_builder_that_takes_none_of_the_models_is_told_to_name_one(wrong: Wrong) -> None:
     refusal = (
         "        return api.prepare_model(",
@@ -97,6 +100,7 @@ def test_wrong_types_are_found(wrong: Wrong) -> None:
         registration.types.run(PluginSubject(subject.kit, "kiosk"))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("check", "changes", "before", "words"),
     [
@@ -195,6 +199,7 @@ DEAF = "__import__('signal').signal(15, lambda *_: None)"
 BUSY = "(self.context.store.root / 'busy').touch(exist_ok=False)"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("check", "changes", "words"),
     [
@@ -212,6 +217,7 @@ def test_what_is_wrong_with_a_build_in_a_process_of_its_own(
     assert words in broken([check], subject)[check.name]
 
 
+@pytest.mark.slow
 def test_what_runs_on_the_device_alone_is_never_passed(wrong: Wrong) -> None:
     subject = wrong(
         ("COMMAND: tuple[str, ...] | None = ()", "COMMAND: tuple[str, ...] | None = None"), built=False
@@ -266,6 +272,7 @@ def test_what_is_wrong_with_the_files_of_a_bundle(
 PER_LINE = "for line in sys.stdin:"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("check", "changes", "misdeed", "words"),
     [

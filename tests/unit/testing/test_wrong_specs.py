@@ -155,6 +155,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Found]:
     sys.modules.pop("edgepack_kiosk", None)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("axis", CODE)
 def test_what_is_right_passes(found: Found, axis: str) -> None:
     assert found(axis) == {}
@@ -163,6 +164,7 @@ def test_what_is_right_passes(found: Found, axis: str) -> None:
 ONCE = "    seen.append(1)\n    return model\n\nseen = []\n"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("axis", "changes", "check", "words"),
     [

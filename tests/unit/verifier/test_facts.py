@@ -38,6 +38,7 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     assert said[:2] == ('license "apache-2.0"', 'name "tiny-org/tiny-model"')
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [

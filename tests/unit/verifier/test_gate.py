@@ -225,6 +225,7 @@ def test_a_batch_that_changes_a_vector_fails_where_the_target_forbids_it(
         verify(bundle, source, embed, options=strict, context=context)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("limit", "said"),
     [

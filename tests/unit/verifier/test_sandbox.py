@@ -256,6 +256,7 @@ def test_it_dies_with_its_parent(run: Run) -> None:
     require_gone(mark)
 
 
+@pytest.mark.sample(1)
 def test_many_runs_at_once_end(run: Run) -> None:
     said: list[str] = []
 
@@ -276,6 +277,7 @@ def test_memory_is_limited(run: Run) -> None:
         assert run(fill, limits=RunLimits(address_space=address_space)).output.strip() == said
 
 
+@pytest.mark.sample(1)
 def test_the_memory_of_all_processes_together_is_limited(run: Run) -> None:
     """Each has little."""
     fill = "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 20) & done; wait"

@@ -79,6 +79,7 @@ def test_a_module_is_taken_apart_by_its_own_sections(module: Path) -> None:
     assert "headers of sections" in done.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -378,6 +378,7 @@ def test_an_import_puts_nothing_in_the_place_of_what_is_sound(
     assert plan.read_bytes() == before, "a damaged one is replaced"
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "changes",
     [

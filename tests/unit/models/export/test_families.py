@@ -57,6 +57,7 @@ def test_what_can_be_written_is_what_is_taken() -> None:
     assert set(load_plugins().extensions("architecture")) - {"static-embedding"} == set(FAMILIES)
 
 
+@pytest.mark.sample(13)
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("mode", ["mean", "cls"])
 def test_vectors_are_those_of_transformers(tmp_path: Path, kind: str, mode: Any) -> None:
@@ -68,6 +69,7 @@ def test_vectors_are_those_of_transformers(tmp_path: Path, kind: str, mode: Any)
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", quick(TRUE_SHAPES, "bge-small", "all-distilroberta-v1", "albert-base-v2"))
 def test_the_true_shapes(tmp_path: Path, name: str) -> None:
     kind, shape = TRUE_SHAPES[name]
@@ -95,6 +97,7 @@ def test_the_true_vocabulary_of_multilingual_e5(tmp_path: Path) -> None:
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("kind", OTHERS)
 def test_padding_does_not_change_a_vector(tmp_path: Path, kind: str) -> None:
     source, _ = write_family(tmp_path / "model", kind)

@@ -97,6 +97,7 @@ def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own
         export_onnx(replace(source, config=config), tmp_path / "model.onnx")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick(["bert", "mpnet", "nomic_bert", "xlm-roberta"], "bert"))
 @pytest.mark.parametrize("dynamo", [False, True], ids=["old", "dynamo"])
 def test_files_of_both_exporters_of_torch_are_taken(tmp_path: Path, kind: str, dynamo: bool) -> None:

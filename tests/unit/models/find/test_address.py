@@ -273,6 +273,7 @@ def test_what_was_fetched_serves_an_offline_build(
     assert ingest(url, context=context) == fetched
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", REMEMBERED)
 def test_a_damaged_memory_of_an_address_is_none(
     how: str, server: Server, model: Path, online: HostContext, context: HostContext

@@ -65,6 +65,7 @@ def test_a_second_run_needs_no_network(
     assert len(index.asked) == asked
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_dead_place_gives_way_to_the_next(
     index: Server,
@@ -108,6 +109,7 @@ def test_a_folder_on_a_server_is_a_place(
     assert digest_tree(ingest_entry(mirrored, context=online).directory) == digest_tree(model)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("place", [HUB, WHEEL])
 def test_other_content_everywhere_is_an_error_that_names_both_digests(
     index: Server,
@@ -244,6 +246,7 @@ def test_a_name_that_nobody_has(name: str, hint: str, context: HostContext) -> N
     assert hint in (caught.value.hint or "")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_the_real_model_by_its_names(name: str, minilm: ModelSource, shared_context: HostContext) -> None:

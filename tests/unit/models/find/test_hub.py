@@ -296,6 +296,7 @@ def test_the_hub_itself_is_the_default(plain_network: None) -> None:
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("how", REMEMBERED)
 def test_a_damaged_memory_of_the_hub_is_none(
     how: str, endpoint: Server, model: Path, online: HostContext, context: HostContext

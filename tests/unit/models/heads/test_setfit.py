@@ -65,6 +65,7 @@ def ours(path: Path, vectors: np.ndarray) -> np.ndarray:
     return activated(head, vectors.astype(np.float64) @ layer.weight.T + layer.bias)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("kind", HEADS)
 def test_probabilities_are_those_of_scikit_learn(kind: str, writer: str, tmp_path: Path) -> None:

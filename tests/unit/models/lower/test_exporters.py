@@ -45,6 +45,7 @@ def is_fused_alike(ours: onnx.ModelProto, theirs: onnx.ModelProto) -> bool:
     return all(abs(own[name] - other[name]) <= (name == "SkipLayerNormalization") for name in COMPARED)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["modernbert", "llama", "mpnet"])
 def test_the_older_exporter(tmp_path: Path, kind: str) -> None:
     own, eager = write_family(tmp_path / "model", kind)

@@ -41,6 +41,7 @@ def test_optimizations_can_be_saved_for_the_device(tmp_path: Path, model: onnx.M
     np.testing.assert_allclose(onnx_vectors(saved, tokens), onnx_vectors(fixed, tokens), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.tools("python")
 def test_every_process_writes_the_same_bytes(tmp_path: Path, model: onnx.ModelProto) -> None:
     """The converter's hash maps are in another order in each process; five of them never agreed by chance."""

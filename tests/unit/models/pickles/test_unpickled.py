@@ -55,6 +55,7 @@ def read_apart(*files: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_checkpoint_that_takes_all_time_or_memory_is_damage(tmp_path: Path, name: str) -> None:
     (tmp_path / BIN).write_bytes(archive(BOMBS[name]))
@@ -64,6 +65,7 @@ def test_a_checkpoint_that_takes_all_time_or_memory_is_damage(tmp_path: Path, na
         assert "fetch the model again" in said or "trust it" in said
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_that_takes_all_time_or_memory_is_damage(tmp_path: Path, name: str) -> None:
     (tmp_path / HEAD).write_bytes(HEADS[name])
@@ -84,6 +86,7 @@ def test_no_pickle_changes_how_the_next_is_read(tmp_path: Path) -> None:
     assert all("cannot be read" in each or "holds no" in each for each in said[1::2])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("file", "content"),
     [
@@ -173,6 +176,7 @@ def test_what_comes_back_is_checked_again(
     assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_what_is_shared_counts_each_time(tmp_path: Path) -> None:
     """Weights that are tied are one tensor under two names; of dictionaries of names that are shared there may be many."""
     table = torch.arange(6.0).reshape(2, 3)

@@ -57,6 +57,7 @@ def test_such_a_tokenizer_is_not_compiled(model: Path) -> None:
         compile_tokenizer(json.dumps(document))
 
 
+@pytest.mark.slow
 @pytest.mark.tools("python")
 def test_the_command_says_it_in_two_lines(model: Path, tmp_path: Path) -> None:
     spoil(model, pre_tokenizer=SPLIT)

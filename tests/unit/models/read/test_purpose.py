@@ -96,6 +96,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     ("head", "words"), [(CLASS, "a reranker"), ("ForMaskedLM", "a masked language model")]

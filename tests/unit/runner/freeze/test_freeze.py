@@ -68,6 +68,7 @@ def run(program: Path | str, *arguments: str, cwd: Path | None = None) -> subpro
     return subprocess.run([program, *arguments], env={}, cwd=cwd, capture_output=True, check=False)
 
 
+@pytest.mark.slow
 def test_it_gives_what_the_unfrozen_program_gives(bundle: Path) -> None:
     golden = json.loads((bundle / "golden.json").read_text())
     assert vectors_of(run(bundle / "embed", *golden["texts"]).stdout) == golden["vectors"]
@@ -135,6 +136,7 @@ def test_licences_of_what_is_inside_come_along(frozen: RunnerArtifact) -> None:
     assert libraries <= set(texts)
 
 
+@pytest.mark.slow
 def test_two_freezes_give_the_same_bytes(frozen: RunnerArtifact, tmp_path: Path) -> None:
     with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path)) as context:
         again = freeze_runner(context=context)
@@ -203,6 +205,7 @@ def test_a_program_that_does_not_work_is_noticed(context: HostContext, tmp_path:
         smoke_test(program, work=tmp_path, context=context)
 
 
+@pytest.mark.slow
 def test_a_program_that_accepts_nonsense_is_noticed(
     frozen: RunnerArtifact, context: HostContext, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def pair(frozen_sample: Path, compiled_sample: Path) -> tuple[HuggingFaceTokeniz
     return theirs, ours
 
 
+@pytest.mark.slow
 def test_the_tokens_are_the_same(pair: tuple[HuggingFaceTokenizer, CompiledTokenizer]) -> None:
     theirs, ours = pair
     assert ours.encode(TEXTS) == theirs.encode(TEXTS)

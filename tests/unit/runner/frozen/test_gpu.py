@@ -71,6 +71,7 @@ def test_no_driver(gpu_bundle: Path, tmp_path: Path) -> None:
     assert done.stdout == b""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("said", "message", "hint"),
     [

@@ -22,6 +22,7 @@ def bundle_with(copy: Path, matryoshka: dict[str, Any] | None) -> Bundle:
     return Bundle(str(copy))
 
 
+@pytest.mark.sample(1)
 def test_after_a_layer_normalisation_it_is_what_torch_makes(copy: Path) -> None:
     import torch
 

@@ -129,12 +129,14 @@ def texts_of(source: random.Random, number: int) -> list[str]:
     return made
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_cut_leaves_the_first_tokens_as_they_are(name: str) -> None:
     tokenizer = TOKENIZERS[name]()
     assert_cuts_are_right(tokenizer, json.loads(tokenizer.to_str()), 3000)
 
 
+@pytest.mark.slow
 def test_a_cut_leaves_the_first_tokens_of_a_real_model(minilm: ModelSource) -> None:
     document = json.loads(minilm.tokenizer.read_text())
     assert_cuts_are_right(Tokenizer.from_file(str(minilm.tokenizer)), document, 3000)
@@ -175,6 +177,7 @@ PIECES = (
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_every_place_of_a_short_text(name: str) -> None:
     tokenizer = TOKENIZERS[name]()
@@ -224,6 +227,7 @@ def test_what_has_no_boundary_is_squeezed(frozen_sample: Path, unit: str) -> Non
     assert tokens.encode([long]) == tokens.encode(["cat " + unit * 2000 + " mat"])
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_megabytes_takes_little_memory(frozen_sample: Path, tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_text("a cat sat on the mat " * 500_000 + "\n")

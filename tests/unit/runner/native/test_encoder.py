@@ -115,6 +115,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[CompileJob]:
     return asked
 
 
+@pytest.mark.slow
 def test_an_encoder_includes_headers_of_others(
     jobs: list[CompileJob], tmp_path: Path, context: HostContext
 ) -> None:

@@ -59,6 +59,7 @@ def vectors(bundle: Path) -> list[list[float]]:
     return rows
 
 
+@pytest.mark.slow
 def test_python_gets_an_array(bundle: Path) -> None:
     done = python(
         bundle, "v = edgepack_bundle.embed(['a cat', 'mat']); print(type(v).__name__, v.shape, v.dtype)"
@@ -232,6 +233,7 @@ for at in range(0, 600, 7):
 """
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("check", ["content", "once"])
 @pytest.mark.parametrize("name", ["model/model.onnx", "model/tokenizer.bin"])
 def test_a_damaged_file_is_a_code_and_not_the_end_of_the_process(copy: Path, name: str, check: str) -> None:

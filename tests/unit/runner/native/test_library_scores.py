@@ -52,6 +52,7 @@ def python(bundle: Path, script: str, *flags: str) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_scores_are_the_programs(bundle: Path) -> None:
     task = json.loads((bundle / "manifest.json").read_text())["model"]["task"]
     asked = ["--pairs"] if task == "rank" else ["--classify"]

@@ -14,9 +14,3 @@ def tokenizer_tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory, "tokenizer-tool", lambda folder: compile_tokenizer_tool(folder / "tokens")
     )
     return folder / "tokens"
-
-
-@pytest.fixture(scope="session")
-def fuzz(request: pytest.FixtureRequest) -> int:
-    """how many fuzz texts a tokenizer is tried on; ``pytest --fuzz 1000000`` for many."""
-    return int(request.config.getoption("--fuzz"))
