@@ -10,7 +10,7 @@ from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from tests.support.bundles import bundle_in, made_bundle
+from tests.support.bundles import bundle_in, made_for_all
 from tests.support.once import made_once
 
 pytest_plugins = ["tests.support.doors", "tests.support.durations", "tests.support.tiers"]
@@ -115,5 +115,5 @@ def web_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 def shared_bundle(factory: pytest.TempPathFactory, target: str, *options: str) -> Bundle:
     """What ``edgepack bundle`` makes of what is in the cache."""
     name = "-".join((target, *options[1::2]))
-    folder = made_once(factory, name, lambda folder: made_bundle(target, folder, *options))
+    folder = made_once(factory, name, lambda folder: made_for_all(target, folder, *options))
     return bundle_in(next(each for each in folder.iterdir() if each.is_dir()))

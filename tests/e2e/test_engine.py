@@ -14,7 +14,11 @@ from tests.support.command import edgepack
 
 from edgepack.records.bundle import Bundle
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(1800),
+    pytest.mark.builds("of the real model, for the engine; no other file needs it"),
+]
 
 LARGEST_PROGRAM = 460_000
 TEXTS = Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt"

@@ -32,6 +32,7 @@ from edgepack.records.model import ModelSource
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.slow,
     pytest.mark.timeout(3600),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="it is run here"),
 ]

@@ -29,7 +29,11 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.target import Platform
 from edgepack_web.npm.node import find_node, npm_command
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(3600),
+    pytest.mark.builds("packages are made by the build, with a version of their own"),
+]
 
 MODULE = "all_minilm_l6_v2"
 NAME = "all-minilm-l6-v2-linux-x86-min"

@@ -14,7 +14,11 @@ from tests.support.static_models import table, write_with_words
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(1800),
+    pytest.mark.builds("a table in place of a graph: a program of its own, made in seconds"),
+]
 
 LARGEST_PROGRAM = 250_000
 UNKNOWN = "\U0001f701"

@@ -20,7 +20,7 @@ from edgepack.records.target import ModelOptions
 from edgepack.verification import NOT_RUN, limits_of, verify_again
 from edgepack.verifier.confined.found import find_sandbox
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.builds("of a tiny model, so that verifying takes little")]
 
 TARGETS = {
     "linux-x86-min": ("--set", "model.min_agreement=0.8"),

@@ -3,12 +3,25 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from edgepack.records.bundle import Bundle
 from tests.support.command import edgepack
+from tests.support.doors import running
 
 
 def made_bundle(target: str, output: Path, *options: str) -> Bundle:
-    """Run ``edgepack bundle`` offline."""
+    """A bundle of a test's own, by ``edgepack bundle`` offline. In `make test` the test has to say why it needs one."""
+    for item in running:
+        if not any(item.get_closest_marker(mark) for mark in ("builds", "slow")):
+            pytest.fail(
+                f"{item.nodeid} makes a bundle: use one of tests/conftest.py, or say why with builds('…')"
+            )
+    return made_for_all(target, output, *options)
+
+
+def made_for_all(target: str, output: Path, *options: str) -> Bundle:
+    """A bundle that tests share."""
     done = edgepack("bundle", "--target", target, "--output", str(output), "--offline", "--json", *options)
     assert done.returncode == 0, done.stderr
     return bundle_in(Path(json.loads(done.stdout)["directory"]))

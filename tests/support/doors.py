@@ -65,6 +65,10 @@ def is_local(host: object) -> bool:
         return False
 
 
+running: list[pytest.Item] = []
+"""The test that runs now, if any."""
+
+
 class Watch:
     """Python tells it of every program and connection. ``pytest.fail`` is no ``Exception``: no ``except`` swallows it."""
 
@@ -83,9 +87,11 @@ class Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.doors = doors_of(item)
+        running.append(item)
         try:
             return (yield)
         finally:
+            running.clear()
             self.doors = None
 
 

@@ -19,7 +19,6 @@ from edgepack.records.recipe import Material
 WIDE = {"hidden_size": 96, "intermediate_size": 384, "vocab_size": 2000}
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("block", [16, 32, 128])
 @pytest.mark.parametrize("rounding", ["nearest", "best"])
 def test_vectors_stay_near_the_original(load: Load, block: Any, rounding: Any) -> None:
