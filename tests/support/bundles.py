@@ -7,11 +7,12 @@ import pytest
 
 from edgepack.records.bundle import Bundle
 from tests.support.command import edgepack
-from tests.support.doors import running
 
 
 def made_bundle(target: str, output: Path, *options: str) -> Bundle:
     """A bundle of a test's own, by ``edgepack bundle`` offline. In `make test` the test has to say why it needs one."""
+    from tests.support.doors import running  # a plugin of pytest's, which is to import it first
+
     for item in running:
         if not any(item.get_closest_marker(mark) for mark in ("builds", "slow")):
             pytest.fail(

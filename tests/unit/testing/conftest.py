@@ -26,7 +26,9 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TargetSubject]:
         monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path_factory.mktemp("cache")))
         install(prepare_site(tmp_path_factory.mktemp("site") / "site", monkeypatch), monkeypatch)
         kit = Kit(folder=tmp_path_factory.mktemp("kit"))
-        yield TargetSubject(kit, "kiosk-one")
+        subject = TargetSubject(kit, "kiosk-one")
+        assert not subject.built.failed  # now: soon wrong plugins lie in its place
+        yield subject
         kit.close()
     sys.modules.pop("edgepack_kiosk", None)
 
