@@ -33,6 +33,7 @@ fuzz: prepared
 	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.answers $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.further_models $(or $(SECONDS),3600)
 
 # What needs no test, beside what has to be fetched for them.
 prepared: $(VENV)/.installed-dev
