@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from edgepack.console import Story
 from edgepack.files.store import Store
@@ -65,7 +66,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-ODD = (
+ODD: tuple[Any, ...] = (
     None,
     True,
     -1,

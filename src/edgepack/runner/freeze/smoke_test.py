@@ -49,8 +49,7 @@ def smoke_test(
         shutil.copyfile(signature_library, bundle / SIGNATURE_LIBRARY)
 
     def run(*arguments: str, input: str = "") -> str:
-        words = ["sh", "-c", LIMITED, "sh", bundle / "embed", *arguments]
-        return context.run(words, input=input)
+        return context.run(["sh", "-c", LIMITED, "sh", bundle / "embed", *arguments], input=input)
 
     try:
         vectors = check_vectors(run, work)
